@@ -8,6 +8,7 @@ from typing import Any
 from ir import tir
 from ir.arith import Analyzer
 from ir.arith.analyzer import constraints
+from ir.tir.conjunction import conjuncts
 from ir.tir.stmt_functor import substitute
 
 from .affine import constant_difference
@@ -68,18 +69,15 @@ def clause_beyond(
         around: the loops around the block.
         values: of some of the loops' variables, for which alone the clauses are asked.
     """
-    if isinstance(predicate, tir.IntImm):
+    clauses = conjuncts(predicate)
+    if not clauses:
         return None
     analyzer = Analyzer()
     for loop in around:
         analyzer.bind(loop.var, loop.range())
     with constraints(analyzer, *kept):
-        pending = [predicate]
-        while pending:
-            clause = pending.pop()
-            if isinstance(clause, tir.And):
-                pending += [clause.b, clause.a]
-            elif not analyzer.can_prove(substitute(clause, values) if values else clause):
+        for clause in clauses:
+            if not analyzer.can_prove(substitute(clause, values) if values else clause):
                 return clause
     return None
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from ..tir import expr as E
+from ..tir.conjunction import conjuncts
 from ..tir.expr import IntImm, PrimExpr
-from ..tir.intrinsic.declaration import is_transparent
 from . import build
 from .const_int_bound import NEG_INF, POS_INF, Bound, intersect
 from .effects import HasEffect
@@ -40,10 +40,6 @@ class ConstraintScope:
 
     def _learn(self, condition: Any) -> None:
         a = self._analyzer
-        if is_transparent(condition):
-            for part in conjuncts(condition.args[0]):
-                self._learn(part)
-            return
         if condition.__class__ is not IntImm:
             a._rewrite.literals.append(condition)
         cls = condition.__class__
@@ -150,12 +146,3 @@ def _shift(value: int, by: int) -> int:
 
 
 _BOUNDING = frozenset((E.LT, E.LE, E.GT, E.GE, E.EQ))
-
-
-def conjuncts(condition: Any) -> Iterator[Any]:
-    """The conditions that an ``and`` joins."""
-    if condition.__class__ is E.And:
-        yield from conjuncts(condition.a)
-        yield from conjuncts(condition.b)
-    else:
-        yield condition

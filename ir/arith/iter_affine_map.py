@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..tir import expr as E
 from ..tir import operators
+from ..tir.conjunction import conjuncts
 from ..tir.expr import IntImm, PrimExpr, Range
-from ..tir.intrinsic.declaration import is_transparent
 from . import build
 from .analyzer import Analyzer as _Analyzer
 from .iter_map_detector import Detector, NotAffine
@@ -38,22 +38,11 @@ if TYPE_CHECKING:
 def _predicate_parts(predicate: Any) -> list[tuple[Any, Any, Any]] | None:
     """Conjuncts as (expression, lower bound or None, upper bound or None), the upper one excluded; None if not so."""
     parts: list[tuple[Any, Any, Any]] = []
-    stack = [predicate]
-    while stack:
-        item = stack.pop()
-        cls = item.__class__
-        if cls is IntImm:
-            if not item.value:
-                return None
-        elif cls is E.And:
-            stack += [item.a, item.b]
-        elif is_transparent(item):
-            stack.append(item.args[0])
-        elif cls in (E.LT, E.LE, E.GT, E.GE):
-            a, b = (item.a, item.b) if cls in (E.LT, E.LE) else (item.b, item.a)
-            parts.append((a, b, cls in (E.LE, E.GE)))
-        else:
+    for item in conjuncts(predicate):
+        if not isinstance(item, E.LT | E.LE | E.GT | E.GE):
             return None
+        a, b = (item.a, item.b) if isinstance(item, E.LT | E.LE) else (item.b, item.a)
+        parts.append((a, b, isinstance(item, E.LE | E.GE)))
     return parts
 
 

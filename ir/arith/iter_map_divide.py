@@ -7,8 +7,8 @@ from typing import Any
 
 from ..tir import expr as E
 from ..tir import operators
-from ..tir.expr import IntImm, PrimExpr, Range
-from ..tir.intrinsic.declaration import is_transparent
+from ..tir.conjunction import conjuncts
+from ..tir.expr import PrimExpr, Range
 from . import build
 from .analyzer import Analyzer
 from .analyzer import Analyzer as _Analyzer
@@ -57,7 +57,7 @@ def subspace_divide(
             pairs.append([divided[0], divided[1]])
         true = build.boolean(True)
         outer_condition, inner_condition = true, true
-        for part in _conjuncts_of(operators.convert(predicate)):
+        for part in conjuncts(operators.convert(predicate)):
             used = set(variables_of(part))
             if used <= inner:
                 inner_condition = operators.logical_and(inner_condition, part)
@@ -68,16 +68,6 @@ def subspace_divide(
         zero = IterSumExpr((), operators.const(0))
         pairs.append([IterMark(zero, outer_condition), IterMark(zero, inner_condition)])
         return pairs
-
-
-def _conjuncts_of(condition: Any) -> list[Any]:
-    if condition.__class__ is IntImm and condition.value:
-        return []
-    if condition.__class__ is E.And:
-        return _conjuncts_of(condition.a) + _conjuncts_of(condition.b)
-    if is_transparent(condition):
-        return _conjuncts_of(condition.args[0])
-    return [condition]
 
 
 class _Divider:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from functools import reduce
 from typing import Any
 
-from .expr import And, IntImm, PrimExpr
+from .expr import And, Call, IntImm, PrimExpr
 from .intrinsic.declaration import is_transparent
 
 
@@ -21,7 +21,7 @@ def conjuncts(condition: Any) -> list[PrimExpr]:
     """
     if condition.__class__ is And:
         return conjuncts(condition.a) + conjuncts(condition.b)
-    if is_transparent(condition):
+    if condition.__class__ is Call and is_transparent(condition):
         return conjuncts(condition.args[0])
     return [] if condition.__class__ is IntImm and condition.value else [condition]
 

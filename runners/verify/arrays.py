@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ir import dtype as dt
+from ir.tir.intrinsic.declaration import is_transparent
 
 
 class Unknown(Exception):
@@ -98,7 +99,7 @@ class ArrayEvaluator:
         name = getattr(node.op, "name", "")
         if name == "tir.if_then_else":
             return np.where(*[self(arg) for arg in node.args])
-        if name == "tir.likely":
+        if is_transparent(node):
             return self(node.args[0])
         operation = self._CALLS.get(name)
         if operation is not None:

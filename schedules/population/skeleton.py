@@ -18,6 +18,7 @@ from ir import tir
 from ir.node import Visitor
 from ir.tir import ForKind, IterVar
 from ir.tir.evaluate import evaluate
+from ir.tir.intrinsic.declaration import is_transparent
 from ir.tir.stmt_functor import substitute
 
 from ..affine import mentions
@@ -154,7 +155,7 @@ class _Operations(Visitor):
 
     def visit_Call(self, node: tir.Call) -> None:
         name = getattr(node.op, "name", "call")
-        if name in ("tir.if_then_else", "tir.likely"):
+        if name == "tir.if_then_else" or is_transparent(node):
             self._count("select")
         elif dt.is_float(node.dtype):
             self._count("float_math")

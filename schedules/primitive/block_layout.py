@@ -9,6 +9,7 @@ from ir import tir
 from ir.arith import Analyzer
 from ir.error import IRError
 from ir.tir import IndexMap, IterVar
+from ir.tir.conjunction import conjuncts
 from ir.tir.stmt_functor import substitute
 
 from ..affine import constant_difference, mentions
@@ -20,7 +21,6 @@ from ..error import ScheduleError
 from ..random_variable import BlockRV
 from ..tree import BlockNode, LeafNode, LoopNode, TreeNode, loops_around, replace_node, scope_of
 from .layout import map_indices, require_no_negative_index, substitute_block
-from .reduction import conjuncts
 
 
 class BlockLayoutPrimitives(PrimitiveFamily):

@@ -10,6 +10,7 @@ from ir import tir
 from ir.arith import Analyzer
 from ir.dtype import is_float
 from ir.tir import IterVar
+from ir.tir.conjunction import conjuncts
 from ir.tir.stmt_functor import StmtExprMutator, substitute
 
 from ..access import access_regions
@@ -41,7 +42,6 @@ from ..tree import (
 )
 from .caching import replace_buffer
 from .layout import allocating_scope
-from .reduction import conjuncts
 
 
 class PaddingPrimitives(PrimitiveFamily):
@@ -482,11 +482,6 @@ def _inside_of(block: BlockNode, condition: Any, primitive: str) -> dict[Any, tu
         assert isinstance(item.dom.extent, tir.IntImm)
         bounds[item.var] = (0, item.dom.extent.value)
     for part in conjuncts(condition):
-        part = (
-            part.args[0]
-            if isinstance(part, tir.Call) and getattr(part.op, "name", "") == "tir.likely"
-            else part
-        )
         require(
             isinstance(part, tir.LT | tir.LE | tir.GT | tir.GE),
             primitive,

@@ -7,6 +7,7 @@ from typing import Any
 
 from ir import tir
 from ir.tir import IterVar
+from ir.tir.conjunction import conjuncts
 from ir.tir.stmt_functor import substitute
 
 from ..access import access_regions
@@ -51,13 +52,6 @@ class ReductionPrimitives(PrimitiveFamily):
         own = [region for region in node.writes if region.buffer not in listed]
         node.change(init=None, name=f"{node.name}_update", reads=(*own, *node.reads))
         return self._new(init_block)
-
-
-def conjuncts(predicate: tir.PrimExpr) -> list[tir.PrimExpr]:
-    """The conditions of which a predicate is the conjunction."""
-    if isinstance(predicate, tir.And):
-        return conjuncts(predicate.a) + conjuncts(predicate.b)
-    return [] if isinstance(predicate, tir.IntImm) and predicate.value else [predicate]
 
 
 def conjuncts_without(predicate: tir.PrimExpr, dropped: Sequence[LoopNode]) -> list[tir.PrimExpr]:

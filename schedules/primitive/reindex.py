@@ -8,6 +8,7 @@ from typing import Any
 from ir import structural_equal, tir
 from ir.arith import Analyzer, detect_iter_map
 from ir.tir import IndexMap, IterVar
+from ir.tir.conjunction import conjuncts
 from ir.tir.stmt_functor import StmtExprMutator, substitute
 
 from ..access import access_regions, why_not_elementwise
@@ -43,7 +44,7 @@ from ..tree import (
 )
 from .caching import cache_name, relaxed_below, require_storage_scope, similar_buffer
 from .layout import allocating_scope, injective_inverse, map_indices
-from .reduction import conjuncts, conjuncts_without
+from .reduction import conjuncts_without
 
 
 def _variables(sch: ScheduleState, given: Mapping[str, Any]) -> int:

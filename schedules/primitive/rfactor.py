@@ -12,6 +12,7 @@ from typing import Any
 from ir import structural_equal, tir
 from ir.arith import Analyzer
 from ir.tir import IterVar
+from ir.tir.conjunction import conjuncts
 from ir.tir.stmt_functor import StmtExprMutator, substitute
 
 from ..affine import constant_difference, mentions, simplify_polynomial
@@ -34,7 +35,7 @@ from ..tree import (
     replace_node,
     scope_of,
 )
-from .reduction import conjuncts, require_begun_once
+from .reduction import require_begun_once
 
 
 @dataclass

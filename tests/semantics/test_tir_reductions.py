@@ -236,6 +236,23 @@ def test_what_guards_the_rows_guards_their_identity() -> None:
         holds(func, [a, chosen, np.full(5, 77, "float32")], {2: np.where(chosen > 0, 0, 77)})
 
 
+@pytest.mark.meaning("reduce-empty", "index-mark")
+@pytest.mark.parametrize("mark", ["", "T.likely", "T.ignore_loop_partition"])
+@pytest.mark.parametrize("guard", ["where", "if"])
+def test_clauses_that_do_not_mention_the_reduction_guard_its_identity_also_inside_of_a_mark(
+    mark: str, guard: str
+) -> None:
+    condition = f"{mark}(k < 100 and i < 2)"
+    below = [f"if {condition}:"] if guard == "if" else []
+    where = [f"    T.where({condition})"] if guard == "where" else []
+    body = (*_SUM[:2], *where, *_SUM[2:])
+    func = _rows("n", *_nested("for i, k in T.grid(5, n):", *below, body=body))
+    for count in (0, 3):
+        a = np.random.default_rng(0).integers(-9, 9, (5, count)).astype("float32")
+        expected = np.where(np.arange(5) < 2, a.sum(1), 77)
+        holds(func, [a, np.zeros(5, "int32"), np.full(5, 77, "float32")], {2: expected})
+
+
 @pytest.mark.meaning("reduce-empty", "block")
 def test_loops_that_do_not_run_over_a_domain_that_is_not_empty_do_nothing() -> None:
     func = _rows(

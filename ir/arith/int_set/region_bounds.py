@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from ...tir import expr as E
 from ...tir import operators
+from ...tir.conjunction import conjuncts
 from ...tir.expr import IntImm, PrimExpr, Range
-from ...tir.intrinsic.declaration import is_transparent
 from ...tir.stmt_functor import substitute
 from .. import build
 from ..analyzer import Analyzer
@@ -99,14 +99,6 @@ def _narrowed(var_dom: Mapping[Any, Any], predicate: Any, analyzer: Analyzer | N
                 current = as_int_set(domains[var])
                 domains[var] = intersect([current, allowed], analyzer)
     return domains
-
-
-def conjuncts(predicate: Any) -> list[Any]:
-    if predicate.__class__ is E.And:
-        return conjuncts(predicate.a) + conjuncts(predicate.b)
-    if is_transparent(predicate):
-        return conjuncts(predicate.args[0])
-    return [predicate]
 
 
 def _is_decided(condition: Any, ranges: Mapping[Any, Range], analyzer: Analyzer) -> bool:

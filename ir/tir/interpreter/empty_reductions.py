@@ -10,6 +10,7 @@ from ...node import post_order_visit
 from .. import expr as E
 from .. import stmt as S
 from ..buffer import Buffer
+from ..intrinsic.declaration import is_transparent
 from .expressions import Expressions
 from .lanes import Closure
 
@@ -119,9 +120,11 @@ def _guard(expressions: Expressions, clause: E.PrimExpr, wanted: bool) -> Closur
 
 
 def _clauses(condition: E.PrimExpr, wanted: bool, absent: set[E.Var]) -> list[E.PrimExpr]:
-    """The parts of a conjunction that do not depend on what is absent."""
+    """The parts of a conjunction that do not depend on what is absent, inside of marks too."""
     if wanted and isinstance(condition, E.And):
         return _clauses(condition.a, True, absent) + _clauses(condition.b, True, absent)
+    if wanted and isinstance(condition, E.Call) and is_transparent(condition):
+        return _clauses(condition.args[0], True, absent)
     return [] if _depends(condition, absent) else [condition]
 
 

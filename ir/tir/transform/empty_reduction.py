@@ -8,6 +8,7 @@ from typing import Any
 from ...node import Node, Visitor
 from ..analysis.empty_domains import may_be_empty
 from ..analysis.undefined_vars import undefined_vars
+from ..conjunction import conjunction, conjuncts
 from ..expr import IterVar, Not, Or, PrimExpr, Range, Var
 from ..operators import const
 from ..stmt import (
@@ -24,7 +25,6 @@ from ..stmt import (
 )
 from ..stmt_functor import substitute
 from .fresh_copy import fresh_copy
-from .loop_partition import conjunction, split_conjunction
 
 _Step = Stmt | PrimExpr
 """What stands around a block: a statement, or the condition that guards it."""
@@ -122,7 +122,7 @@ def _kept_steps(path: Sequence[_Step], absent: set[Var]) -> list[_Step] | None:
     kept: list[_Step] = []
     for step in path:
         if isinstance(step, PrimExpr):
-            kept += [clause for clause in split_conjunction(step) if not _variables([clause]) & absent]
+            kept += [clause for clause in conjuncts(step) if not _variables([clause]) & absent]
         elif isinstance(step, For):
             if step.loop_var in absent:
                 continue
@@ -163,7 +163,7 @@ def _initialization(
     matches = [match for match in block.match_buffers if match.buffer.data in used]
     if used & absent or _variables(item for match in matches for item in _bounds(match.source)) & absent:
         return None
-    clauses = split_conjunction(realize.predicate)
+    clauses = conjuncts(realize.predicate)
     predicate = conjunction([clause for clause in clauses if not _variables([clause]) & absent])
     fresh: dict[Any, Any] = {axis.var: Var(axis.var.name, axis.var.dtype) for axis, _ in kept}
     first = Block(

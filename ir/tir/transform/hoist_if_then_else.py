@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from ...module import IRModule
 from ...node import Mutator, post_order_visit
 from ...transform import PassContext
+from ..conjunction import conjunction, conjuncts
 from ..expr import BufferLoad, PrimExpr, Var
 from ..faults import may_fault
 from ..function import PrimFunc
 from ..stmt import For, IfThenElse, Stmt
-from .loop_partition import conjunction, split_conjunction
 from .prim_func_pass import PrimFuncPass
 
 
@@ -40,7 +40,7 @@ class _Hoist(Mutator):
             return loop if body is loop.body else loop.replace(body=body)
         fixed: list[PrimExpr] = []
         varying: list[PrimExpr] = []
-        for clause in split_conjunction(body.condition):
+        for clause in conjuncts(body.condition):
             (varying if _is_held(clause, loop.loop_var) else fixed).append(clause)
         outer = conjunction(fixed)
         if outer is None or (varying and body.else_case is not None):

@@ -11,6 +11,7 @@ from ...module import IRModule
 from ...node import Mutator, Visitor, post_order_visit
 from ...transform import PassContext
 from .. import expr as E
+from ..conjunction import conjunction, conjuncts
 from ..expr import IntImm, PrimExpr, Var
 from ..faults import may_fault
 from ..function import PrimFunc
@@ -20,23 +21,6 @@ from ..stmt_functor import substitute
 from .fresh_copy import fresh_copy
 from .prim_func_pass import PrimFuncPass
 from .simplify_indices import SimplifyMutator
-
-
-def split_conjunction(condition: PrimExpr) -> list[PrimExpr]:
-    """The clauses of a conjunction, without ``likely``."""
-    if isinstance(condition, E.And):
-        return split_conjunction(condition.a) + split_conjunction(condition.b)
-    if isinstance(condition, E.Call) and getattr(condition.op, "name", "") == "tir.likely":
-        return split_conjunction(condition.args[0])
-    return [condition]
-
-
-def conjunction(clauses: list[PrimExpr]) -> PrimExpr | None:
-    """The clauses joined by ``and``; None for no clause."""
-    result: PrimExpr | None = None
-    for clause in clauses:
-        result = clause if result is None else E.And(result, clause)
-    return result
 
 
 def _distance(simplifier: IndexSimplifier, clause: PrimExpr) -> Linear | None:
@@ -191,7 +175,7 @@ class _FindGuards(Visitor):
         self.visit(node.body)
 
     def visit_IfThenElse(self, node: IfThenElse) -> None:
-        for clause in split_conjunction(node.condition):
+        for clause in conjuncts(node.condition):
             distance = _distance(self.simplifier, clause)
             if distance is None or not self._is_known_outside(distance):
                 continue
@@ -310,7 +294,7 @@ class _Assume(Mutator):
 
     def visit_IfThenElse(self, node: IfThenElse) -> Stmt:
         left = []
-        for clause in split_conjunction(node.condition):
+        for clause in conjuncts(node.condition):
             distance = _distance(self.simplifier, clause)
             amounts_to = clause if distance is None else self.known.get(distance.key(), clause)
             if amounts_to is not None:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from ... import dtype as dt
 from ...arith.analyzer import Analyzer, constraints
 from ...arith.comparison import Extension
-from ...arith.constraint_scope import conjuncts
 from ...arith.domain import is_number
 from ...module import IRModule
 from ...transform import PassContext, PassError
@@ -19,6 +18,7 @@ from .. import operators
 from ..analysis.empty_domains import AroundReductions, initializes
 from ..analysis.reads_memory import reads_memory
 from ..buffer import Buffer
+from ..conjunction import conjuncts
 from ..expr import IntImm, PrimExpr, Range
 from ..function import PrimFunc
 from ..operators import const

@@ -20,7 +20,7 @@ from ..expr import Broadcast, BufferLoad, Call, IntImm, PrimExpr, Ramp, Select, 
 from ..faults import may_divide_by_zero, may_fault
 from ..function import PrimFunc
 from ..intrinsic.control import if_then_else
-from ..intrinsic.declaration import CallEffectKind, effect_of, find
+from ..intrinsic.declaration import CallEffectKind, effect_of, find, is_transparent
 from ..operators import const
 from ..stmt import (
     Allocate,
@@ -269,7 +269,7 @@ class _Lanes(Mutator):
         name = call.op.name
         if name == "tir.if_then_else":
             return self._if_then_else(call)
-        if name == "tir.likely":
+        if is_transparent(call):
             return self.visit(call.args[0])
         if name == "tir.address_of":
             mapped = self.generic_visit(call)

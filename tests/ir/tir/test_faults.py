@@ -41,7 +41,8 @@ def test_what_may_fault() -> None:
 
 def test_what_memory_decides() -> None:
     assert not reads_memory(tir.exp(Y.astype("float32")) > 2.0)
-    for expr in (A[Y] + 1, called() + 1, tir.Select(A[0] > 0, Y, Z)):
+    field = tir.op.tvm_struct_get(Var("p", "handle"), 0, 1, "int32")
+    for expr in (A[Y] + 1, called() + 1, tir.Select(A[0] > 0, Y, Z), field):
         assert reads_memory(expr)
 
 

@@ -645,3 +645,17 @@ def main(A: T.Buffer((4, 24), "int32"), C: T.Buffer((4,), "int32")):
     sch.rfactor(sch.get_loops("C")[1], 0)
     assert_same_meaning(func, sch)
     assert_replays(sch, func)
+def test_the_init_of_a_decomposed_reduction_keeps_the_clauses_inside_of_a_mark() -> None:
+    @T.prim_func
+    def marked(A: T.Buffer((4, 8), "int32"), C: T.Buffer((4,), "int32")):
+        for i, k in T.grid(4, 8):
+            with T.block("C"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                T.where(T.likely(k < 100 and i < 2))
+                with T.init():
+                    C[vi] = 5
+                C[vi] = C[vi] + A[vi, vk]
+
+    sch = Schedule(marked)
+    sch.decompose_reduction("C", sch.get_loops("C")[1])
+    assert_same_meaning(marked, main_of(sch))

@@ -78,3 +78,16 @@ def main(A: T.Buffer((8,), "int32"), X: T.Buffer((8,), "int64"), O: T.Buffer((8,
 
     assert told(63 - bits)
     assert not told(64 - bits)
+
+
+def test_a_loop_whose_last_number_is_the_greatest() -> None:
+    """The number behind it is no int64, though start and extent are known to be of 63 bits and of a few."""
+    i, j = tir.Var("i", "int64"), tir.Var("j", "int64")
+    A = decl_buffer((4,), "int32", "A")
+    start, zero, four = (tir.const(number, "int64") for number in ((1 << 63) - 3, 0, 4))
+    count = tir.BufferStore(A, A[i - start] + 1, [i - start])
+    inner = tir.For(i, start, j, tir.ForKind.SERIAL, count)
+    func = tir.PrimFunc([A], tir.For(j, zero, four, tir.ForKind.SERIAL, inner))
+    found = np.zeros(4, "int32")
+    build(func)["main"](found)
+    assert found.tolist() == [3, 2, 1, 0]

@@ -194,3 +194,28 @@ def test_conditions_around_a_reduction_over_nothing_say_what_they_said(func: tir
             run(version, np.arange(1, 9, dtype="float32"), c, n, m)
             found.append(c)
         np.testing.assert_array_equal(*found, err_msg=f"n = {n}, m = {m}")
+
+
+@pytest.mark.meaning("reduce-empty")
+def test_where_the_rows_depend_on_the_reduction_there_is_nothing_to_initialize() -> None:
+    func = from_source(
+        """@T.prim_func
+def main(a: T.handle, C: T.Buffer((4,), "int32")):
+    n = T.int32()
+    A = T.match_buffer(a, (4, n), "int32")
+    for k in range(n):
+        for i in range(k + 1):
+            with T.block("C"):
+                vi = T.axis.spatial(4, i)
+                vk = T.axis.reduce(n, k)
+                with T.init():
+                    C[vi] = 5
+                C[vi] = C[vi] + A[vi, vk]
+"""
+    )
+    assert isinstance(func, tir.PrimFunc)
+    assert identities_beside_loops(func.body) == {}
+    for call in (partial(run, func), build(func)["main"]):
+        c = np.full(4, -9, "int32")
+        call(np.zeros((4, 0), "int32"), c)
+        assert c.tolist() == [-9] * 4

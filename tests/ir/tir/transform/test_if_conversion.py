@@ -170,3 +170,15 @@ def test_a_load_that_both_sides_share_has_the_mask_of_each(apply):  # type: igno
     func = tir.PrimFunc([A, B], tir.For(i, 0, 8, tir.ForKind.SERIAL, tir.BufferStore(B, choice, [i])))
     text = apply(IfConversion(), func).script()
     assert "predicate=i < 4)" in text and "predicate=not i < 4)" in text
+
+
+@pytest.mark.parametrize("place", ["condition", "index"])
+def test_a_choice_that_binds_variables_stays(apply, place):  # type: ignore[no-untyped-def]
+    """The condition would stand at the load, and once more where it is."""
+    i, x = tir.Var("i"), tir.Var("x")
+    A, B = tir.decl_buffer((8,), "int32", "A"), tir.decl_buffer((8,), "int32", "B")
+    bound = tir.Let(x, i // 2, x + 1)
+    condition, index = (bound < 3, i) if place == "condition" else (i < 3, bound)
+    choice = tir.if_then_else(condition, A[index], tir.const(7))
+    func = tir.PrimFunc([A, B], tir.For(i, 0, 8, tir.ForKind.SERIAL, tir.BufferStore(B, choice, [i])))
+    assert apply(IfConversion(), func) is func
