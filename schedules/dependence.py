@@ -15,14 +15,13 @@ from typing import Any
 import numpy as np
 
 from ir import structural_equal, tir
-from ir.arith import detect_iter_map
 from ir.tir import IterVar
 from ir.tir.evaluate import evaluate
 
 from .affine import Polynomial, coefficient_of, constant_difference, exact_quotient, mentions, polynomial
 from .analysis import is_affine, leaves_beside_blocks, read_buffers, require, scope_children, written_buffers
 from .bounds import is_open
-from .disjoint import Access, linear_never_meet, never_meet
+from .disjoint import Access, is_one_to_one, linear_never_meet, never_meet
 from .private_memory import is_private
 from .region import Box
 from .surroundings import loads_around
@@ -242,7 +241,7 @@ def _tells_apart(
                 return False
             total = total + step
         moving.append(total)
-    return bool(detect_iter_map(moving, domains, True, "bijective").indices)
+    return is_one_to_one(moving, domains)
 
 
 def _moving_terms(index: Any, variables: set[Any]) -> list[tir.PrimExpr]:

@@ -8,7 +8,7 @@ symbolic, maps are recognized that number the iterations.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -347,6 +347,16 @@ def _is_injective(access: Access, loop: LoopNode) -> bool:
     if any(not isinstance(item.extent, tir.IntImm) or item.extent.value != 1 for item in access.region):
         return False
     ranges = {item.var: item.range() for item in (loop, *access.inner)}
-    return bool(
-        detect_iter_map([item.min for item in access.region], ranges, access.predicate, "bijective").indices
+    return is_one_to_one([item.min for item in access.region], ranges, access.predicate)
+
+
+def is_one_to_one(
+    exprs: Sequence[tir.PrimExpr], ranges: Mapping[Any, tir.Range], predicate: Any = True
+) -> bool:
+    """Whether expressions are recognized to have other values for all other values of the variables."""
+    found = detect_iter_map(list(exprs), dict(ranges), predicate, "bijective")
+    scales = [part.scale for index in found.indices for part in index.args]
+    # A scale that may be 0 makes one value of all.
+    return bool(found.indices) and all(
+        isinstance(scale, tir.IntImm) or Analyzer().can_prove(scale != 0) for scale in scales
     )

@@ -27,7 +27,7 @@ from ..coverage import changing_source, why_not_begun, why_not_covered, why_not_
 from ..declaration import PrimitiveFamily, primitive
 from ..early import is_conditional, may_be_idle, may_be_undefined
 from ..random_variable import BlockRV, LoopRV
-from ..region import Box, bind_region, contains, relax_loops, union_boxes
+from ..region import Box, bind_region, contains, relax_index, relax_loops, union_boxes
 from ..surroundings import loads_around
 from ..tree import (
     BlockNode,
@@ -552,6 +552,16 @@ def _variables_around(scope: BlockNode | None) -> list[IterVar]:
     return found
 
 
+def _end_of(
+    value: tir.PrimExpr, around: Sequence[LoopNode], variables: Sequence[IterVar], dim: tir.PrimExpr
+) -> tir.PrimExpr:
+    """What a value stays below while loops and block variables run: of an uneven split that is more than the dimension."""
+    domains = {item.var: item.dom for item in variables} | {loop.var: loop.range() for loop in around}
+    starts = {var: dom.min + var for var, dom in domains.items()}
+    found = relax_index(substitute(value, starts), {var: dom.extent for var, dom in domains.items()})
+    return dim if found is None else tir.operators.max(simplify_polynomial(found[0] + found[1]), dim)
+
+
 def _auto_copy(
     source: tir.Buffer,
     target: tir.Buffer,
@@ -587,7 +597,11 @@ def _auto_copy(
                 f"it is not known how far below zero {source.name} is accessed: at {value}",
             )
             first = min(0, reach.min_value) if reach.min_value > -_FAR else 0
-            dom = tir.const(reach.max_value + 1 - first, dtype) if reach.max_value < _FAR else dim
+            dom = (
+                tir.const(reach.max_value + 1 - first, dtype)
+                if reach.max_value < _FAR
+                else _end_of(value, around, variables, dim)
+            )
             iter_vars.append(
                 IterVar(tir.Range.from_min_extent(tir.const(first, dtype), dom), var, IterVar.DataPar)
             )

@@ -497,3 +497,18 @@ for i, j, k in T.grid(6, 4, {repeats}):
     else:
         with pytest.raises(ScheduleError, match="reorder: one iteration of loop"):
             sch.reorder(inner, outer)
+
+
+def test_a_stride_that_may_be_zero_keeps_all_iterations_at_one_element() -> None:
+    func = from_source("""
+@T.prim_func
+def main(a: T.handle, B: T.Buffer((64,), "int32"), n: T.int32):
+    A = T.match_buffer(a, (8,), "int32")
+    for i in range(8):
+        with T.block("B"):
+            vi = T.axis.spatial(8, i)
+            B[vi * n] = A[vi]
+""")
+    sch = Schedule(func)
+    with pytest.raises(ScheduleError, match="may write to B"):
+        sch.parallel(sch.get_loops("B")[0])
