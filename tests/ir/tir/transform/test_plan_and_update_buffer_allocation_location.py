@@ -516,6 +516,17 @@ UNSURE = {
             J[0] = T.max(i - 1, 0)
             C[i] = B[J[0]]
 """,
+    "a condition that changes in memory": """
+        for i in range(16):
+            if i == 0:
+                B[0] = 7
+            J[0] = i % 2
+            if J[0] > 0:
+                B[0] = A[i]
+            J[0] = 1
+            if J[0] > 0:
+                C[i] = B[0]
+""",
     "a binding that changes in memory": """
         for i in range(16):
             J[0] = i
