@@ -27,6 +27,7 @@ from ..coverage import changing_source, why_not_begun, why_not_covered, why_not_
 from ..declaration import PrimitiveFamily, primitive
 from ..early import is_conditional, may_be_idle, may_be_undefined
 from ..random_variable import BlockRV, LoopRV
+from ..reduction_order import why_not_run
 from ..region import Box, bind_region, contains, relax_index, relax_loops, union_boxes
 from ..surroundings import loads_around
 from ..tree import (
@@ -449,6 +450,9 @@ def _stage_at(
             begun = reason is None or (item is not first and item.init is None)
             require(begun, primitive, f"{reason}; the copy would have no values to start from")
         reason = why_not_covered(first, buffer, loop)
+        if reason is None:
+            inner = [item for item in loops_around(first) if item is not loop and is_ancestor(loop, item)]
+            reason = why_not_run(first, inner)
         require(reason is None, primitive, f"{reason}; the copy would write back elements that nobody wrote")
     else:
         require(

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 
 from ir.script import from_source
+from ir.tir import interpreter
 from schedules import Schedule, ScheduleError
 from tests.schedules.checks import assert_refused, assert_replays, assert_same_meaning
 
@@ -807,3 +809,41 @@ def test_a_name_around_a_block_is_not_known_where_the_copy_is(primitive: str) ->
         "reindex_cache_write": lambda: sch.reindex_cache_write("C", 0, "local", lambda i: (i,)),
     }
     assert_refused(sch, steps[primitive], "depends on x, a name that is known only around it")
+
+
+def test_rows_over_which_nothing_is_summed_are_not_copied_back() -> None:
+    """The loop of the first row has no iterations: its element keeps what it held."""
+    program = from_source("""@T.prim_func
+def main(A: T.Buffer((8, 8), "int32"), C: T.Buffer((8,), "int32")):
+    for i in range(8):
+        for k in range(i):
+            with T.block("C"):
+                vi = T.axis.spatial(8, i)
+                vk = T.axis.reduce(8, k)
+                with T.init():
+                    C[vi] = 0
+                C[vi] = C[vi] + A[vi, vk]
+""")
+    sch = Schedule(program, error_render_level="none")
+    assert_refused(
+        sch, lambda: sch.write_at(sch.get_loops("C")[0], "C", 0, "local"), "may have no iterations"
+    )
+
+
+def test_read_at_under_an_uneven_split_of_a_symbolic_extent_stays_inside() -> None:
+    program = from_source("""@T.prim_func
+def main(a: T.handle, c: T.handle):
+    n = T.int32()
+    A = T.match_buffer(a, (n, 4), "int32")
+    C = T.match_buffer(c, (n, 4), "int32")
+    for i, j in T.grid(n, 4):
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = A[vi, vj] * 2
+""")
+    sch = Schedule(program)
+    _, inner = sch.split(sch.get_loops("C")[0], [None, 8])
+    sch.read_at(inner, "C", 0, "global")
+    a, c = np.arange(12, dtype="int32").reshape(3, 4), np.zeros((3, 4), "int32")
+    interpreter.run(sch.mod["main"], a, c)
+    np.testing.assert_array_equal(c, a * 2)

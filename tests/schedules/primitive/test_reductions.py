@@ -645,6 +645,8 @@ def main(A: T.Buffer((4, 24), "int32"), C: T.Buffer((4,), "int32")):
     sch.rfactor(sch.get_loops("C")[1], 0)
     assert_same_meaning(func, sch)
     assert_replays(sch, func)
+
+
 def test_the_init_of_a_decomposed_reduction_keeps_the_clauses_inside_of_a_mark() -> None:
     @T.prim_func
     def marked(A: T.Buffer((4, 8), "int32"), C: T.Buffer((4,), "int32")):
