@@ -19,6 +19,14 @@ from tests.programs.nodes import matmul, scaled
 from .conftest import native, te_program, verdict
 
 
+def test_a_tensor_that_is_written_through_a_view_is_an_output() -> None:
+    """And one that is read through a view before keeps what the caller put there."""
+    copied = params_of(IRREGULAR["views"].func())
+    assert [(param.output, param.updated) for param in copied] == [(False, False), (True, False)]
+    added = params_of(IRREGULAR["update through a view"].func())
+    assert [(param.output, param.updated) for param in added] == [(False, False), (True, True)]
+
+
 @pytest.fixture
 def product() -> Reference:
     return compute_reference(matmul(6, 7, 8), native)
@@ -166,11 +174,3 @@ class Module:
 """)
     with pytest.raises(ProgramError, match="program itself is wrong.*beside tensor B"):
         compute_reference(mod, native)
-
-
-def test_a_tensor_that_is_written_through_a_view_is_an_output() -> None:
-    """And one that is read through a view before keeps what the caller put there."""
-    copied = params_of(IRREGULAR["views"].func())
-    assert [(param.output, param.updated) for param in copied] == [(False, False), (True, False)]
-    added = params_of(IRREGULAR["update through a view"].func())
-    assert [(param.output, param.updated) for param in added] == [(False, False), (True, True)]
