@@ -8,6 +8,7 @@ from typing import Any
 
 from ir import dtype as dt
 from ir.node import post_order_visit
+from ir.tir.analysis.written_params import stored_params
 from ir.tir.expr import BufferLoad, CmpExpr, IterVar, Max, Min, Mul
 from ir.tir.stmt import Block, BufferStore
 
@@ -86,17 +87,11 @@ def params_of(func: Any) -> tuple[Param, ...]:
     Raises:
         RunnerError: a parameter is not a tensor, or an extent is symbolic.
     """
-    written: set[int] = set()
-
-    def visit(node: Any) -> None:
-        if isinstance(node, BufferStore):
-            written.add(id(node.buffer.data))
-
-    post_order_visit(func.body, visit)
+    stored = stored_params(func)
     domains = integer_domains(func)
     updated = _updated(func)
     found: list[Param] = []
-    for param in func.params:
+    for number, param in enumerate(func.params):
         buffer = func.buffer_map.get(param)
         if buffer is None:
             raise RunnerError(
@@ -115,7 +110,7 @@ def params_of(func: Any) -> tuple[Param, ...]:
                 buffer.name,
                 buffer.dtype,
                 tuple(shape),
-                output=id(buffer.data) in written,
+                output=number in stored,
                 domain=domains.get(buffer.data),
                 updated=buffer.data in updated,
             )
@@ -169,9 +164,12 @@ def _updated(func: Any) -> set[Any]:
     outputs = {buffer.data for buffer in func.buffer_map.values()}
     stored: set[Any] = set()
     early: set[Any] = set()
+    views = _views(func)
 
     def visit(node: Any) -> None:
         data = node.buffer.data
+        while data in views:
+            data = views[data]
         if isinstance(node, BufferStore):
             stored.add(data)
         elif data not in stored:
@@ -179,6 +177,18 @@ def _updated(func: Any) -> set[Any]:
 
     _in_order(func.body, visit)
     return early & stored & outputs
+
+
+def _views(func: Any) -> dict[Any, Any]:
+    """For the data variable of each view, that of the buffer of which it shows a region."""
+    views: dict[Any, Any] = {}
+
+    def visit(node: Any) -> None:
+        if isinstance(node, Block):
+            views.update({item.buffer.data: item.source.buffer.data for item in node.match_buffers})
+
+    post_order_visit(func.body, visit)
+    return views
 
 
 def _in_order(node: Any, visit: Any) -> None:

@@ -967,6 +967,19 @@ IRREGULAR: dict[str, Irregular] = {
                 result[0, j] = row[0, 7 - j]
 """,
     ),
+    "update through a view": Irregular(
+        f"{AA}, {CC}",
+        """
+    for i in range(8):
+        with T.block("C"):
+            vi = T.axis.spatial(8, i)
+            T.reads(A[vi, 0:8], C[vi, 0:8])
+            T.writes(C[vi, 0:8])
+            result = T.match_buffer(C[vi, 0:8], (1, 8), "float32")
+            for j in range(8):
+                result[0, j] = result[0, j] + A[vi, j]
+""",
+    ),
     "tensors of rank zero": Irregular(
         f"{A}, {C}",
         """

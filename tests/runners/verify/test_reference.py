@@ -13,9 +13,18 @@ from ir.script import from_source
 from runners import RunnerError
 from runners.error import ProgramError
 from runners.verify import Reference, compute_reference, entry, facts_of, params_of, reference
+from tests.programs.irregular import IRREGULAR
 from tests.programs.nodes import matmul, scaled
 
 from .conftest import native, te_program, verdict
+
+
+def test_a_tensor_that_is_written_through_a_view_is_an_output() -> None:
+    """And one that is read through a view before keeps what the caller put there."""
+    copied = params_of(IRREGULAR["views"].func())
+    assert [(param.output, param.updated) for param in copied] == [(False, False), (True, False)]
+    added = params_of(IRREGULAR["update through a view"].func())
+    assert [(param.output, param.updated) for param in added] == [(False, False), (True, True)]
 
 
 @pytest.fixture

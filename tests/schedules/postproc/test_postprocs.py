@@ -156,15 +156,6 @@ def test_a_loop_that_is_unrolled_and_vectorized_is_split() -> None:
     assert_replays(sch, func)
 
 
-def test_a_sum_that_cannot_be_initialised_once_keeps_its_initialisation() -> None:
-    """A scratch sum that every row begins anew is left as it is, and so is the candidate."""
-    func = IRREGULAR["scratch of every row"].func()
-    sch = Schedule(func)
-    assert postprocess(sch, TARGET)
-    assert "T.init()" in sch.mod.script()
-    assert_same_meaning(func, sch)
-
-
 def test_a_marked_loop_whose_iterations_may_conflict_stays_serial() -> None:
     """What a rule marks too hopefully costs time and not the candidate."""
     func = IRREGULAR["running sums"].func()
