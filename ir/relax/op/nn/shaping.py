@@ -9,7 +9,6 @@ import numpy as np
 
 from .... import te
 from ....error import IRValueError
-from ....tir.expr import PrimExpr
 from ....tir.op import all as tir_all
 from ....tir.op import if_then_else
 from ....tir.op import max as tir_max
@@ -19,10 +18,11 @@ from ...expr import Call, Expr, Var
 from ...struct_info import StructInfo, TensorStructInfo
 from ..declaration import MixedPrecisionPolicy, OpPatternKind, call, operator
 from ..gradient import back_to_shape
-from ..inference import as_int, fail, product, simplify, tensor_args
+from ..inference import fail, product, simplify, tensor_args
 from ..layout_rule import Desired, LayoutPlan, Layouts, is_permuted
 from ..legalization import topi_function
 from ..memory_effect import view_of
+from ..requirement import require_multiple
 
 _MOVES: dict[str, Any] = {"mixed_precision": MixedPrecisionPolicy.FOLLOW, "pattern": OpPatternKind.kInjective}
 
@@ -163,9 +163,8 @@ def _infer_pixel_shuffle(node: Call, builder: Any) -> StructInfo:
     if info.shape_values is None:
         return TensorStructInfo(None, info.dtype, info.vdevice, info.ndim)
     *lead, channels, height, width = info.shape_values
-    size = as_int(channels)
-    if size is not None and size % (factor * factor):
-        raise fail(node, f"{size} channels are not divisible by {factor} squared")
+    text = f"{{}} channels are not divisible by {factor} squared"
+    require_multiple(node, channels, factor * factor, text)
     dims = [
         *lead,
         simplify(channels // (factor * factor)),
@@ -186,9 +185,11 @@ def _np_pixel_shuffle(x: np.ndarray, upscale_factor: int) -> np.ndarray:
 
 def _legalize_pixel_shuffle(bb: Any, node: Call) -> Expr:
     r = node.attrs["upscale_factor"]
-    out_shape: list[PrimExpr] = list(node.struct_info.shape_values)
 
     def te_pixel_shuffle(data: Any) -> Any:
+        *lead, channels, height, width = data.shape
+        out_shape = [*lead, floordiv(channels, r * r), height * r, width * r]
+
         def element(*indices: Any) -> Any:
             *lead, c, h, w = indices
             channel = c * (r * r) + floormod(h, r) * r + floormod(w, r)
