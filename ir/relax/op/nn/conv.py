@@ -15,10 +15,8 @@ from ..array import in_out_dtype
 from ..declaration import MixedPrecisionPolicy, OpPatternKind, call, make, operator
 from ..gradient import static_shape
 from ..inference import (
-    as_int,
     common_dtype,
     common_vdevice,
-    fail,
     optional_dtype,
     require_ndim,
     simplify,
@@ -27,7 +25,7 @@ from ..inference import (
 from ..layout import axes_of, canonical_shape, check_layout, shape_in
 from ..layout_rule import Desired, LayoutPlan, Layouts, between
 from ..legalization import topi_function
-from ..requirement import require_equal, require_multiple
+from ..requirement import require_at_most, require_equal, require_multiple
 
 SPATIAL = {1: "W", 2: "HW", 3: "DHW"}
 
@@ -96,11 +94,9 @@ def _infer_conv(node: Call, builder: Any) -> StructInfo:
     for i in range(count):
         extent = data_shape[2 + i] + (attrs["padding"][i] + attrs["padding"][i + count])
         window = (weight_shape[2 + i] - 1) * attrs["dilation"][i] + 1
-        out = simplify((extent - window) // attrs["strides"][i] + 1)
-        size = as_int(out)
-        if size is not None and size < 1:
-            raise fail(node, f"the window of {window} exceeds the padded extent of spatial axis {i}")
-        dims.append(out)
+        text = f"the window of {{}} exceeds the padded extent {{}} of spatial axis {i}"
+        require_at_most(node, window, extent, text)
+        dims.append(simplify((extent - window) // attrs["strides"][i] + 1))
     return conv_struct_info(node, dims, data, weight, count)
 
 

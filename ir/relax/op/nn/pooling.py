@@ -13,10 +13,11 @@ from ...expr import Call, Expr, Var
 from ...struct_info import StructInfo, TensorStructInfo
 from ..array import in_float32
 from ..declaration import Gradient, MixedPrecisionPolicy, OpPatternKind, call, make, operator
-from ..inference import as_int, fail, int64, require_ndim, require_number, simplify, tensor_args
+from ..inference import int64, require_ndim, require_number, simplify, tensor_args
 from ..layout import axes_of, canonical_shape, check_layout, shape_in
 from ..layout_rule import Desired, LayoutPlan, Layouts, is_permuted, stored_letters
 from ..legalization import topi_function
+from ..requirement import require_at_most
 from .conv import full_padding, per_axis
 
 _SPATIAL = {1: "W", 2: "HW", 3: "DHW"}
@@ -41,9 +42,8 @@ def _infer_pool(node: Call, builder: Any) -> StructInfo:
             shape[2 + i] = simplify(tir_min((space + (step - 1)) // step, last // step) + 1)
         else:
             shape[2 + i] = simplify(space // step + 1)
-        size = as_int(shape[2 + i])
-        if size is not None and size < 1:
-            raise fail(node, f"the window of {window} exceeds the padded extent of spatial axis {i}")
+        text = f"the window of {window} exceeds the padded extent of spatial axis {i}: at least {{}} is needed, {{}} fit"
+        require_at_most(node, int64(1), shape[2 + i], text)
     return TensorStructInfo(shape_in(attrs["out_layout"], canonical, shape), info.dtype, info.vdevice)
 
 

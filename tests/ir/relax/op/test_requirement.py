@@ -167,6 +167,22 @@ CASES = {
         [f(1, 3, 3, 3), f(2, 2, 1, 1)],
         "3 channels.* 2",
     ),
+    "conv2d's window": Case(
+        [(1, 2, N, 1), (3, 2, 2, 1)],
+        op.nn.conv2d,
+        [f(1, 2, 2, 1), f(3, 2, 2, 1)],
+        lambda x, w: np.einsum("nchw,ochw->no", x, w)[..., None, None],
+        [f(1, 2, 1, 1), f(3, 2, 2, 1)],
+        "window of 2 exceeds the padded extent 1 of spatial axis 0",
+    ),
+    "max_pool2d's window": Case(
+        [(1, 2, N, 1)],
+        lambda x: op.nn.max_pool2d(x, (2, 1)),
+        [f(1, 2, 2, 1)],
+        lambda x: x.max(2, keepdims=True),
+        [f(1, 2, 1, 1)],
+        "window of 2 exceeds .* axis 0.* 1 .* 0 fit",
+    ),
     "conv2d_transpose": Case(
         [(1, N, 3, 3), (M, 2, 1, 1)],
         op.nn.conv2d_transpose,
@@ -190,6 +206,25 @@ CASES = {
         lambda x: x.reshape(1, 1, 2, 2),
         [f(1, 5, 1, 1)],
         "5 channels",
+    ),
+    "pad that cuts": Case(
+        [(N,)], lambda x: op.nn.pad(x, [-2, -2]), [f(5)], lambda x: x[2:3], [f(3)], "cuts 4 of the 3 elements"
+    ),
+    "pad that reflects": Case(
+        [(N,)],
+        lambda x: op.nn.pad(x, [1, 3], "reflect"),
+        [f(4)],
+        lambda x: np.pad(x, (1, 3), "reflect"),
+        [f(3)],
+        "needs 4 elements, axis 0 has 3",
+    ),
+    "pad that repeats": Case(
+        [(N,)],
+        lambda x: op.nn.pad(x, [2, 0], "circular"),
+        [f(1)],
+        lambda x: np.pad(x, (2, 0), "wrap"),
+        [f(0)],
+        "needs 1 elements, axis 0 has 0",
     ),
     "prelu": Case(
         [(1, N), (M,)],
