@@ -16,7 +16,8 @@ from .ndarray import numpy_dtype
 from .program import ArgumentError, ExecutableError
 
 _CONTEXT = re.compile(
-    r"ErrorContext\((?:fn=(?P<fn>\w*), loc=(?:param\[\d+\], param=(?P<param>.*?)|return), )?(?:annotation|struct_info)=(?P<info>.*)\) $",
+    r"ErrorContext\((?:fn=(?P<fn>\w*), loc=(?:param\[\d+\], param=(?P<param>.*?)|return), |match_cast, var=\S*, )?"
+    r"(?:annotation|struct_info)=(?P<info>.*)\) $",
     re.DOTALL,
 )
 
@@ -136,6 +137,21 @@ def _check_upper_bound(heap: Any, number: int, bound: int, context: str = "") ->
     return ()
 
 
+def _extent_checker(
+    found_is_loaded: int, found: int, wanted_is_loaded: int, wanted: int, text: str = ""
+) -> Callable[[Any], tuple[()]]:
+    """Two numbers must be the same; the text says what they are."""
+
+    def check(heap: Any) -> tuple[()]:
+        a = heap.item(found) if found_is_loaded else found
+        b = heap.item(wanted) if wanted_is_loaded else wanted
+        if a != b:
+            raise ArgumentError(text.format(a, b) if text else f"an extent must be {b}, got {a}")
+        return ()
+
+    return check
+
+
 def _assert(condition: Any, message: Any = "", *values: Any) -> tuple[()]:
     if not bool(condition):
         text = str(message) or "assertion failed"
@@ -176,6 +192,7 @@ PREPARED: dict[str, tuple[int, Callable[..., Callable[..., Any]]]] = {
     "vm.builtin.check_tensor_info": (1, _tensor_checker),
     "vm.builtin.match_shape": (2, _shape_matcher),
     "vm.builtin.match_prim_value": (2, _prim_value_matcher),
+    "vm.builtin.check_extent": (1, _extent_checker),
     "vm.builtin.make_shape": (1, _shape_maker),
     "vm.builtin.make_prim_value": (1, _prim_value_maker),
 }

@@ -172,22 +172,30 @@ class _Array:
         item = self.item
         if item.shape == UNTYPED:
             return
-        if any(evaluate(extent, symbols) != actual for extent, actual in zip(item.shape, self.shape)):
+        if any(self._evaluated(extent, symbols) != actual for extent, actual in zip(item.shape, self.shape)):
             raise KernelError(
                 f"{self.where} must have shape {_tuple_text(item.shape, symbols)}, got {self.array.shape}"
             )
         # where there is at most one element along an axis, its stride is not used
         places = zip(item.strides, self.strides, self.shape)
         if 0 not in self.shape and any(
-            evaluate(stride, symbols) != actual and extent > 1 for stride, actual, extent in places
+            self._evaluated(stride, symbols) != actual and extent > 1 for stride, actual, extent in places
         ):
             raise KernelError(
                 f"{self.where} must have strides {_tuple_text(item.strides, symbols)} in elements, got {self.strides}"
             )
-        if evaluate(item.offset, symbols) != 0:
+        if self._evaluated(item.offset, symbols) != 0:
             raise KernelError(
                 f"{self.where} must have offset {_shown(item.offset, symbols)}, but an array begins at its first element"
             )
+
+    def _evaluated(self, extent: Extent, symbols: dict[str, int]) -> int:
+        try:
+            return evaluate(extent, symbols)
+        except ZeroDivisionError:
+            raise KernelError(
+                f"{self.where} is declared with {text_of(extent)}, which divides by zero"
+            ) from None
 
 
 def _tuple_text(extents: Sequence[Extent], symbols: dict[str, int]) -> str:

@@ -44,7 +44,7 @@ from .function_names import named_by_symbol
 from .normalizer import Normalizer
 from .op.base import call_tir, call_tir_with_grad
 from .struct_info import StructInfo, callee_struct_info
-from .symbolic_vars import definable_tir_vars_in_struct_info
+from .symbolic_vars import collect_non_negative_expressions, definable_tir_vars_in_struct_info
 from .te_conversion import gen_call_tir_inputs
 
 _NO_BLOCK = "nothing to emit into: use the builder inside bb.function(...) or a mutator"
@@ -131,6 +131,8 @@ class BlockBuilder:
         self._normalizer = Normalizer(self)
         self._blocks: list[tuple[bool, list[Binding]]] = []
         self._scopes: list[set[Any]] = []
+        self._numbers: set[Any] = set()
+        """Symbolic variables that scalars define, which may be negative."""
         self._names: dict[str, int] = {}
         self._function_names: dict[str, int] = {}
         self._values: dict[Id, RelaxExpr | None] = {}
@@ -213,10 +215,15 @@ class BlockBuilder:
         """Begin a scope of symbolic variables, those that ``params`` define."""
         known: set[Any] = set()
         for param in params or ():
-            known.update(definable_tir_vars_in_struct_info(param.struct_info))
+            self._define(param.struct_info, known)
             self._values[param.vid] = None
             self._names.setdefault(param.name_hint, 0)
         self._scopes.append(known)
+
+    def _define(self, info: StructInfo, known: set[Any]) -> None:
+        defined = definable_tir_vars_in_struct_info(info)
+        known.update(defined)
+        self._numbers.update(set(defined).difference(collect_non_negative_expressions(info)))
 
     def begin_inner_scope(self) -> None:
         """Begin a scope that also sees the symbolic variables of the one around it."""
@@ -229,6 +236,10 @@ class BlockBuilder:
     def scope_shape_vars(self) -> set[Any]:
         """The symbolic variables that parameters (of this scope and those around it) define."""
         return self._scopes[-1] if self._scopes else set()
+
+    def scope_extents(self) -> set[Any]:
+        """Those of :meth:`scope_shape_vars` that are extents of parameters, which are not negative."""
+        return self.scope_shape_vars() - self._numbers
 
     @property
     def in_block(self) -> bool:
@@ -387,9 +398,8 @@ class BlockBuilder:
             if isinstance(params, Var):
                 params = [params]
             scope._params = tuple(params.fields if isinstance(params, Tuple) else params)  # type: ignore[arg-type]
-            self._scopes[-1].update(
-                var for param in scope._params for var in definable_tir_vars_in_struct_info(param.struct_info)
-            )
+            for param in scope._params:
+                self._define(param.struct_info, self._scopes[-1])
         if scope._params is None:
             raise BlockBuilderError(
                 "emit_func_output: the function has no parameters; pass [] when it takes none"

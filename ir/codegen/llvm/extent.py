@@ -1,6 +1,6 @@
 """Declared extents and strides without the program around them: what a signature keeps of them and compares with arrays.
 
-A number, the name of a symbol, or an operation on two of these.
+A number, the name of a symbol, or an operation on such.
 """
 
 from __future__ import annotations
@@ -9,19 +9,24 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
+from ...integer import truncated_quotient, truncated_remainder
 from ...tir import expr as E
 from ...tir.expr import PrimExpr, Var
 from .compile import CodegenError
 
-Extent: TypeAlias = "int | str | tuple[str, Any, Any]"
+Extent: TypeAlias = "int | str | tuple[Any, ...]"
 """``("*", "n", 2)`` is twice the symbol n."""
 
-_OPERATIONS: dict[str, Callable[[int, int], int]] = {
+_OPERATIONS: dict[str, Callable[..., int]] = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "//": operator.floordiv, "%": operator.mod,
-    "min": min, "max": max,
+    "/": truncated_quotient, "rem": truncated_remainder, "min": min, "max": max,
+    "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
+    "and": lambda a, b: a and b, "or": lambda a, b: a or b, "not": operator.not_, "select": lambda c, a, b: a if c else b,
 }  # fmt: skip
 _NAMES: dict[type, str] = {
-    E.Add: "+", E.Sub: "-", E.Mul: "*", E.FloorDiv: "//", E.Div: "//", E.FloorMod: "%", E.Mod: "%", E.Min: "min", E.Max: "max",
+    E.Add: "+", E.Sub: "-", E.Mul: "*", E.FloorDiv: "//", E.Div: "/", E.FloorMod: "%", E.Mod: "rem", E.Min: "min", E.Max: "max",
+    E.EQ: "==", E.NE: "!=", E.LT: "<", E.LE: "<=", E.GT: ">", E.GE: ">=",
+    E.And: "and", E.Or: "or", E.Not: "not", E.Select: "select",
 }  # fmt: skip
 
 
@@ -29,10 +34,10 @@ def extent_of(expr: PrimExpr, names: Mapping[Var, str]) -> Extent:
     """An extent of which all variables have a name.
 
     Raises:
-        CodegenError: a variable has none, or there is something else than arithmetic.
+        CodegenError: a variable has none, or there is something else than arithmetic, comparison and choice.
     """
     if isinstance(expr, E.IntImm):
-        return expr.value
+        return int(expr.value)
     if isinstance(expr, Var):
         if expr not in names:
             raise CodegenError(
@@ -44,7 +49,9 @@ def extent_of(expr: PrimExpr, names: Mapping[Var, str]) -> Extent:
     name = _NAMES.get(expr.__class__)
     if name is None:
         raise CodegenError(f"{expr} is no arithmetic of symbols")
-    return (name, extent_of(expr.a, names), extent_of(expr.b, names))  # type: ignore[attr-defined]
+    parts: list[PrimExpr] = []
+    expr._visit_children(parts.append)
+    return (name, *(extent_of(part, names) for part in parts))
 
 
 def evaluate(extent: Extent, symbols: Mapping[str, int]) -> int:
@@ -57,16 +64,16 @@ def evaluate(extent: Extent, symbols: Mapping[str, int]) -> int:
         return extent
     if isinstance(extent, str):
         return symbols[extent]
-    name, a, b = extent
-    return _OPERATIONS[name](evaluate(a, symbols), evaluate(b, symbols))
+    name, *parts = extent
+    return _OPERATIONS[name](*(evaluate(part, symbols) for part in parts))
 
 
 def text_of(extent: Extent) -> str:
     """How an extent is written: ``n * 2``."""
     if not isinstance(extent, tuple):
         return str(extent)
-    name, a, b = extent
-    if name in ("min", "max"):
-        return f"{name}({text_of(a)}, {text_of(b)})"
-    left, right = (f"({text_of(x)})" if isinstance(x, tuple) else text_of(x) for x in (a, b))
+    name, *parts = extent
+    if name.isalpha() and name not in ("and", "or"):
+        return f"{name}({', '.join(map(text_of, parts))})"
+    left, right = (f"({text_of(x)})" if isinstance(x, tuple) else text_of(x) for x in parts)
     return f"{left} {name} {right}"

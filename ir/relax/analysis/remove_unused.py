@@ -8,6 +8,7 @@ from ...module import IRModule
 from ...tir.expr import Var as TirVar
 from ..expr import Binding, BindingBlock, DataflowBlock, DataflowVar, Expr, If, MatchCast, SeqExpr, Tuple, Var
 from ..function import Function
+from ..op.requirement import requirement_of
 from ..symbolic_vars import definable_tir_vars_in_struct_info, tir_vars_in
 from .memory import Aliases, MemoryAnalysis, Root
 from .purity import contains_call_to_keep
@@ -74,6 +75,8 @@ class _Eliminator:
             return True
         if not isinstance(binding, MatchCast):
             return False
+        if requirement_of(binding) is not None:
+            return True
         # Outside of dataflow blocks a match_cast is also a check of the program's, which may end it.
         defined = definable_tir_vars_in_struct_info(binding.struct_info)
         return not in_dataflow or any(symbol in self.symbols for symbol in defined)

@@ -13,6 +13,7 @@ from ...expr import RelaxExpr
 from ...tir.expr import FloatImm, IntImm, PrimExpr
 from ...tir.op import ceil, ceildiv, max
 from ...tir.operators import const as tir_const
+from ...tir.operators import floordiv
 from ..expr import Call, Expr, PrimValue, ShapeExpr, const, convert_to_expr
 from ..struct_info import PrimStructInfo, StructInfo, TensorStructInfo
 from .declaration import MixedPrecisionPolicy, OpPatternKind, call, operator
@@ -249,10 +250,10 @@ def _infer_arange(node: Call, builder: Any) -> StructInfo:
     dtype = node.attrs["dtype"]
     if start is None or end is None or step is None:
         return TensorStructInfo(None, dtype, ndim=1)
-    return TensorStructInfo([_arange_length(node, start, end, step)], dtype)
+    return TensorStructInfo([_arange_length(node, start, end, step, builder)], dtype)
 
 
-def _arange_length(node: Call, start: PrimExpr, end: PrimExpr, step: PrimExpr) -> PrimExpr:
+def _arange_length(node: Call, start: PrimExpr, end: PrimExpr, step: PrimExpr, builder: Any) -> PrimExpr:
     import math
 
     values = [item.value if isinstance(item, IntImm | FloatImm) else None for item in (start, end, step)]
@@ -265,11 +266,11 @@ def _arange_length(node: Call, start: PrimExpr, end: PrimExpr, step: PrimExpr) -
         length = ceil((end - start).astype("float32") / step.astype("float32")).astype("int64")
         return simplify(length)
     lo, hi, by_expr = (item.astype("int64") if item.dtype != "int64" else item for item in (start, end, step))
-    if values[2] is not None and values[2] < 0:
-        return simplify(max(ceildiv(lo - hi, -by_expr), int64(0)))
-    if values[0] == 0 and values[2] == 1 and not isinstance(hi, IntImm):
-        return simplify(hi)
-    return simplify(ceildiv(hi - lo, by_expr))
+    if values[2] is None:
+        count = -floordiv(lo - hi, by_expr)
+    else:
+        count = ceildiv(lo - hi, -by_expr) if values[2] < 0 else ceildiv(hi - lo, by_expr)
+    return simplify(max(count, int64(0)), builder)
 
 
 def builtin_max(a: int, b: int) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ... import dtype as dt
-from ... import te
+from ... import te, topi
 from ...error import IRValueError
 from ...expr import RelaxExpr
 from ...tir.expr import IntImm, PrimExpr
@@ -28,11 +28,13 @@ from .inference import (
     normalize_axis,
     prim_arg,
     require_dtype,
+    show_dims,
     tensor_arg,
     tensor_args,
     wrong_kind,
 )
 from .legalization import topi_function
+from .requirement import require_at_most, require_broadcast_shape, require_equal
 
 FOLLOW = MixedPrecisionPolicy.FOLLOW
 _MOVES: dict[str, Any] = {"mixed_precision": FOLLOW, "pattern": OpPatternKind.kInjective}
@@ -46,8 +48,18 @@ def _infer_gather_elements(node: Call, builder: Any) -> StructInfo:
             node, f"indices must have as many dimensions as the data ({info.ndim}), got {indices.ndim}"
         )
     if info.ndim != -1:
-        normalize_axis(node, info.ndim, node.attrs["axis"])
+        _require_inside(node, indices, info, normalize_axis(node, info.ndim, node.attrs["axis"]))
     return TensorStructInfo(indices.shape, info.dtype, common_vdevice(node, [info, indices]), indices.ndim)
+
+
+def _require_inside(node: Call, indices: TensorStructInfo, info: TensorStructInfo, axis: int) -> None:
+    """Along the other axes an element of the indices stands at its place in the data."""
+    if indices.shape_values is None or info.shape_values is None:
+        return
+    for place, (found, limit) in enumerate(zip(indices.shape_values, info.shape_values, strict=True)):
+        if place != axis:
+            text = f"indices have extent {{}} along axis {place}, where the data has {{}}"
+            require_at_most(node, found, limit, text)
 
 
 def _legalize_gather_elements(bb: Any, node: Call) -> Expr:
@@ -93,6 +105,9 @@ def _infer_gather_nd(node: Call, builder: Any) -> StructInfo:
     ndim = indices.ndim - 1 + info.ndim - batch - depth
     if info.shape_values is None or indices.shape_values is None:
         return TensorStructInfo(None, info.dtype, vdevice, ndim)
+    for axis in range(batch):
+        text = f"indices and data have extents {{}} and {{}} along batch dimension {axis}"
+        require_equal(node, indices.shape_values[axis], info.shape_values[axis], text)
     return TensorStructInfo(
         [*indices.shape_values[:-1], *info.shape_values[batch + depth :]], info.dtype, vdevice
     )
@@ -208,6 +223,12 @@ def _infer_scatter_elements(node: Call, builder: Any) -> StructInfo:
     known = {item.ndim for item in (info, indices, updates)} - {-1}
     if len(known) > 1:
         raise fail(node, f"data, indices and updates must have one number of dimensions, got {sorted(known)}")
+    if info.ndim != -1:
+        _require_inside(node, indices, info, normalize_axis(node, info.ndim, node.attrs["axis"]))
+    if indices.shape_values is not None and updates.shape_values is not None:
+        for place, (found, limit) in enumerate(zip(indices.shape_values, updates.shape_values, strict=True)):
+            text = f"indices have extent {{}} along axis {place}, where the updates have {{}}"
+            require_at_most(node, found, limit, text)
     return TensorStructInfo(info.shape, info.dtype, info.vdevice, info.ndim)
 
 
@@ -273,7 +294,17 @@ def _infer_scatter_nd(node: Call, builder: Any) -> StructInfo:
         depth = as_int(indices.shape_values[-1])
         if depth is not None and depth > info.ndim:
             raise fail(node, f"index vectors of length {depth} for {info.ndim} dimensions")
+        if depth is not None and info.shape_values is not None:
+            _check_slices(node, [*indices.shape_values[:-1], *info.shape_values[depth:]], updates)
     return TensorStructInfo(info.shape, info.dtype, info.vdevice, info.ndim)
+
+
+def _check_slices(node: Call, wanted: list[PrimExpr], updates: TensorStructInfo) -> None:
+    """There is an update for every index vector, a slice of the data."""
+    if updates.ndim not in (-1, len(wanted)):
+        raise fail(node, f"updates must have {len(wanted)} dimensions, got {updates.ndim}")
+    for axis, (found, extent) in enumerate(zip(updates.shape_values or (), wanted, strict=False)):
+        require_equal(node, found, extent, f"updates have extent {{}} along axis {axis}, not {{}}")
 
 
 def _np_scatter_nd(x: np.ndarray, indices: np.ndarray, updates: np.ndarray, reduction: str) -> np.ndarray:
@@ -320,7 +351,21 @@ def _infer_index_put(node: Call, builder: Any) -> StructInfo:
         raise fail(node, f"{len(indices)} indices for {info.ndim} dimensions")
     if info.dtype and values.dtype and info.dtype != values.dtype:
         raise wrong_kind(node, f"values must have the data's dtype {info.dtype}, got {values.dtype}")
+    shapes = [item.shape_values for item in indices if item.shape_values is not None]
+    if info.shape_values is not None and len(shapes) == len(indices):
+        _check_values(node, topi.broadcast_shape(*shapes), info.shape_values[len(indices) :], values)
     return TensorStructInfo(info.shape, info.dtype, info.vdevice, info.ndim)
+
+
+def _check_values(node: Call, places: Any, rest: Any, values: TensorStructInfo) -> None:
+    """Indices broadcast to one shape of places, values to that of all elements at these."""
+    for number, item in enumerate(_index_list(node, 1)):
+        text = f"index tensor {number} of shape {show_dims(item.shape_values or ())} cannot be broadcast to {show_dims(places)}"
+        require_broadcast_shape(node, item.shape_values or (), places, text)
+    if values.shape_values is not None:
+        wanted = [*places, *rest]
+        text = f"values of shape {show_dims(values.shape_values)} cannot be broadcast to {show_dims(wanted)}"
+        require_broadcast_shape(node, values.shape_values, wanted, text)
 
 
 def _np_index_put(x: np.ndarray, indices: Any, values: np.ndarray, accumulate: bool) -> np.ndarray:
@@ -376,6 +421,14 @@ def _infer_slice_scatter(node: Call, builder: Any) -> StructInfo:
     step = prim_arg(node, 4)
     if isinstance(step, IntImm) and step.value < 1:
         raise fail(node, f"step must be positive, got {step.value}")
+    if info.shape_values is not None and src.shape_values is not None and isinstance(step, IntImm):
+        axis = normalize_axis(node, info.ndim, node.attrs["axis"])
+        extents = list(info.shape_values)
+        begin, end, by = _slice_scatter_prims(node)
+        _, extents[axis] = slice_length(node, begin, end, by, extents[axis], False, builder)
+        for place, (found, wanted) in enumerate(zip(src.shape_values, extents, strict=True)):
+            text = f"src has extent {{}} along axis {place}, the slice {{}}"
+            require_equal(node, found, wanted, text)
     return TensorStructInfo(info.shape, info.dtype, info.vdevice, info.ndim)
 
 
@@ -393,7 +446,7 @@ def _legalize_slice_scatter(bb: Any, node: Call) -> Expr:
     info = tensor_arg(node, 0)
     axis = normalize_axis(node, info.ndim, node.attrs["axis"])
     start, end, step = _slice_scatter_prims(node)
-    first, _ = slice_length(node, start, end, step, info.shape_values[axis], False)  # type: ignore[index]
+    first, _ = slice_length(node, start, end, step, info.shape_values[axis], False, bb)  # type: ignore[index]
 
     def te_slice_scatter(data: Any, src: Any, begin: Any, by: Any) -> Any:
         def element(*indices: Any) -> Any:

@@ -23,6 +23,7 @@ from .inference import (
     common_vdevice,
     fail,
     int64,
+    is_non_negative,
     normalize_axes,
     normalize_axis,
     prim_arg,
@@ -34,6 +35,7 @@ from .inference import (
     wrong_kind,
 )
 from .legalization import topi_function
+from .requirement import require_equal
 
 FOLLOW = MixedPrecisionPolicy.FOLLOW
 _MOVES: dict[str, Any] = {"mixed_precision": FOLLOW, "pattern": OpPatternKind.kInjective}
@@ -149,14 +151,14 @@ def _tuple_values(node: Call, index: int, name: str) -> list[PrimExpr] | None:
     raise wrong_kind(node, f"{name} must be a tuple of integers, got {info}")
 
 
-def _bound(value: PrimExpr, extent: PrimExpr, forward: bool, is_end: bool) -> PrimExpr:
+def _bound(value: PrimExpr, extent: PrimExpr, forward: bool, builder: Any) -> PrimExpr:
     """A slice bound, counted from the front and limited to the axis as numpy does."""
     number, size = as_int(value), as_int(extent)
     low = int64(0) if forward else int64(-1)
     high = extent if forward else extent - 1
     if number is not None:
         if number >= _REST:
-            return simplify(high)
+            return simplify(high, builder)
         if number <= -_REST:
             return low
         if size is not None:
@@ -166,22 +168,21 @@ def _bound(value: PrimExpr, extent: PrimExpr, forward: bool, is_end: bool) -> Pr
             return int64(bottom if shifted < bottom else top if shifted > top else shifted)
         if number == 0 and forward:
             return int64(0)
-        shifted_expr = extent + number if number < 0 else value
-        limited = max(shifted_expr, low) if number < 0 else min(value, high)
-        return simplify(limited)
-    shifted_expr = Select(value < 0, value + extent, value) if not _is_extent(value) else value
-    return (
-        simplify(min(max(shifted_expr, low), high)) if not _is_extent(value) else simplify(min(value, high))
-    )
-
-
-def _is_extent(value: PrimExpr) -> bool:
-    """Whether a symbolic bound is a variable by itself: shape variables are never negative."""
-    return isinstance(value, Var)
+        return simplify(max(extent + number, low) if number < 0 else min(value, high), builder)
+    if is_non_negative(value, builder):
+        return simplify(min(value, high), builder)
+    from_front = Select(value < 0, value + extent, value)
+    return simplify(min(max(from_front, low), high), builder)
 
 
 def slice_length(
-    node: Call, begin: PrimExpr, end: PrimExpr, stride: PrimExpr, extent: PrimExpr, assume_inbound: bool
+    node: Call,
+    begin: PrimExpr,
+    end: PrimExpr,
+    stride: PrimExpr,
+    extent: PrimExpr,
+    assume_inbound: bool,
+    builder: Any,
 ) -> tuple[PrimExpr, PrimExpr]:
     """(first index, number of elements) of a slice of an axis."""
     step = as_int(stride)
@@ -189,29 +190,19 @@ def slice_length(
         raise fail(node, "strides must not be 0")
     if step is None:
         raise fail(node, f"strides must be constants, got {stride}")
-    begin, end, stride = (
-        item if item.dtype == "int64" else item.astype("int64") for item in (begin, end, stride)
-    )
+    begin, end = (item if item.dtype == "int64" else item.astype("int64") for item in (begin, end))
     forward = step > 0
     if assume_inbound:
         first, last = begin, end
     else:
-        first, last = _bound(begin, extent, forward, False), _bound(end, extent, forward, True)
-    distance = last - first if forward else first - last
-    size = abs(step)
-    a, b = as_int(simplify(distance)), None
-    if a is not None:
-        b = -(-a // size)
-        return first, int64(b if b > 0 else 0)
-    length = distance if size == 1 else ceildiv(distance, int64(size))
+        first, last = _bound(begin, extent, forward, builder), _bound(end, extent, forward, builder)
+    length = simplify(ceildiv(last - first if forward else first - last, int64(abs(step))), builder)
     low, high = as_int(begin), as_int(end)
-    # the bounds keep their order when they count from the same end
-    ordered = low is not None and high is not None and (low < 0) == (high < 0) and (low <= high) == forward
-    whole = (as_int(first) == 0 or ordered) and not assume_inbound
-    simplified = simplify(length)
-    if assume_inbound or whole:
-        return first, simplified
-    return first, simplify(max(simplified, int64(0)))
+    # Bounds keep their order when they count from the same end.
+    in_order = low is not None and high is not None and (low < 0) == (high < 0) and (low <= high) == forward
+    if as_int(length) is None and (assume_inbound or in_order or (forward and as_int(first) == 0)):
+        return first, length
+    return first, simplify(max(length, int64(0)), builder)
 
 
 def _slice_parts(
@@ -249,7 +240,8 @@ def _infer_strided_slice(node: Call, builder: Any) -> StructInfo:
         return TensorStructInfo(None, info.dtype, info.vdevice, info.ndim)
     dims = list(info.shape_values)
     for axis, begin, end, stride in zip(*parts, strict=True):
-        _, dims[axis] = slice_length(node, begin, end, stride, dims[axis], node.attrs["assume_inbound"])
+        inbound = node.attrs["assume_inbound"]
+        _, dims[axis] = slice_length(node, begin, end, stride, dims[axis], inbound, builder)
     return TensorStructInfo(dims, info.dtype, info.vdevice)
 
 
@@ -264,7 +256,7 @@ def _legalize_strided_slice(bb: Any, node: Call) -> Expr:
     steps: dict[int, int] = {}
     out = list(info.shape_values)
     for axis, begin, end, stride in zip(axes, begins, ends, strides, strict=True):
-        first[axis], out[axis] = slice_length(node, begin, end, stride, out[axis], inbound)
+        first[axis], out[axis] = slice_length(node, begin, end, stride, out[axis], inbound, bb)
         steps[axis] = as_int(stride)  # type: ignore[assignment]
     names = list(first)
 
@@ -341,9 +333,9 @@ def _infer_dynamic_strided_slice(node: Call, builder: Any) -> StructInfo:
         require_ndim(node, item, 1, name)
         if item.dtype not in ("", "int64"):
             raise wrong_kind(node, f"{name} must be int64, got {item.dtype}")
-        size = as_int(item.shape_values[0]) if item.shape_values is not None else None
-        if size is not None and info.ndim not in (-1, size):
-            raise fail(node, f"{name} has {size} entries for {info.ndim} dimensions")
+        if item.shape_values is not None and info.ndim != -1:
+            text = f"{name} has {{}} entries for {{}} dimensions"
+            require_equal(node, item.shape_values[0], int64(info.ndim), text)
     return TensorStructInfo(None, info.dtype, info.vdevice, info.ndim)
 
 

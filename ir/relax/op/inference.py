@@ -7,6 +7,7 @@ from typing import Any
 
 from ... import dtype as dt
 from ...arith.analyzer import Analyzer
+from ...arith.const_int_bound import ConstIntBound
 from ...error import IRTypeError, IRValueError
 from ...tir.expr import IntImm, PrimExpr
 from ..expr import Call, PrimValue, ShapeExpr
@@ -111,13 +112,32 @@ def int64(value: int) -> IntImm:
     return IntImm("int64", value)
 
 
-def simplify(expr: Any) -> PrimExpr:
-    """The expression simplified by the arithmetic analyzer; constants and variables come back at once."""
+def simplify(expr: Any, builder: Any = None) -> PrimExpr:
+    """The expression simplified by the arithmetic analyzer; constants and variables come back at once.
+
+    With a builder, the extents of parameters in its scope are known not to be negative.
+    """
     if isinstance(expr, int):
         return int64(expr)
     if not list(_children(expr)):
         return expr
-    return Analyzer().simplify(expr)
+    return _analyzer(builder).simplify(expr)
+
+
+def is_non_negative(expr: PrimExpr, builder: Any) -> bool:
+    """Whether an expression of extents is known not to be negative."""
+    return _analyzer(builder).can_prove(expr >= 0)
+
+
+def _analyzer(builder: Any) -> Analyzer:
+    analyzer = Analyzer()
+    if builder is not None:
+        for var in builder.scope_extents():
+            analyzer.update(var, _EXTENT)
+    return analyzer
+
+
+_EXTENT = ConstIntBound(0, ConstIntBound.POS_INF)
 
 
 def _children(expr: Any) -> list[Any]:

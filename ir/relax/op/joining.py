@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ... import te
 from ...error import IRValueError
 from ...expr import RelaxExpr
 from ...tir.expr import IntImm, PrimExpr
@@ -17,6 +18,7 @@ from ..expr import Call, Expr, PrimValue, Tuple, Var
 from ..struct_info import PrimStructInfo, StructInfo, TensorStructInfo, TupleStructInfo
 from ..struct_info_lattice import prove_dim_equal
 from .declaration import MixedPrecisionPolicy, OpPatternKind, call, operator
+from .index import slice_length
 from .inference import (
     as_int,
     check_arity,
@@ -34,6 +36,7 @@ from .inference import (
 )
 from .layout_rule import Desired, LayoutPlan, Layouts, along_axis, is_permuted
 from .legalization import topi_function
+from .requirement import require_equal
 
 FOLLOW = MixedPrecisionPolicy.FOLLOW
 _MOVES: dict[str, Any] = {"mixed_precision": FOLLOW, "pattern": OpPatternKind.kInjective}
@@ -163,10 +166,10 @@ def _infer_stack(node: Call, builder: Any) -> StructInfo:
     shapes = [info.shape_values for info in infos]
     if any(shape is None for shape in shapes):
         return TensorStructInfo(None, dtype, vdevice, first.ndim + 1)
-    for shape in shapes[1:]:
-        for a, b in zip(shapes[0], shape, strict=True):  # type: ignore[arg-type]
-            if as_int(a) is not None and as_int(b) is not None and as_int(a) != as_int(b):
-                raise fail(node, f"shapes {show_dims(shapes[0])} and {show_dims(shape)} differ")  # type: ignore[arg-type]
+    for number, shape in enumerate(shapes[1:], 1):
+        for place, (a, b) in enumerate(zip(shapes[0], shape, strict=True)):  # type: ignore[arg-type]
+            text = f"shapes {show_dims(shapes[0])} and {show_dims(shape)} of tensors 0 and {number} differ"  # type: ignore[arg-type]
+            require_equal(node, a, b, f"{text}: {{}} and {{}} at dimension {place}")
     dims = list(shapes[0])  # type: ignore[arg-type]
     dims.insert(axis, int64(len(infos)))
     return TensorStructInfo(dims, dtype, vdevice)
@@ -203,46 +206,53 @@ def _infer_split(node: Call, builder: Any) -> StructInfo:
         return TupleStructInfo([TensorStructInfo(None, info.dtype, info.vdevice, info.ndim)] * count)
     extent = dims[axis]
     fields = []
-    for low, high in _split_bounds(what, extent):
-        part = [*dims[:axis], simplify(high - low), *dims[axis + 1 :]]
+    for _, size in _split_parts(node, extent, builder):
+        part = [*dims[:axis], size, *dims[axis + 1 :]]
         fields.append(TensorStructInfo(part, info.dtype, info.vdevice))
     return TupleStructInfo(fields)
 
 
-def _split_bounds(what: Any, extent: PrimExpr) -> list[tuple[PrimExpr, PrimExpr]]:
-    """(begin, end) of each part along the split axis; sections are as even as ceil division makes them."""
-    size = as_int(extent)
-    if isinstance(what, int):
-        if size is not None:
-            step = -(-size // what)
-            marks: list[PrimExpr] = [int64(min(step * i, size)) for i in range(what)] + [extent]
-        else:
-            step_expr = simplify(ceildiv(extent, int64(what)))
-            marks = [simplify(step_expr * i) for i in range(what)] + [extent]
+def _split_parts(node: Call, extent: PrimExpr, builder: Any) -> list[tuple[PrimExpr, PrimExpr]]:
+    """(first index, extent) of each part along the split axis; sections are as even as ceil division makes them."""
+    what, size = node.attrs["indices_or_sections"], as_int(extent)
+    if not isinstance(what, int):
+        marks: list[PrimExpr] = [int64(0), *map(int64, what), extent]
+    elif size is not None:
+        marks = [int64(min(-(-size // what) * i, size)) for i in range(what)] + [extent]
     else:
-        marks = [int64(0), *[_clamped(index, size) for index in what], extent]
-    bounds = []
-    for low, high in itertools.pairwise(marks):
-        a, b = as_int(low), as_int(high)
-        bounds.append((low, int64(max(a, b)) if a is not None and b is not None else high))
-    return bounds
-
-
-def _clamped(index: int, size: int | None) -> IntImm:
-    return int64(index if size is None else min(index, size))
+        step = simplify(ceildiv(extent, int64(what)), builder)
+        marks = [simplify(step * i, builder) for i in range(what)] + [extent]
+    return [
+        slice_length(node, low, high, int64(1), extent, False, builder)
+        for low, high in itertools.pairwise(marks)
+    ]
 
 
 def _legalize_split(bb: Any, node: Call) -> Expr:
     what, axis = node.attrs["indices_or_sections"], node.attrs["axis"]
     info = node.args[0].struct_info
     assert isinstance(info, TensorStructInfo)
-    size = as_int(info.shape_values[normalize_axis(node, info.ndim, axis)])  # type: ignore[index]
-    if isinstance(what, int) and size is not None and size % what:
-        step = -(-size // what)
-        what = [min(step * i, size) for i in range(1, what)]
-    return bb.call_te(
-        topi_function("split"), node.args[0], what if isinstance(what, int) else list(what), axis
-    )
+    extent = info.shape_values[normalize_axis(node, info.ndim, axis)]  # type: ignore[index]
+    size = as_int(extent)
+    if size is None:
+        parts = _split_parts(node, extent, bb)
+        begins, sizes = ([part[place] for part in parts] for place in (0, 1))
+        return bb.call_te(_te_split, node.args[0], begins, sizes, axis, primfunc_name_hint="split")
+    if not isinstance(what, int) or size % what:
+        what = [as_int(begin) for begin, _ in _split_parts(node, extent, bb)[1:]]
+    return bb.call_te(topi_function("split"), node.args[0], what, axis)
+
+
+def _te_split(data: Any, begins: list[Any], sizes: list[Any], axis: int) -> Any:
+    along = axis % len(data.shape)
+
+    def part(begin: Any, size: Any) -> Any:
+        shape = [*data.shape[:along], size, *data.shape[along + 1 :]]
+        return te.compute(
+            shape, lambda *i: data(*i[:along], i[along] + begin, *i[along + 1 :]), name="T_split"
+        )
+
+    return [part(begin, size) for begin, size in zip(begins, sizes, strict=True)]
 
 
 def _np_split(x: np.ndarray, indices_or_sections: Any, axis: int) -> list[np.ndarray]:

@@ -30,6 +30,7 @@ from .inference import (
 )
 from .legalization import topi_function
 from .manipulate import permute_dims
+from .requirement import require_equal
 
 
 def _infer_matmul(node: Call, builder: Any) -> StructInfo:
@@ -47,12 +48,13 @@ def _infer_matmul(node: Call, builder: Any) -> StructInfo:
     if left is None or right is None:
         return TensorStructInfo(None, out, vdevice, ndim)
     inner, outer = left[-1], right[0] if column else right[-2]
-    if as_int(inner) is not None and as_int(outer) is not None and as_int(inner) != as_int(outer):
-        raise fail(
-            node,
-            f"shapes {show_dims(left)} and {show_dims(right)} do not match: the last extent of the first ({as_int(inner)})"
-            f" must be the second to last of the second ({as_int(outer)})",
-        )
+    require_equal(
+        node,
+        inner,
+        outer,
+        f"shapes {show_dims(left)} and {show_dims(right)} do not match: the last extent of the first ({{}})"
+        f" must be the {'first' if column else 'second to last'} of the second ({{}})",
+    )
     batch = broadcast_dims(node, left[:-2], right[:-2])
     if batch is None:
         return TensorStructInfo(None, out, vdevice, ndim)
@@ -216,8 +218,8 @@ def _infer_einsum(node: Call, builder: Any) -> StructInfo:
             known = extents.setdefault(label, dim)
             if as_int(known) == 1:
                 extents[label] = dim
-            elif as_int(known) is not None and as_int(dim) not in (None, 1, as_int(known)):
-                raise fail(node, f"label {label!r} has both extent {as_int(known)} and {as_int(dim)}")
+            elif as_int(dim) != 1:
+                require_equal(node, known, dim, f"label {label!r} has both extent {{}} and {{}}")
     missing = [label for label in output if label not in extents]
     if missing:
         raise fail(node, f"output label {missing[0]!r} of {node.attrs['subscripts']!r} is in no operand")

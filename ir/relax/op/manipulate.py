@@ -21,7 +21,6 @@ from .declaration import MixedPrecisionPolicy, OpPatternKind, call, operator
 from .gradient import fitted, shape_argument
 from .inference import (
     as_int,
-    broadcast_dims,
     check_arity,
     fail,
     int64,
@@ -39,6 +38,7 @@ from .inference import (
 )
 from .layout_rule import Desired, LayoutPlan, Layouts, along_axis, identity, is_permuted
 from .legalization import topi_function, topi_unary, with_attrs
+from .requirement import require_broadcast_shape, require_equal
 
 FOLLOW = MixedPrecisionPolicy.FOLLOW
 _MOVES: dict[str, Any] = {"mixed_precision": FOLLOW, "pattern": OpPatternKind.kInjective}
@@ -53,14 +53,8 @@ def _infer_broadcast_to(node: Call, builder: Any) -> StructInfo:
     if info.ndim != -1 and target.ndim != -1 and target.ndim < info.ndim:
         raise fail(node, f"cannot broadcast {info.ndim} dimensions to {target.ndim}")
     if info.shape_values is not None and target.values is not None:
-        result = broadcast_dims(node, info.shape_values, target.values)
-        if result is not None:
-            for got, wanted in zip(result, target.values, strict=True):
-                if as_int(got) is not None and as_int(wanted) is not None and as_int(got) != as_int(wanted):
-                    raise fail(
-                        node,
-                        f"shape {show_dims(info.shape_values)} cannot be broadcast to {show_dims(target.values)}",
-                    )
+        text = f"shape {show_dims(info.shape_values)} cannot be broadcast to {show_dims(target.values)}"
+        require_broadcast_shape(node, info.shape_values, target.values, text)
     return TensorStructInfo(shape_target(node, 1), info.dtype, info.vdevice)
 
 
@@ -355,12 +349,11 @@ def _check_collapsible(node: Call, info: TensorStructInfo, target: Sequence[Prim
         raise fail(
             node, f"{show_dims(info.shape_values)} cannot be summed to the larger shape {show_dims(target)}"
         )
-    result = broadcast_dims(node, info.shape_values, target)
-    if result is not None and not all(
-        as_int(a) is None or as_int(b) is None or as_int(a) == as_int(b)
-        for a, b in zip(result, info.shape_values, strict=True)
-    ):
-        raise fail(node, f"{show_dims(info.shape_values)} cannot be summed to {show_dims(target)}")
+    lead = len(info.shape_values) - len(target)
+    for axis, (extent, wanted) in enumerate(zip(info.shape_values[lead:], target, strict=True), lead):
+        if as_int(wanted) != 1:
+            text = f"{show_dims(info.shape_values)} cannot be summed to {show_dims(target)}"
+            require_equal(node, extent, wanted, f"{text}: dimension {axis} has extent {{}}, not {{}}")
 
 
 def _np_collapse_sum(x: np.ndarray, target: Any) -> np.ndarray:

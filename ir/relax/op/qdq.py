@@ -18,6 +18,7 @@ from ..struct_info import StructInfo, TensorStructInfo
 from .declaration import MixedPrecisionPolicy, OpPatternKind, call, operator
 from .inference import as_int, fail, normalize_axis, require_dtype, tensor_args
 from .layout_rule import along_axis
+from .requirement import require_equal
 
 
 def _check(node: Call, infos: list[TensorStructInfo]) -> int:
@@ -30,9 +31,9 @@ def _check(node: Call, infos: list[TensorStructInfo]) -> int:
         if info.ndim not in (-1, 0, 1):
             raise fail(node, f"{name} must be a scalar or a vector, got {info.ndim} dimensions")
         if info.ndim == 1 and info.shape_values is not None and data.shape_values is not None:
-            count, extent = as_int(info.shape_values[0]), as_int(data.shape_values[axis])
-            if count not in (None, 1) and extent is not None and count != extent:
-                raise fail(node, f"{name} has {count} entries, axis {axis} of the data has extent {extent}")
+            if as_int(info.shape_values[0]) != 1:
+                text = f"{name} has {{}} entries, axis {axis} of the data has extent {{}}"
+                require_equal(node, info.shape_values[0], data.shape_values[axis], text)
     return axis
 
 

@@ -18,7 +18,6 @@ from .gradient import back_to_shape
 from .inference import (
     as_int,
     check_arity,
-    fail,
     int64,
     normalize_axes,
     optional_int_tuple,
@@ -35,6 +34,7 @@ from .layout_rule import Desired, LayoutPlan, Layouts, is_permuted, without_axes
 from .legalization import topi_function, with_attrs
 from .lowering import as_reshape, reshape_to
 from .memory_effect import view_of
+from .requirement import require_equal
 
 _RESHAPES: dict[str, Any] = {
     "moves": True,
@@ -107,9 +107,8 @@ def _infer_squeeze(node: Call, builder: Any) -> StructInfo:
     if dims is None:
         return TensorStructInfo(None, info.dtype, info.vdevice, info.ndim - len(places))
     for place in places:
-        extent = as_int(dims[place])
-        if extent is not None and extent != 1:
-            raise fail(node, f"axis {place} has extent {extent}, only axes of extent 1 can be removed")
+        text = f"axis {place} has extent {{}}, only axes of extent {{}} can be removed"
+        require_equal(node, dims[place], int64(1), text)
     return TensorStructInfo([dim for i, dim in enumerate(dims) if i not in places], info.dtype, info.vdevice)
 
 
@@ -182,12 +181,9 @@ def _infer_reshape(node: Call, builder: Any) -> StructInfo:
     info, target = tensor_arg(node, 0), shape_arg(node, 1)
     if info.shape_values is not None and target.values is not None:
         before, after = simplify(product(info.shape_values)), simplify(product(target.values))
-        if as_int(before) is not None and as_int(after) is not None and as_int(before) != as_int(after):
-            raise fail(
-                node,
-                f"{show_dims(info.shape_values)} has {as_int(before)} elements and cannot be reshaped to"
-                f" {show_dims(target.values)} with {as_int(after)}",
-            )
+        shapes = (show_dims(info.shape_values), show_dims(target.values))
+        text = f"{shapes[0]} has {{}} elements and cannot be reshaped to {shapes[1]} with {{}}"
+        require_equal(node, before, after, text)
     return TensorStructInfo(shape_target(node, 1), info.dtype, info.vdevice)
 
 

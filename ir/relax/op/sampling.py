@@ -14,7 +14,8 @@ from ...tir.operators import const
 from ..expr import Call, Expr
 from ..struct_info import StructInfo, TensorStructInfo
 from .declaration import call, operator
-from .inference import as_int, fail, require_dtype, require_ndim, tensor_args
+from .inference import require_dtype, require_ndim, tensor_args
+from .requirement import require_equal
 
 
 def _infer_multinomial(node: Call, builder: Any) -> StructInfo:
@@ -27,9 +28,8 @@ def _infer_multinomial(node: Call, builder: Any) -> StructInfo:
     if uniform.shape_values is None:
         return TensorStructInfo(None, node.attrs["dtype"], prob.vdevice, 2)
     if indices.shape_values is not None:
-        a, b = as_int(uniform.shape_values[0]), as_int(indices.shape_values[0])
-        if a is not None and b is not None and a != b:
-            raise fail(node, f"uniform_sample has {a} rows, sample_indices {b}")
+        text = "uniform_sample has {} rows, sample_indices {}"
+        require_equal(node, uniform.shape_values[0], indices.shape_values[0], text)
     return TensorStructInfo([uniform.shape_values[0], 1], node.attrs["dtype"], prob.vdevice)
 
 

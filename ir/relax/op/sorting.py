@@ -12,8 +12,9 @@ from ...tir.expr import IntImm, PrimExpr
 from ..expr import Call, Expr
 from ..struct_info import StructInfo, TensorStructInfo, TupleStructInfo
 from .declaration import MixedPrecisionPolicy, call, operator
-from .inference import as_int, fail, int64, normalize_axis, same_as, tensor_args
+from .inference import int64, normalize_axis, same_as, tensor_args
 from .legalization import topi_function
+from .requirement import require_at_most
 
 FOLLOW = MixedPrecisionPolicy.FOLLOW
 
@@ -91,9 +92,7 @@ def _infer_topk(node: Call, builder: Any) -> StructInfo:
             count: PrimExpr = (
                 extent if isinstance(k, int) and k <= 0 else int64(k) if isinstance(k, int) else k
             )
-            a, b = as_int(count), as_int(extent)
-            if a is not None and b is not None and a > b:
-                raise fail(node, f"k={a} exceeds the extent {b} of axis {axis}")
+            require_at_most(node, count, extent, f"k={{}} exceeds the extent {{}} of axis {axis}")
             shape = [*info.shape_values[:axis], count, *info.shape_values[axis + 1 :]]
     values = TensorStructInfo(shape, info.dtype, info.vdevice, info.ndim)
     indices = TensorStructInfo(shape, dtype, info.vdevice, info.ndim)

@@ -7,9 +7,10 @@ from typing import Any
 from ..expr import Call, Expr
 from ..struct_info import StructInfo, TensorStructInfo
 from .declaration import MixedPrecisionPolicy, OpPatternKind, call, operator
-from .inference import as_int, common_dtype, common_vdevice, fail, show_dims, tensor_args
+from .inference import common_dtype, common_vdevice, fail, show_dims, tensor_args
 from .layout_rule import elementwise
 from .legalization import topi_function
+from .requirement import require_equal
 
 
 def _infer_ewise_fma(node: Call, builder: Any) -> StructInfo:
@@ -20,11 +21,9 @@ def _infer_ewise_fma(node: Call, builder: Any) -> StructInfo:
         raise fail(node, f"operands must have one number of dimensions, got {sorted(known)}")
     shapes = [info.shape_values for info in infos if info.shape_values is not None]
     for shape in shapes[1:]:
-        for a, b in zip(shapes[0], shape, strict=True):
-            if as_int(a) is not None and as_int(b) is not None and as_int(a) != as_int(b):
-                raise fail(
-                    node, f"operands must have one shape, got {show_dims(shapes[0])} and {show_dims(shape)}"
-                )
+        for axis, (a, b) in enumerate(zip(shapes[0], shape, strict=True)):
+            text = f"operands must have one shape, got {show_dims(shapes[0])} and {show_dims(shape)}"
+            require_equal(node, a, b, f"{text}: {{}} and {{}} at dimension {axis}")
     if len(shapes) == 3:
         return TensorStructInfo(infos[0].shape, dtype, vdevice)
     return TensorStructInfo(None, dtype, vdevice, known.pop() if known else -1)

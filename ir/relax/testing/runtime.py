@@ -115,6 +115,14 @@ def _check_upper_bound(heap: Any, place: Any, bound: Any, context: str) -> Any:
     return []
 
 
+@_named("check_extent")
+def _check_extent(heap: Any, found_code: Any, found: Any, wanted_code: Any, wanted: Any, text: str) -> Any:
+    a, b = _make_shape(heap, 2, found_code, found, wanted_code, wanted)
+    if a != b:
+        raise EvaluationError(text.format(a, b))
+    return []
+
+
 @_named("shape_of")
 def _shape_of(value: np.ndarray) -> tuple[int, ...]:
     return value.shape

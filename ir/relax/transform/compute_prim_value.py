@@ -18,6 +18,7 @@ from ...transform import ModulePass, PassContext
 from ...type import PrimType
 from ..expr import Call, PrimValue
 from ..expr_functor import ExprMutator
+from ..op.requirement import divisor_requirements
 from ..struct_info import PrimStructInfo
 from .grouping import tir_vars_of
 
@@ -31,6 +32,8 @@ class _Computer(ExprMutator):
         if not self.changes_leaf(expr):
             return expr
         value = expr.value
+        for needed in divisor_requirements(value):
+            self.builder_.match_cast(*needed.match_cast, "_")
         symbols = tir_vars_of(value)
         params = [TirVar(symbol.name, symbol.dtype) for symbol in symbols]
         result = substitute(value, dict(zip(symbols, params, strict=True)))

@@ -20,6 +20,7 @@ from ..expr_functor import ExprMutator
 from ..function import ExternFunc
 from ..op.base import call_pure_packed
 from ..op.declaration import declaration_of
+from ..op.requirement import unproved_requirements
 from ..struct_info import ObjectStructInfo, ShapeStructInfo, StructInfo, TensorStructInfo, TupleStructInfo
 
 LegalizeFunc = Callable[[BlockBuilder, Call], Expr]
@@ -59,6 +60,8 @@ class _Legalizer(ExprMutator):
             if call.op.get_attr("FPurity"):
                 return self.builder_.normalize(call_pure_packed(str(packed), *call.args, sinfo_args=[info]))
             return call.replace(op=ExternFunc(str(packed)), sinfo_args=(info,), struct_info_=info)
+        for requirement in unproved_requirements(call, self.builder_):
+            self.builder_.match_cast(*requirement.match_cast, "_")
         key, leaves = _call_key(call) if call.op.name not in self._custom else (None, [])
         if key is not None and key in self._made:
             kernel, positions = self._made[key]
@@ -201,7 +204,8 @@ class LegalizeOps(ModulePass):
         def add(A: T.Buffer((2, 3), "float32"), B: T.Buffer((2, 3), "float32"), T_add: T.Buffer((2, 3), "float32")): ...
 
     Each operator's way is its attribute ``FLegalize``: a function ``(BlockBuilder, Call) -> Expr``. Operators whose shapes are
-    not known, or that have no legalization, stay. All stay where the PassContext says ``"relax.transform.apply_legalize_ops": False``.
+    not known, or that have no legalization, stay. What an operator needs of extents and is not proved is compared before the
+    kernel (see :mod:`ir.relax.op.requirement`). All stay where the PassContext says ``"relax.transform.apply_legalize_ops": False``.
 
     Args:
         customize_legalize_map: functions by operator name that take precedence.

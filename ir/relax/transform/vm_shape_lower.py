@@ -42,6 +42,7 @@ from ..expr_functor import ExprMutator
 from ..function import ExternFunc, Function
 from ..function_signature import reference_to
 from ..normalizer import LEAF_CLASSES, merged_blocks
+from ..op.requirement import Requirement, divisor_requirements, requirement_of
 from ..struct_info import (
     FuncStructInfo,
     ObjectStructInfo,
@@ -51,7 +52,7 @@ from ..struct_info import (
     TensorStructInfo,
     TupleStructInfo,
 )
-from ..struct_info_lattice import BaseCheckResult, struct_info_base_check
+from ..struct_info_lattice import BaseCheckResult, prove_dim_equal, struct_info_base_check
 from .grouping import NameTable, tir_vars_of
 from .static_plan_block_memory import upper_bounds
 
@@ -118,6 +119,8 @@ class _Slots:
             for dim in dims:
                 if dim.__class__ is not IntImm:
                     self.number(dim)
+                    for needed in divisor_requirements(dim):
+                        self.number(needed.found)
         elif isinstance(node, Expr | BindingBlock | TupleStructInfo):
             node._visit_children(self._collect)
 
@@ -181,6 +184,8 @@ class _Lowerer(ExprMutator):
         self._heap = Var("shape_heap", table)
         self._fields: dict[tuple[Var, int], Var] = {}
         """Fields of tuples that were taken for a check, by tuple and index."""
+        self._divisors: set[int] = set()
+        """Places that tell whether a divisor is zero and that were checked."""
         self._depth = 0
         """How many sequences are entered."""
         self._open: list[tuple[Expr, StructInfo, str]] = []
@@ -216,6 +221,22 @@ class _Lowerer(ExprMutator):
             assert self._func.ret_struct_info is not None
             self._cast(body, self._func.ret_struct_info, context)
         return body
+
+    def _can_be_computed(self, dims: Any) -> None:
+        """Calls that check what extents that the program uses divide by; the table holds some number for them in any case."""
+        for dim in dims:
+            for needed in divisor_requirements(dim):
+                number = self._slots.number(needed.found)
+                if number not in self._divisors:
+                    self._divisors.add(number)
+                    self._require(needed)
+
+    def _require(self, needed: Requirement) -> None:
+        """A call that compares two numbers, unless they are surely the same."""
+        if not prove_dim_equal(needed.found, needed.wanted):
+            codes = [*self._make_code(needed.found), *self._make_code(needed.wanted)]
+            text = StringImm(f"{self._name}: {needed.text}")
+            self._packed("vm.builtin.check_extent", self._heap, *codes, text)
 
     def _begin(self) -> None:
         """The table, and checks of the parameters."""
@@ -254,9 +275,9 @@ class _Lowerer(ExprMutator):
         branches = []
         for branch in (expr.true_branch, expr.false_branch):
             # What one branch computes is not known behind it.
-            outer = set(self._slots.known), dict(self._fields), list(self._open)
+            outer = set(self._slots.known), dict(self._fields), list(self._open), set(self._divisors)
             branches.append(self.visit_with_new_scope(branch))
-            self._slots.known, self._fields, self._open = outer
+            self._slots.known, self._fields, self._open, self._divisors = outer
         return If(cond, *branches, None, expr.span)
 
     def visit_function_(self, expr: Any) -> Any:
@@ -326,6 +347,8 @@ class _Lowerer(ExprMutator):
         codes = self._match_codes(dims)
         if _is_open(codes):
             self._open.append((value, info, context))
+        else:
+            self._can_be_computed(dims)
         self._emit_match(value, info, codes, context)
 
     def _emit_match(self, value: Expr, info: StructInfo, codes: list[PrimValue], context: str) -> None:
@@ -390,6 +413,7 @@ class _Lowerer(ExprMutator):
             if _is_open(codes):
                 still_open.append((value, info, context))
             else:
+                self._can_be_computed(_extents(info))
                 self._emit_match(value, info, codes, context)
         self._open = still_open
 
@@ -402,6 +426,7 @@ class _Lowerer(ExprMutator):
 
     def _made(self, expr: Any) -> Call:
         """The call that reads a symbolic shape or scalar from the table."""
+        self._can_be_computed(_extents(expr))
         if isinstance(expr, ShapeExpr):
             codes = [code for dim in expr.values for code in self._make_code(dim)]
             info: StructInfo = ShapeStructInfo(None, len(expr.values))
@@ -440,6 +465,10 @@ class _Lowerer(ExprMutator):
             super().visit_var_binding_(binding)
 
     def visit_match_cast_(self, binding: Any) -> None:
+        requirement = requirement_of(binding)
+        if requirement is not None:
+            self._require(requirement)
+            return
         value = self.visit_expr(binding.value)
         context = f"ErrorContext(match_cast, var={binding.var.name_hint}, struct_info={binding.struct_info}) "
         self._cast(value, binding.struct_info, context)

@@ -96,6 +96,45 @@ def test_computed_extents_are_compared() -> None:
         native["main"](a[:3].copy(), b)
 
 
+@pytest.mark.parametrize(
+    ("extent", "numbers"),
+    [
+        ("T.Select(n < 3, n * 2, n - 1)", {2: 4, 5: 4}),
+        ("T.max(T.min(n, 4), 3)", {1: 3, 9: 4}),
+        ("T.Select(T.And(n > 1, T.Not(n == 3)), 1, 2)", {2: 1, 3: 2}),
+        ("T.Div(n - 7, 2) + 5", {2: 3, 8: 5}),
+        ("T.truncmod(n - 7, 2) + 2", {2: 1, 8: 3}),
+    ],
+)
+def test_extents_may_be_chosen_and_divided_as_kernels_do(extent: str, numbers: dict[int, int]) -> None:
+    """Choices and comparisons are arithmetic of extents too, and ``Div`` rounds towards zero."""
+    native = kernel(
+        f"""def main(a: T.handle, b: T.handle):
+        n = T.int32()
+        B = T.match_buffer(b, (n,), "int32")
+        A = T.match_buffer(a, ({extent},), "int32")
+        A[0] = n"""
+    )
+    for n, size in numbers.items():
+        a = np.zeros(size, "int32")
+        native["main"](a, np.zeros(n, "int32"))
+        assert a[0] == n
+        with pytest.raises(KernelError, match=f"={size}"):
+            native["main"](np.zeros(size + 1, "int32"), np.zeros(n, "int32"))
+
+
+def test_an_extent_that_divides_by_zero_is_refused() -> None:
+    native = kernel(
+        """def main(a: T.handle, b: T.handle):
+        n = T.int32()
+        B = T.match_buffer(b, (n,), "int32")
+        A = T.match_buffer(a, (6 // n,), "int32")
+        A[0] = n"""
+    )
+    with pytest.raises(KernelError, match="argument A is declared with 6 // n, which divides by zero"):
+        native["main"](np.zeros(3, "int32"), np.zeros(0, "int32"))
+
+
 def test_an_extent_that_nothing_gives_is_an_error() -> None:
     a, n = tir.Var("a", "handle"), tir.Var("n", "int32")
     buffer = tir.decl_buffer((n * 2,), "int32", "A")

@@ -17,6 +17,7 @@ from ir.relax.block_builder import BlockBuilder
 from ir.relax.expr import Expr, ShapeExpr, Var, const
 from ir.relax.struct_info import TensorStructInfo
 from ir.tir.expr import IntImm, PrimExpr
+from ir.tir.operators import convert
 
 from .error import ConversionError, DynamicShapeError
 
@@ -26,14 +27,21 @@ Dim = int | PrimExpr
 class Known:
     """An array whose contents are known while importing.
 
-    ``array`` holds numbers, or, with dtype ``object``, integers and int64 TIR expressions. ``as_expr`` makes it a Relax
-    expression once: a constant, or an input of the function for a weight that stays one.
+    ``array`` holds numbers, or, with dtype ``object``, integers and int64 TIR expressions (or conditions on such). ``as_expr``
+    makes it a Relax expression once: a constant, or an input of the function for a weight that stays one.
     """
 
-    __slots__ = ("_expr", "_make", "array", "is_param")
+    __slots__ = ("_expr", "_make", "array", "dtype", "is_param")
 
-    def __init__(self, array: np.ndarray, make: Callable[[np.ndarray], Expr] | None = None) -> None:
-        self.array = _settled(array)
+    def __init__(
+        self,
+        array: np.ndarray,
+        make: Callable[[np.ndarray], Expr] | None = None,
+        dtype: str = "int64",
+    ) -> None:
+        self.array = _settled(array, dtype)
+        self.dtype = dtype if self.array.dtype == object else self.array.dtype.name
+        """What the model takes the elements for."""
         self.is_param = make is not None
         self._make = make
         self._expr: Expr | None = None
@@ -51,26 +59,29 @@ class Known:
             elif not self.is_symbolic:
                 self._expr = const(self.array, computed_dtype(self.array.dtype, "a constant"))
             else:
-                self._expr = _shape_tensor(self.array, builder)
+                self._expr = _shape_tensor(self.array, self.dtype, builder)
         return self._expr
 
 
-def _settled(array: np.ndarray) -> np.ndarray:
-    """An array of objects that turned out to be plain integers as int64."""
+def _settled(array: np.ndarray, dtype: str) -> np.ndarray:
+    """An array of objects that turned out to be plain numbers as one of these."""
     if array.dtype != object:
         return array
     plain = [int(item.value) if isinstance(item, IntImm) else item for item in array.reshape(-1)]
-    if all(isinstance(item, int | np.integer) and not isinstance(item, bool) for item in plain):
-        return np.array(plain, dtype=np.int64).reshape(array.shape)
+    if all(isinstance(item, int | np.integer | np.bool_) for item in plain):
+        return np.array(plain, dtype=dtype).reshape(array.shape)
     out = np.empty(len(plain), dtype=object)
     out[:] = plain
     return out.reshape(array.shape)
 
 
-def _shape_tensor(array: np.ndarray, builder: BlockBuilder) -> Expr:
-    """Symbolic integers as an int64 tensor that is computed when the program runs."""
-    flat = builder.emit(_op.shape_to_tensor(ShapeExpr(list(array.reshape(-1)))))
-    return flat if array.ndim == 1 else builder.emit(_op.reshape(flat, list(array.shape)))
+def _shape_tensor(array: np.ndarray, dtype: str, builder: BlockBuilder) -> Expr:
+    """Symbolic integers or conditions as a tensor that is computed when the program runs."""
+    values = [convert(item).astype("int64") for item in array.reshape(-1)]
+    tensor = builder.emit(_op.shape_to_tensor(ShapeExpr(values)))
+    if dtype != "int64":
+        tensor = builder.emit(_op.astype(tensor, dtype))
+    return tensor if array.ndim == 1 else builder.emit(_op.reshape(tensor, list(array.shape)))
 
 
 Value = Expr | Known

@@ -13,9 +13,12 @@ import numpy as np
 
 from ir import dtype as dt
 from ir.integer import truncated_quotient
+from ir.relax.op.inference import is_non_negative, simplify
+from ir.tir import expr as E
+from ir.tir.expr import PrimExpr
 from ir.tir.op import max as tir_max
 from ir.tir.op import min as tir_min
-from ir.tir.operators import convert
+from ir.tir.operators import convert, floordiv, truncdiv
 
 from .context import Known, NodeContext, slice_places
 
@@ -57,8 +60,29 @@ def fold(ctx: NodeContext, domain: str) -> list[Known] | None:
     if result is None:
         return None
     results = result if isinstance(result, list) else [result]
-    known = [Known(np.asarray(item)) for item in results]
+    dtype = _dtype_of_result(ctx, [value for value in ctx.inputs if isinstance(value, Known)])
+    known = [Known(np.asarray(item), dtype=dtype) for item in results]
     return None if any(item.array.size > _MAX_ELEMENTS for item in known) else known
+
+
+_CONDITIONS = ("Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual", "And", "Or", "Not")
+
+
+def _dtype_of_result(ctx: NodeContext, given: list[Known]) -> str:
+    """What the model takes symbolic results for: they are int64 or int32 numbers, or conditions."""
+    if ctx.op_type in ("Shape", "Size"):
+        return "int64"
+    if ctx.op_type in _CONDITIONS:
+        return "bool"
+    if ctx.op_type == "Cast":
+        return _target_of_cast(ctx).name
+    return given[1 if ctx.op_type == "Where" else 0].dtype
+
+
+def _target_of_cast(ctx: NodeContext) -> np.dtype[Any]:
+    from onnx import helper
+
+    return np.dtype(helper.tensor_dtype_to_np_dtype(int(ctx.attr("to"))))
 
 
 def _object(items: list[Any]) -> np.ndarray:
@@ -165,6 +189,17 @@ def _transpose(ctx: NodeContext, arrays: list[Any]) -> Any:
     return np.transpose(arrays[0], ctx.attr("perm")).copy()
 
 
+@_folds("Split")
+def _split(ctx: NodeContext, arrays: list[Any]) -> Any:
+    axis, sizes = int(ctx.attr("axis", 0)), ctx.ints_of(1, "split")
+    if sizes is None:
+        size = -(
+            -arrays[0].shape[axis] // ctx.n_outputs
+        )  # the last part is the smaller one where they cannot be equal
+        sizes = [size] * (ctx.n_outputs - 1)
+    return np.split(arrays[0], np.cumsum(sizes)[: ctx.n_outputs - 1], axis)
+
+
 @_folds("Slice")
 def _slice(ctx: NodeContext, arrays: list[Any]) -> Any:
     if _symbolic(*arrays[1:]):
@@ -230,11 +265,10 @@ def _trilu(ctx: NodeContext, arrays: list[Any]) -> Any:
 
 @_folds("Cast")
 def _cast(ctx: NodeContext, arrays: list[Any]) -> Any:
-    from onnx import helper
-
-    dtype = np.dtype(helper.tensor_dtype_to_np_dtype(int(ctx.attr("to"))))
+    dtype = _target_of_cast(ctx)
     if _symbolic(arrays[0]):
-        return arrays[0] if dtype == np.int64 else None
+        # Extents fit int32 too; a condition is no number yet.
+        return arrays[0] if dtype in (np.int64, np.int32) and not _conditions(arrays[0]) else None
     return arrays[0].astype(dtype) if arrays[0].size <= _MAX_ELEMENTS else None
 
 
@@ -271,11 +305,16 @@ def _div(ctx: NodeContext, arrays: list[Any]) -> Any:
     if not _integral(a):
         return _binary(ctx, arrays, lambda a, b: a / b)
     if _symbolic(a, b):
-        return _binary(
-            ctx, arrays, lambda a, b: a // b
-        )  # extents are not negative, so floor and truncation agree
+        return _binary(ctx, arrays, np.frompyfunc(lambda x, y: _quotient(ctx, x, y), 2, 1))
     with np.errstate(divide="ignore"):
         return truncated_quotient(a, b).astype(a.dtype) if np.all(b) else None
+
+
+def _quotient(ctx: NodeContext, a: Any, b: Any) -> Any:
+    """``a / b`` rounded towards zero, as ONNX divides integers; floor division is the simpler one where the two agree."""
+    a, b = convert(a).astype("int64"), convert(b).astype("int64")
+    agree = all(is_non_negative(item, ctx.builder) for item in (a, b))
+    return floordiv(a, b) if agree else truncdiv(a, b)
 
 
 @_folds("Mod")
@@ -325,32 +364,48 @@ def _compare(ctx: NodeContext, arrays: list[Any]) -> Any:
     return getattr(np, names[ctx.op_type])(*arrays)
 
 
+_SYMBOLIC_COMPARISONS: dict[str, Callable[[PrimExpr, PrimExpr], PrimExpr]] = {
+    "Equal": E.EQ,
+    "Less": E.LT,
+    "Greater": E.GT,
+    "LessOrEqual": E.LE,
+    "GreaterOrEqual": E.GE,
+}
+
+
 def _compare_symbolic(ctx: NodeContext, arrays: list[Any]) -> Any:
-    """``Equal`` where every pair is decided: extents are never negative, and exporters compare them with -1."""
-    if ctx.op_type != "Equal":
+    """Numbers where they are decided, for exporters compare extents with -1, else conditions that a run decides."""
+    compare = _SYMBOLIC_COMPARISONS.get(ctx.op_type)
+    if compare is None or any(map(_conditions, arrays)):
         return None
+
+    def condition(a: Any, b: Any) -> Any:
+        found = simplify(compare(convert(a).astype("int64"), convert(b).astype("int64")), ctx.builder)
+        return bool(found.value) if isinstance(found, E.IntImm) else found
+
     a, b = np.broadcast_arrays(*[item.astype(object) for item in arrays])
-    out = np.empty(a.shape, dtype=bool)
-    for index in np.ndindex(a.shape):
-        x, y = a[index], b[index]
-        if isinstance(x, int) and isinstance(y, int):
-            out[index] = x == y
-        elif x is y:
-            out[index] = True
-        elif any(isinstance(item, int) and item < 0 for item in (x, y)):
-            out[index] = False
-        else:
-            return None
-    return out
+    return _object([condition(x, y) for x, y in zip(a.reshape(-1), b.reshape(-1))]).reshape(a.shape)
+
+
+def _conditions(array: np.ndarray) -> bool:
+    return any(isinstance(item, PrimExpr) and item.dtype == "bool" for item in array.reshape(-1))
 
 
 @_folds("Where")
 def _where(ctx: NodeContext, arrays: list[Any]) -> Any:
-    if _symbolic(arrays[0]):
+    if _symbolic(arrays[0]) and not all(map(_integral, arrays[1:])):
         return None
-    if _symbolic(*arrays[1:]):
-        return np.where(arrays[0], arrays[1].astype(object), arrays[2].astype(object))
+    if _symbolic(*arrays):
+        c, a, b = np.broadcast_arrays(*[item.astype(object) for item in arrays])
+        chosen = map(_chosen, c.reshape(-1), a.reshape(-1), b.reshape(-1))
+        return _object(list(chosen)).reshape(c.shape)
     return np.where(*arrays).astype(arrays[1].dtype)
+
+
+def _chosen(condition: Any, a: Any, b: Any) -> Any:
+    if isinstance(condition, PrimExpr):
+        return E.Select(condition, convert(a).astype("int64"), convert(b).astype("int64"))
+    return a if condition else b
 
 
 @_folds("Min", "Max")

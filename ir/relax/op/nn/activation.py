@@ -20,8 +20,6 @@ from ..array import in_float32
 from ..declaration import MixedPrecisionPolicy, OpPatternKind, call, make, operator
 from ..gradient import of_one_operand, scalar
 from ..inference import (
-    as_int,
-    fail,
     infer_unary_arith,
     infer_unary_number,
     normalize_axis,
@@ -33,6 +31,7 @@ from ..inference import (
 from ..layout_rule import along_axis, elementwise
 from ..legalization import topi_function, topi_unary, with_attrs
 from ..memory_effect import reuses
+from ..requirement import require_broadcast
 
 FOLLOW, NEVER = MixedPrecisionPolicy.FOLLOW, MixedPrecisionPolicy.NEVER
 _ELEMENTWISE: dict[str, Any] = {
@@ -98,9 +97,8 @@ def _infer_prelu(node: Call, builder: Any) -> StructInfo:
     if info.ndim != -1:
         axis = normalize_axis(node, info.ndim, node.attrs["axis"])
         if info.shape_values is not None and alpha.shape_values is not None:
-            channels, slopes = as_int(info.shape_values[axis]), as_int(alpha.shape_values[0])
-            if channels is not None and slopes not in (None, 1, channels):
-                raise fail(node, f"alpha has {slopes} slopes for {channels} channels")
+            text = "alpha has {} slopes for {} channels"
+            require_broadcast(node, alpha.shape_values[0], info.shape_values[axis], text)
     return same_as(info)
 
 

@@ -19,6 +19,7 @@ from ...struct_info import StructInfo, TensorStructInfo
 from ...struct_info_lattice import prove_dim_equal
 from ..declaration import MixedPrecisionPolicy, OpPatternKind, call, operator
 from ..inference import as_int, common_dtype, common_vdevice, fail, require_float, require_ndim, tensor_arg
+from ..requirement import require_equal
 
 
 def _infer_attention(node: Call, builder: Any) -> StructInfo:
@@ -39,8 +40,7 @@ def _infer_attention(node: Call, builder: Any) -> StructInfo:
         ("sequence length of key and value", k.shape_values[1], v.shape_values[1]),
         ("number of heads of key and value", k.shape_values[2], v.shape_values[2]),
     ):
-        if as_int(got) is not None and as_int(wanted) is not None and as_int(got) != as_int(wanted):
-            raise fail(node, f"the {name} differ: {as_int(got)} and {as_int(wanted)}")
+        require_equal(node, got, wanted, f"the {name} differ: {{}} and {{}}")
     many, few = as_int(heads), as_int(k.shape_values[2])
     if many is not None and few is not None and (few == 0 or many % few):
         raise fail(node, f"{many} query heads are no multiple of {few} key heads")
@@ -49,9 +49,9 @@ def _infer_attention(node: Call, builder: Any) -> StructInfo:
         require_ndim(node, bias, 4, "bias")
         if bias.shape_values is not None:
             for axis, extent in enumerate((batch, heads, seq, k.shape_values[1])):
-                found, size = as_int(bias.shape_values[axis]), as_int(extent)
-                if found is not None and size is not None and found not in (1, size):
-                    raise fail(node, f"bias has extent {found} at axis {axis}, expected 1 or {size}")
+                if as_int(bias.shape_values[axis]) != 1:
+                    text = f"bias has extent {{}} at axis {axis}, expected 1 or {{}}"
+                    require_equal(node, bias.shape_values[axis], extent, text)
     return TensorStructInfo([batch, seq, heads, v.shape_values[3]], dtype, vdevice)
 
 

@@ -15,10 +15,8 @@ from ..array import in_out_dtype
 from ..declaration import MixedPrecisionPolicy, OpPatternKind, call, make, operator
 from ..gradient import in_wider_dtype, static_shape
 from ..inference import (
-    as_int,
     common_dtype,
     common_vdevice,
-    fail,
     optional_dtype,
     require_ndim,
     simplify,
@@ -27,6 +25,7 @@ from ..inference import (
 from ..layout import axes_of, canonical_shape, check_layout, shape_in
 from ..layout_rule import Desired, LayoutPlan, Layouts, between
 from ..legalization import topi_function
+from ..requirement import require_at_most, require_equal, require_multiple
 
 SPATIAL = {1: "W", 2: "HW", 3: "DHW"}
 
@@ -87,28 +86,17 @@ def _infer_conv(node: Call, builder: Any) -> StructInfo:
     if data_shape is None or weight_shape is None:
         return conv_struct_info(node, None, data, weight, count)
     attrs, groups = node.attrs, node.attrs["groups"]
-    in_channels, per_group, out_channels = (
-        as_int(data_shape[1]),
-        as_int(weight_shape[1]),
-        as_int(weight_shape[0]),
-    )
-    if in_channels is not None and per_group is not None and in_channels != per_group * groups:
-        raise fail(
-            node,
-            f"data has {in_channels} channels, the weight's {per_group} input channels times {groups} groups make"
-            f" {per_group * groups}",
-        )
-    if out_channels is not None and out_channels % groups:
-        raise fail(node, f"{out_channels} output channels are not divisible by {groups} groups")
+    text = f"data has {{}} channels, the weight's input channels times {groups} groups make {{}}"
+    require_equal(node, data_shape[1], weight_shape[1] * groups, text)
+    text = f"{{}} output channels are not divisible by {groups} groups"
+    require_multiple(node, weight_shape[0], groups, text)
     dims = [data_shape[0], weight_shape[0]]
     for i in range(count):
         extent = data_shape[2 + i] + (attrs["padding"][i] + attrs["padding"][i + count])
         window = (weight_shape[2 + i] - 1) * attrs["dilation"][i] + 1
-        out = simplify((extent - window) // attrs["strides"][i] + 1)
-        size = as_int(out)
-        if size is not None and size < 1:
-            raise fail(node, f"the window of {window} exceeds the padded extent of spatial axis {i}")
-        dims.append(out)
+        text = f"the window of {{}} exceeds the padded extent {{}} of spatial axis {i}"
+        require_at_most(node, window, extent, text)
+        dims.append(simplify((extent - window) // attrs["strides"][i] + 1))
     return conv_struct_info(node, dims, data, weight, count)
 
 

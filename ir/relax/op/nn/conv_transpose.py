@@ -16,9 +16,10 @@ from ...expr import Call, Expr
 from ...struct_info import StructInfo
 from ..array import in_out_dtype
 from ..declaration import MixedPrecisionPolicy, OpPatternKind, operator
-from ..inference import as_int, fail, simplify
+from ..inference import fail, simplify
 from ..layout_rule import Desired, LayoutPlan, Layouts
 from ..legalization import topi_function
+from ..requirement import require_equal, require_multiple
 from .conv import (
     SPATIAL,
     channels_last,
@@ -37,11 +38,9 @@ def _infer_conv_transpose(node: Call, builder: Any) -> StructInfo:
     if data_shape is None or weight_shape is None:
         return conv_struct_info(node, None, data, weight, count)
     attrs, groups = node.attrs, node.attrs["groups"]
-    in_channels, weight_in = as_int(data_shape[1]), as_int(weight_shape[0])
-    if in_channels is not None and weight_in is not None and in_channels != weight_in:
-        raise fail(node, f"data has {in_channels} channels, the weight takes {weight_in}")
-    if in_channels is not None and in_channels % groups:
-        raise fail(node, f"{in_channels} input channels are not divisible by {groups} groups")
+    require_equal(node, data_shape[1], weight_shape[0], "data has {} channels, the weight takes {}")
+    text = f"{{}} input channels are not divisible by {groups} groups"
+    require_multiple(node, data_shape[1], groups, text)
     dims = [data_shape[0], simplify(weight_shape[1] * groups)]
     for i in range(count):
         stride = attrs["strides"][i]

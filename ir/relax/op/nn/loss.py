@@ -17,7 +17,6 @@ from ...struct_info import StructInfo, TensorStructInfo
 from ..declaration import MixedPrecisionPolicy, OpPatternKind, call, make, operator
 from ..gradient import scalar, static_shape, tensor_info
 from ..inference import (
-    as_int,
     common_dtype,
     common_vdevice,
     fail,
@@ -28,6 +27,7 @@ from ..inference import (
     tensor_args,
 )
 from ..legalization import topi_function
+from ..requirement import require_equal
 
 NEVER = MixedPrecisionPolicy.NEVER
 
@@ -39,9 +39,9 @@ def _infer_cross_entropy(node: Call, builder: Any) -> StructInfo:
     if predictions.ndim != -1 and labels.ndim not in (-1, predictions.ndim):
         raise fail(node, f"predictions have {predictions.ndim} dimensions, labels {labels.ndim}")
     if predictions.shape_values is not None and labels.shape_values is not None:
-        for a, b in zip(predictions.shape_values, labels.shape_values, strict=True):
-            if as_int(a) is not None and as_int(b) is not None and as_int(a) != as_int(b):
-                raise fail(node, f"predictions and labels have extents {as_int(a)} and {as_int(b)}")
+        for axis, (a, b) in enumerate(zip(predictions.shape_values, labels.shape_values, strict=True)):
+            text = f"predictions and labels have extents {{}} and {{}} along axis {axis}"
+            require_equal(node, a, b, text)
     return TensorStructInfo([], dtype, common_vdevice(node, [predictions, labels]))
 
 
@@ -102,14 +102,13 @@ def _infer_nll_loss(node: Call, builder: Any) -> StructInfo:
             f"targets must have one dimension less than predictions ({predictions.ndim}), got {targets.ndim}",
         )
     if predictions.shape_values is not None:
-        classes = as_int(predictions.shape_values[1 if predictions.ndim > 1 else 0])
-        count = (
-            as_int(weights.shape_values[0])
-            if weights is not None and weights.shape_values is not None
-            else None
-        )
-        if classes is not None and count is not None and classes != count:
-            raise fail(node, f"{count} weights for {classes} classes")
+        extents = list(predictions.shape_values)
+        classes = extents.pop(1 if predictions.ndim > 1 else 0)
+        if weights is not None and weights.shape_values is not None:
+            require_equal(node, weights.shape_values[0], classes, "{} weights for {} classes")
+        for axis, (found, wanted) in enumerate(zip(targets.shape_values or (), extents, strict=False)):
+            text = f"targets have extent {{}} along axis {axis}, the predictions' is {{}}"
+            require_equal(node, found, wanted, text)
     if node.attrs["reduction"] == "none":
         return TensorStructInfo(targets.shape, dtype, vdevice, targets.ndim)
     return TensorStructInfo([], dtype, vdevice)

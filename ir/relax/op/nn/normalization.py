@@ -14,7 +14,6 @@ from ..array import in_float32
 from ..create import ones_like
 from ..declaration import Decomposition, MixedPrecisionPolicy, OpPatternKind, call, make, operator
 from ..inference import (
-    as_int,
     common_dtype,
     fail,
     normalize_axes,
@@ -29,6 +28,7 @@ from ..inference import (
 from ..layout_rule import Desired, LayoutPlan, Layouts, along_axis
 from ..legalization import topi_function
 from ..memory_effect import MemoryEffect, View
+from ..requirement import require_equal, require_multiple
 
 FOLLOW, NEVER = MixedPrecisionPolicy.FOLLOW, MixedPrecisionPolicy.NEVER
 
@@ -42,11 +42,8 @@ def _check_scales(
         if item.shape_values is None or info.shape_values is None:
             continue
         for axis, dim in zip(axes, item.shape_values, strict=True):
-            wanted, found = as_int(info.shape_values[axis]), as_int(dim)
-            if wanted is not None and found is not None and wanted != found:
-                raise fail(
-                    node, f"a scale or offset has extent {found} where axis {axis} of the data has {wanted}"
-                )
+            text = f"a scale or offset has extent {{}} where axis {axis} of the data has {{}}"
+            require_equal(node, dim, info.shape_values[axis], text)
 
 
 def _along(values: np.ndarray, ndim: int, axes: Sequence[int]) -> np.ndarray:
@@ -289,9 +286,10 @@ def _infer_group_norm(node: Call, builder: Any) -> StructInfo:
         if channel in axes:
             raise fail(node, f"the channel axis {channel} must not be among the normalized axes {axes}")
         _check_scales(node, info, [gamma, beta], [channel])
-        channels = as_int(info.shape_values[channel]) if info.shape_values is not None else None
-        if channels is not None and channels % node.attrs["num_groups"]:
-            raise fail(node, f"{channels} channels are not divisible into {node.attrs['num_groups']} groups")
+        if info.shape_values is not None:
+            groups = node.attrs["num_groups"]
+            text = f"{{}} channels are not divisible into {groups} groups"
+            require_multiple(node, info.shape_values[channel], groups, text)
     return same_as(info)
 
 

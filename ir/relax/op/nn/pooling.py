@@ -8,14 +8,16 @@ from typing import Any
 import numpy as np
 
 from .... import dtype as dt
+from ....tir.op import min as tir_min
 from ...expr import Call, Expr, Var
 from ...struct_info import StructInfo, TensorStructInfo
 from ..array import in_float32
 from ..declaration import Gradient, MixedPrecisionPolicy, OpPatternKind, call, make, operator
-from ..inference import as_int, fail, int64, require_ndim, require_number, simplify, tensor_args
+from ..inference import int64, require_ndim, require_number, simplify, tensor_args
 from ..layout import axes_of, canonical_shape, check_layout, shape_in
 from ..layout_rule import Desired, LayoutPlan, Layouts, is_permuted, stored_letters
 from ..legalization import topi_function
+from ..requirement import require_at_most
 from .conv import full_padding, per_axis
 
 _SPATIAL = {1: "W", 2: "HW", 3: "DHW"}
@@ -32,13 +34,16 @@ def _infer_pool(node: Call, builder: Any) -> StructInfo:
     shape = canonical_shape(attrs["layout"], info.shape_values, canonical)
     for i in range(count):
         window = (attrs["pool_size"][i] - 1) * attrs["dilation"][i] + 1
-        space = shape[2 + i] + (attrs["padding"][i] + attrs["padding"][i + count] - window)
+        extent, before, step = shape[2 + i], attrs["padding"][i], attrs["strides"][i]
+        space = extent + (before + attrs["padding"][i + count] - window)
         if attrs["ceil_mode"]:
-            space = space + (attrs["strides"][i] - 1)
-        shape[2 + i] = simplify(space // attrs["strides"][i] + 1)
-        size = as_int(shape[2 + i])
-        if size is not None and size < 1:
-            raise fail(node, f"the window of {window} exceeds the padded extent of spatial axis {i}")
+            # The last window starts inside the data or the padding before it, never behind.
+            last = extent + (before - 1)
+            shape[2 + i] = simplify(tir_min((space + (step - 1)) // step, last // step) + 1)
+        else:
+            shape[2 + i] = simplify(space // step + 1)
+        text = f"the window of {window} exceeds the padded extent of spatial axis {i}: at least {{}} is needed, {{}} fit"
+        require_at_most(node, int64(1), shape[2 + i], text)
     return TensorStructInfo(shape_in(attrs["out_layout"], canonical, shape), info.dtype, info.vdevice)
 
 
@@ -89,7 +94,8 @@ def np_pool(kind: str) -> Any:
                 - 1
             )
             step = attrs["strides"][i]
-            out.append((space + (step - 1 if attrs["ceil_mode"] else 0)) // step + 1)
+            starts = range(-pads[i], space - pads[i] + (step if attrs["ceil_mode"] else 1), step)
+            out.append(len([start for start in starts if not attrs["ceil_mode"] or start < spatial[i]]))
         y = np.zeros((*x.shape[:2], *out), x.dtype)
         for place in np.ndindex(*out):
             taps, padded = [], []

@@ -19,10 +19,11 @@ from ...expr import Call, Expr, Var
 from ...struct_info import StructInfo, TensorStructInfo
 from ..declaration import MixedPrecisionPolicy, OpPatternKind, call, operator
 from ..gradient import back_to_shape
-from ..inference import as_int, fail, product, simplify, tensor_args
+from ..inference import fail, int64, product, simplify, tensor_args
 from ..layout_rule import Desired, LayoutPlan, Layouts, is_permuted
 from ..legalization import topi_function
 from ..memory_effect import view_of
+from ..requirement import require_at_most, require_multiple
 
 _MOVES: dict[str, Any] = {"mixed_precision": MixedPrecisionPolicy.FOLLOW, "pattern": OpPatternKind.kInjective}
 
@@ -46,8 +47,22 @@ def _infer_pad(node: Call, builder: Any) -> StructInfo:
         )
     if info.shape_values is None:
         return TensorStructInfo(None, info.dtype, info.vdevice, info.ndim)
+    for axis, dim in enumerate(info.shape_values):
+        _check_widths(node, axis, dim, widths[2 * axis], widths[2 * axis + 1])
     dims = [simplify(dim + (widths[2 * i] + widths[2 * i + 1])) for i, dim in enumerate(info.shape_values)]
     return TensorStructInfo(dims, info.dtype, info.vdevice)
+
+
+def _check_widths(node: Call, axis: int, extent: PrimExpr, before: int, after: int) -> None:
+    """No more is cut off than there is, and what is repeated is there."""
+    if before + after < 0:
+        text = f"pad_width cuts {{}} of the {{}} elements of axis {axis}"
+        require_at_most(node, int64(-before - after), extent, text)
+    widest, mode = max(before, after), node.attrs["pad_mode"]
+    if widest > 0 and mode != "constant":
+        needed = widest + 1 if mode == "reflect" else 1
+        text = f"{mode} padding by {widest} needs {{}} elements, axis {axis} has {{}}"
+        require_at_most(node, int64(needed), extent, text)
 
 
 def _np_pad(x: np.ndarray, pad_width: Any, pad_mode: str, pad_value: float) -> np.ndarray:
@@ -163,9 +178,8 @@ def _infer_pixel_shuffle(node: Call, builder: Any) -> StructInfo:
     if info.shape_values is None:
         return TensorStructInfo(None, info.dtype, info.vdevice, info.ndim)
     *lead, channels, height, width = info.shape_values
-    size = as_int(channels)
-    if size is not None and size % (factor * factor):
-        raise fail(node, f"{size} channels are not divisible by {factor} squared")
+    text = f"{{}} channels are not divisible by {factor} squared"
+    require_multiple(node, channels, factor * factor, text)
     dims = [
         *lead,
         simplify(channels // (factor * factor)),
@@ -186,9 +200,11 @@ def _np_pixel_shuffle(x: np.ndarray, upscale_factor: int) -> np.ndarray:
 
 def _legalize_pixel_shuffle(bb: Any, node: Call) -> Expr:
     r = node.attrs["upscale_factor"]
-    out_shape: list[PrimExpr] = list(node.struct_info.shape_values)
 
     def te_pixel_shuffle(data: Any) -> Any:
+        *lead, channels, height, width = data.shape
+        out_shape = [*lead, floordiv(channels, r * r), height * r, width * r]
+
         def element(*indices: Any) -> Any:
             *lead, c, h, w = indices
             channel = c * (r * r) + floormod(h, r) * r + floormod(w, r)

@@ -14,6 +14,7 @@ from ir.script import from_source
 from ir.script import ir as I
 from ir.script import relax as R
 from ir.script import tir as T
+from runners.program import ArgumentError
 
 from .conftest import verify
 
@@ -68,6 +69,22 @@ def test_the_kernels_compute():
     for mod in (Before, transform.ComputePrimValue()(Before)):
         vm = runners.VirtualMachine(relax.build(mod, "llvm", pipeline=None), runners.cpu())
         assert vm["main"](np.zeros((5, 3), "float32")) == (25, 8, 9)
+
+
+@pytest.mark.meaning("relax-agree")
+def test_a_scalar_that_divides_by_zero_is_an_error():
+    @I.ir_module
+    class Quotient:
+        @R.function
+        def main(x: R.Tensor(("n", "m"), "float32")) -> R.Prim("int64"):
+            n, m = T.int64(), T.int64()
+            a = R.prim_value(n // m)
+            return a
+
+    main = runners.VirtualMachine(relax.build(Quotient, "llvm"))["main"]
+    assert main(np.zeros((5, 2), "float32")) == 2
+    with pytest.raises(ArgumentError, match="n // m divides by m, which is 0"):
+        main(np.zeros((5, 0), "float32"))
 
 
 def test_variables_and_constants_are_there_already():

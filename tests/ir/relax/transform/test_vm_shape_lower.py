@@ -178,6 +178,13 @@ def test_an_extent_that_nobody_asks_for_harms_nobody():
     assert vm["main"](False, x, (0,)) == (6,)  # n // 0 is not what this branch returns
 
 
+@pytest.mark.meaning("relax-agree")
+def test_an_extent_that_divides_by_zero_is_an_error_where_it_is_used():
+    vm = runners.VirtualMachine(relax.build(Branches, "llvm"))
+    with pytest.raises(ArgumentError, match="n // k divides by k, which is 0"):
+        vm["main"](True, np.zeros(6, "float32"), (0,))
+
+
 def test_each_branch_binds_its_own_extents():
     @I.ir_module
     class Module:

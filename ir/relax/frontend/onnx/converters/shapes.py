@@ -12,6 +12,7 @@ from ir.relax.expr import Expr, ShapeExpr
 from ir.relax.expr import Tuple as RxTuple
 from ir.relax.op.inference import int64, simplify
 from ir.relax.struct_info import TensorStructInfo
+from ir.relax.struct_info_lattice import prove_dim_equal
 from ir.structural import structural_equal
 from ir.tir import op as T
 from ir.tir.expr import Select
@@ -123,11 +124,14 @@ def _split(ctx: NodeContext) -> Any:
     sizes = ctx.ints_of(1, "split")
     if sizes is None:
         count = int(ctx.attr("num_outputs", ctx.n_outputs))
-        extent = ctx.static_shape(x, [axis])[0]
-        size = -(-extent // count)  # the last part is the smaller one where they cannot be equal
-        sizes = [max(0, min(size, extent - size * i)) for i in range(count)]
+        return [ctx.inputs[0]] if count == 1 else _op.split(x, count, axis)
+    if not isinstance(ctx.shape(x)[axis], int):
+        # That the parts make up the axis, the run has to show.
+        whole = ctx.shape(x)
+        whole[axis] = sum(sizes)
+        x = ctx.builder.match_cast(ctx.emit(x), TensorStructInfo(whole, ctx.dtype(x)))
     if len(sizes) == 1:
-        return [ctx.inputs[0]]
+        return [x]
     return _op.split(x, [int(item) for item in np.cumsum(sizes)[:-1]], axis)
 
 
@@ -222,10 +226,27 @@ def _expand(ctx: NodeContext) -> Any:
     shape = ctx.shape(x)
     rank = max(len(shape), len(target))
     olds, news = ([*[1] * (rank - len(dims)), *dims] for dims in (shape, target))
-    out = [old if isinstance(new, int) and new == 1 else new for old, new in zip(olds, news)]
+    out = [_of_both(old, new) for old, new in zip(olds, news)]
     if len(out) == ctx.rank(x) and all(_same(a, b) for a, b in zip(out, ctx.shape(x))):
         return ctx.inputs[0]
-    return _op.broadcast_to(x, out)
+    whole = ctx.emit(_op.broadcast_to(x, out))
+    meant = [
+        old if isinstance(old, int) and not isinstance(extent, int) and old != 1 else extent
+        for old, extent in zip(olds, out)
+    ]
+    if all(map(_same, meant, out)):
+        return whole
+    return ctx.builder.match_cast(whole, TensorStructInfo(meant, ctx.dtype(whole)))
+
+
+def _of_both(old: Dim, new: Dim) -> Dim:
+    """What two extents broadcast to; which of two symbolic ones is 1, a run tells."""
+    if _same(old, new) or (isinstance(old, int) and old == 1):
+        return new
+    if isinstance(new, int):
+        return old if new == 1 else new
+    old = int64(old) if isinstance(old, int) else old
+    return old if prove_dim_equal(old, new) else Select(new.equal(1), old, new)
 
 
 @converter("Tile", since=6)

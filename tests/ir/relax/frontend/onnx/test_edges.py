@@ -19,6 +19,7 @@ from ir import relax  # noqa: E402
 from ir.relax.frontend.onnx import from_onnx  # noqa: E402
 from ir.relax.frontend.onnx.context import slice_places  # noqa: E402
 from ir.relax.frontend.onnx.error import ConversionError, DynamicShapeError  # noqa: E402
+from runners.program import ArgumentError  # noqa: E402
 
 NAN, INF = np.nan, np.inf
 I64 = np.int64
@@ -606,6 +607,110 @@ def test_what_symbolic_extents_leave_open_names_the_node() -> None:
     for node, shapes, inputs in cases:
         with pytest.raises(DynamicShapeError, match=rf"{node.op_type} \(node 'S'\).*\bn\b.*shape_dict"):
             ran([node], shapes=shapes, **inputs)
+
+
+@pytest.mark.parametrize(
+    ("have", "wanted", "result"), [(5, 1, 5), (1, 5, 5), (5, 5, 5), (1, 1, 1), (0, 1, 0), (5, 4, None)]
+)
+@pytest.mark.parametrize("is_known", [False, True])
+def test_either_side_of_expand_may_turn_out_to_be_one(
+    have: int, wanted: int, result: int | None, is_known: bool
+) -> None:
+    """Which of two extents is repeated the run decides; where neither is 1 they are equal."""
+    nodes = [helper.make_node("Shape", ["w"], ["shape"]), helper.make_node("Expand", ["x", "shape"], ["y"])]
+    x, w = np.arange(have, dtype=np.float32), np.zeros(wanted, np.float32)
+    shapes = {"w": ("m",)} if is_known else {"x": ("n",), "w": ("m",)}
+    if result is None:
+        with pytest.raises(ArgumentError, match=f"extent {have} at dimension 0 must be 1 or {wanted}"):
+            ran(nodes, shapes=shapes, x=x, w=w)
+    else:
+        np.testing.assert_array_equal(ran(nodes, shapes=shapes, x=x, w=w), np.broadcast_to(x, result))
+
+
+@pytest.mark.parametrize("extent", [1, 2, 5, 6])
+def test_division_of_symbolic_extents_rounds_towards_zero(extent: int) -> None:
+    weights = {"five": np.array([5], I64), "two": np.array([2], I64), "ten": np.array([10], I64)}
+    nodes = [
+        helper.make_node("Shape", ["x"], ["s"]),
+        helper.make_node("Sub", ["s", "five"], ["d"]),
+        helper.make_node("Div", ["d", "two"], ["q"]),
+        helper.make_node("Add", ["q", "ten"], ["t"]),
+        helper.make_node("ConstantOfShape", ["t"], ["y"]),
+    ]
+    x = np.zeros(extent, np.float32)
+    quotient = int((extent - 5) / 2)
+    assert ran(nodes, weights, shapes={"x": ("n",)}, x=x).shape == (quotient + 10,)
+    nodes[-1] = helper.make_node("Identity", ["q"], ["y"])
+    assert ran(nodes, weights, shapes={"x": ("n",)}, x=x).tolist() == [quotient]
+
+
+@pytest.mark.parametrize("extent", [1, 3])
+def test_arithmetic_of_symbolic_shapes_is_computed_while_importing(extent: int) -> None:
+    """Split, Concat, casts to int32 and back, and choices by a comparison make shapes as exporters write them."""
+
+    def shaped(*nodes: Any, **weights: np.ndarray) -> tuple[int, ...]:
+        every = [helper.make_node("Shape", ["x"], ["s"]), *nodes]
+        return ran(every, weights, shapes={"x": ("n", "m")}, x=np.zeros((extent, 4), np.float32)).shape
+
+    assert shaped(
+        helper.make_node("Split", ["s"], ["a", "b"], num_outputs=2),
+        helper.make_node("Concat", ["b", "a"], ["t"], axis=0),
+        helper.make_node("Reshape", ["x", "t"], ["y"]),
+    ) == (4, extent)
+    assert shaped(
+        helper.make_node("Cast", ["s"], ["c"], to=onnx.TensorProto.INT32),
+        helper.make_node("Mul", ["c", "factors"], ["d"]),
+        helper.make_node("Cast", ["d"], ["t"], to=onnx.TensorProto.INT64),
+        helper.make_node("Expand", ["one", "t"], ["y"]),
+        factors=np.array([2, 1], np.int32),
+        one=f32(1),
+    ) == (2 * extent, 4)
+    assert shaped(
+        helper.make_node("Equal", ["s", "one"], ["c"]),
+        helper.make_node("Where", ["c", "seven", "s"], ["t"]),
+        helper.make_node("ConstantOfShape", ["t"], ["y"]),
+        one=np.array([1], I64),
+        seven=np.array([7], I64),
+    ) == (7 if extent == 1 else extent, 4)
+
+
+def test_symbolic_values_that_tensors_need_have_the_dtypes_of_the_model() -> None:
+    x = np.zeros(3, np.float32)
+    shape = helper.make_node("Shape", ["x"], ["s"])
+    cast = helper.make_node("Cast", ["s"], ["y"], to=onnx.TensorProto.INT32)
+    found = ran([shape, cast], shapes={"x": ("n",)}, x=x)
+    assert found.dtype == np.int32 and found.tolist() == [3]
+    equal = helper.make_node("Equal", ["s", "three"], ["y"])
+    found = ran([shape, equal], {"three": np.array([3], I64)}, shapes={"x": ("n",)}, x=x)
+    assert found.dtype == np.bool_ and found.tolist() == [True]
+
+
+@pytest.mark.parametrize("extent", [0, 1, 4, 5])
+def test_split_along_a_symbolic_axis(extent: int) -> None:
+    """Parts of one number are even up to the last; given sizes must make up the axis."""
+    x = np.arange(extent, dtype=np.float32)
+    node = helper.make_node("Split", ["x"], ["a", "y"], num_outputs=2)
+    np.testing.assert_array_equal(ran([node], shapes={"x": ("n",)}, x=x), x[-(-extent // 2) :])
+    node = helper.make_node("Split", ["x", "sizes"], ["a", "y"])
+    sizes = {"sizes": np.array([1, 3], I64)}
+    if extent == 4:
+        np.testing.assert_array_equal(ran([node], sizes, shapes={"x": ("n",)}, x=x), x[1:])
+    else:
+        with pytest.raises(ArgumentError, match=rf"must have extent 4 on axis 0, got \[{extent}\]"):
+            ran([node], sizes, shapes={"x": ("n",)}, x=x)
+
+
+@pytest.mark.parametrize("extent", [3, 8])
+def test_a_range_to_a_symbolic_limit_may_be_empty(extent: int) -> None:
+    nodes = [
+        helper.make_node("Shape", ["x"], ["s"]),
+        helper.make_node("Squeeze", ["s"], ["n"]),
+        helper.make_node("Sub", ["n", "five"], ["e"]),
+        helper.make_node("Range", ["zero", "e", "one"], ["y"]),
+    ]
+    weights = {"five": np.array(5, I64), "zero": np.array(0, I64), "one": np.array(1, I64)}
+    found = ran(nodes, weights, shapes={"x": ("n",)}, x=np.zeros(extent, np.float32))
+    np.testing.assert_array_equal(found, np.arange(0, extent - 5))
 
 
 @pytest.mark.parametrize("extent", [1, 3])

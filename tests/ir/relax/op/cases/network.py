@@ -111,6 +111,12 @@ for dims in (1, 2, 3):
 case("nn.max_pool2d", lambda x: N.max_pool2d(x, 3, 2, ceil_mode=True), floats(1, 2, 6, 6), label="ceil")
 case(
     "nn.avg_pool2d",
+    lambda x: N.avg_pool2d(x, 2, 3, 1, ceil_mode=True),
+    floats(1, 1, 4, 4),
+    label="no window in the padding behind alone",
+)
+case(
+    "nn.avg_pool2d",
     lambda x: N.avg_pool2d(x, 3, 2, 1, count_include_pad=True),
     floats(1, 2, 6, 6),
     label="include-pad",
