@@ -338,6 +338,20 @@ def test_numbers_of_functions_fit_their_dtype():
         pair((1, 500))
 
 
+@pytest.mark.meaning("relax-shape")
+def test_a_number_that_is_declared_with_its_value_is_compared():
+    @I.ir_module
+    class Module:
+        @R.function
+        def main(p: R.Prim(value=3)) -> R.Prim(value=3):
+            return p
+
+    main = _vm(Module)["main"]
+    assert main(3) == 3
+    with pytest.raises(ArgumentError, match="argument p must have extent 3"):
+        main(4)
+
+
 def test_a_tensor_of_bfloat16_from_torch_is_an_argument():
     torch = pytest.importorskip("torch")
     for n in (3, tir.Var("n", "int64")):

@@ -14,7 +14,7 @@ from ...node import Mutator
 from ...op import Op
 from ...structural import structural_equal, structural_hash
 from ...tir.buffer import decl_buffer
-from ...tir.expr import EQ, IntImm, Select
+from ...tir.expr import EQ, FloatImm, IntImm, Select
 from ...tir.expr import Var as TirVar
 from ...tir.function import PrimFunc
 from ...tir.operators import const as tir_const
@@ -342,7 +342,7 @@ class _Lowerer(ExprMutator):
                     self._match(self._field(value, index), field, context)
             return
         dims = _extents(info)
-        if not dims or (isinstance(info, PrimStructInfo) and not tir_vars_of(info.value)):
+        if not dims or any(isinstance(dim, FloatImm) for dim in dims):
             return
         codes = self._match_codes(dims)
         if _is_open(codes):
