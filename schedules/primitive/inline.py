@@ -191,8 +191,23 @@ def _inlinable(block: BlockNode, primitive: str) -> tuple[tir.BufferStore, Block
         primitive,
         f"block {block.name!r} writes {store.buffer.name}, which is an output of the function or of the scope around it",
     )
+    _require_own_variables(block, store, primitive)
     _require_plain_indices(block, store)
     return store, scope
+
+
+def _require_own_variables(block: BlockNode, store: tir.BufferStore, primitive: str) -> None:
+    """A block that uses the loops around it directly cannot leave them."""
+    used = [
+        loop.var.name
+        for loop in loops_around(block)
+        if any(mentions(part, {loop.var}) for part in (store.value, *store.indices))
+    ]
+    require(
+        not used,
+        primitive,
+        f"block {block.name!r} uses loop {used[0] if used else ''!r} beside its own variables; it cannot leave it",
+    )
 
 
 def _require_plain_loads(blocks: list[BlockNode], buffer: tir.Buffer, primitive: str) -> None:
@@ -294,6 +309,7 @@ def inline_into_producer(block: BlockNode) -> None:
     require_blocks_only(block, primitive)
     reason = why_not_complete(block)
     require(reason is None, primitive, f"block {block.name!r} is not complete: {reason}")
+    _require_own_variables(block, store, primitive)
     producers = producers_of(block)
     require(
         len(producers) == 1,

@@ -313,3 +313,20 @@ def main(A: T.Buffer((16,), "int32"), C: T.Buffer((16,), "int32")):
 """)
     sch = Schedule(program)
     assert_refused(sch, lambda: sch.compute_inline("B"), "lanes of buffer B")
+
+
+def test_a_block_that_uses_the_loops_around_it_is_not_inlined() -> None:
+    program = from_source("""
+@T.prim_func
+def main(A: T.Buffer((3,), "int32"), C: T.Buffer((3,), "int32")):
+    B = T.alloc_buffer((1,), "int32")
+    for j in range(3):
+        with T.block("B"):
+            B[0] = A[j]
+    for j in range(3):
+        with T.block("C"):
+            C[j] = B[0]
+""")
+    sch = Schedule(program)
+    assert_refused(sch, lambda: sch.compute_inline("B"), "'B' uses loop 'j'")
+    assert_refused(sch, lambda: sch.reverse_compute_inline("C"), "'C' uses loop 'j'")
