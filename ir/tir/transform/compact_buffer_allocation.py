@@ -207,7 +207,9 @@ def _is_padded_tile(buffer: Buffer, box: _Box, extent: int) -> bool:
 
 
 def _aligned_strides(shape: list[PrimExpr], rules: list[tuple[int, int, int]]) -> list[PrimExpr] | None:
-    """Row-major strides such that ``stride[axis] % factor == offset`` for every rule of ``storage_align``."""
+    """Row-major strides such that ``stride[axis] % factor == offset`` for every rule of ``storage_align``; a scalar has none."""
+    if not shape:
+        return None
     wanted = {axis % len(shape): (factor, offset) for axis, factor, offset in rules}
     strides: list[int] = []
     dense = 1

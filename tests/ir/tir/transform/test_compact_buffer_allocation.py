@@ -94,6 +94,24 @@ def test_storage_align_makes_strides(apply):
     assert shapes(compact(apply, aligned)) == {"B": ([4, 16], [40, 1])}
 
 
+def test_storage_align_of_what_has_no_axis_left(apply):
+    """transform_layout may have taken all of them away."""
+
+    @T.prim_func
+    def scalar(A: T.Buffer((4,), "float32"), C: T.Buffer((4,), "float32")):
+        B = T.alloc_buffer(())
+        for i in range(4):
+            with T.block("B"):
+                vi = T.axis.spatial(4, i)
+                T.block_attr({"buffer_dim_align": [[0, 0, 8, 3]]})
+                B[()] = A[vi] + T.float32(1)
+            with T.block("C"):
+                vi = T.axis.spatial(4, i)
+                C[vi] = B[()]
+
+    assert shapes(compact(apply, scalar)) == {"B": ([], [])}
+
+
 def test_opaque_access_keeps_the_shape(apply):
     @T.prim_func
     def opaque(A: T.Buffer((4, 4), "float32")):
