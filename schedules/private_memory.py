@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ir import dtype as dt
 from ir import structural_equal, tir
 from ir.arith import Analyzer
 
@@ -138,8 +139,16 @@ def _steps_over(item: tir.Range, loop: LoopNode, others: Mapping[tir.Var, tir.Pr
     return size is not None and size <= abs(step)
 
 
+def _without_cast(bound: Any) -> Any:
+    """A bound in the type that it was computed in: a cast of an index keeps its value (``[index-cast]``)."""
+    while isinstance(bound, tir.Cast) and dt.is_index(bound.dtype) and dt.is_index(bound.value.dtype):
+        bound = bound.value
+    return bound
+
+
 def _contains(outer: tuple[Any, Any], inner: tuple[Any, Any], dim: Any, analyzer: Analyzer) -> bool:
     """Whether one (min, extent) contains that part of another which lies in a dimension."""
+    outer, inner = (_without_cast(outer[0]), outer[1]), (_without_cast(inner[0]), inner[1])
     below = constant_difference(inner[0], outer[0])
     above = constant_difference(outer[0] + outer[1], inner[0] + inner[1])
     starts = (

@@ -129,3 +129,26 @@ def test_loops_that_share_a_buffer_stay_serial(primitive: str, case: str) -> Non
 def test_what_is_read_behind_the_loop_in_any_way_belongs_to_no_iteration(beside: str) -> None:
     """By a bound, a condition, a statement that is in no block, or a binding."""
     assert "may write to B" in str(conflict(program(columns(W) + columns(R)) + indented(beside)))
+
+
+def test_casts_of_indices_do_not_hide_that_bounds_are_one() -> None:
+    """Loops of 64 bits over a buffer that is indexed by 32: the copy of a row is the iteration's own."""
+    sch = Schedule(
+        from_source("""
+@T.prim_func
+def main(A: T.Buffer((64, 64), "float32"), C: T.Buffer((64, 64), "float32")):
+    for i, j, k in T.grid(T.int64(64), T.int64(64), T.int64(64)):
+        with T.block("C"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            with T.init():
+                C[vi, vj] = T.float32(0)
+            C[vi, vj] = C[vi, vj] + A[vi, vk]
+""")
+    )
+    i, j, k = sch.get_loops("C")
+    (i0, i1), (j0, j1), (k0, k1) = (sch.split(loop, [8, 8]) for loop in (i, j, k))
+    sch.reorder(i0, j0, i1, j1, k0, k1)
+    sch.bind(sch.fuse(i0, j0), "blockIdx.x")
+    sch.bind(sch.fuse(i1, j1), "threadIdx.x")
+    sch.cache_read("C", 0, "shared")
+    sch.compute_at("A_shared", k0)
