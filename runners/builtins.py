@@ -16,7 +16,7 @@ from .ndarray import numpy_dtype
 from .program import ArgumentError, ExecutableError
 
 _CONTEXT = re.compile(
-    r"ErrorContext\((?:fn=(?P<fn>\w*), loc=(?:param\[\d+\], param=(?P<param>.*?)|return), |match_cast, var=\S*, )?"
+    r"ErrorContext\((?:fn=(?P<fn>\w*), loc=(?:param\[\d+\], param=(?P<param>.*?)|return), |match_cast, var=(?P<var>\S*), )?"
     r"(?:annotation|struct_info)=(?P<info>.*)\) $",
     re.DOTALL,
 )
@@ -28,7 +28,8 @@ def _what(context: str) -> str:
     if found is None:
         return context or "a value"
     if found["fn"] is None:
-        return f"a match_cast: a value of {found['info']}"
+        place = "" if found["var"] is None else f"match_cast of {found['var']}: "
+        return f"{place}a value of {found['info']}"
     subject = "the result" if found["param"] is None else f"argument {found['param']}"
     return f"{found['fn']}: {subject}"
 

@@ -209,7 +209,7 @@ def _why_no_box(
     if any(is_open(item.extent) for item in running.values()):
         # Tiles with open decisions split loops that ran over the variables' domains.
         indices, running = store.indices, {item.var: item.dom for item in block.iter_vars}
-    if not _is_box(indices, {var: item.extent for var, item in running.items()}):
+    if not fills_box(indices, {var: item.extent for var, item in running.items()}):
         text = ", ".join(map(str, indices))
         return f"block {block.name!r} stores to {buffer.name} at [{text}], which is not known to fill a box"
     if not is_stated:
@@ -291,7 +291,7 @@ def why_not_over_all_values(block: BlockNode, variables: Sequence[tir.IterVar]) 
         return f"block {block.name!r} has a loop without iterations around it"
     if any(is_open(item.extent) for item in running.values()):
         return None  # tiles with open decisions split loops that ran over the variables' domains
-    if not _is_box(values, {var: item.extent for var, item in running.items()}):
+    if not fills_box(values, {var: item.extent for var, item in running.items()}):
         return f"block {block.name!r} does not run over all values of its variables"
     for item, value in zip(variables, values, strict=True):
         point = [tir.Range.from_min_extent(value, tir.const(1, item.var.dtype))]
@@ -481,7 +481,7 @@ def only_reduces(loop: LoopNode, block: BlockNode) -> bool:
     return kinds == {tir.IterVar.CommReduce}
 
 
-def _is_box(indices: Sequence[Any], running: Mapping[Any, Any]) -> bool:
+def fills_box(indices: Sequence[Any], running: Mapping[Any, Any]) -> bool:
     """Whether indices take all values of a box while loops run from their starts over their extents."""
     if any(mentions(extent, running) for extent in running.values()):
         return False

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ir import dtype as dt
+from ir.tir import interpreter
 
 from ..error import ProgramError
 from ..ndarray import numpy_dtype
@@ -278,8 +279,6 @@ def require_defined(mod: Any, facts: KernelFacts) -> None:
     elements = sum(math.prod(item.shape) for item in facts.params if item.output)
     if elements * max(facts.terms, 1) > _INTERPRETED_TERMS:
         return
-    from ir.tir import interpreter  # machines that only run what was built do not have the compiler
-
     arguments = Arguments(facts.params)
     kind = kinds_for(facts)[0]
     arguments.prepare(facts, kind, 0)

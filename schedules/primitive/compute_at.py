@@ -24,7 +24,7 @@ from ..analysis import (
 )
 from ..argument import Argument, Block, Loop
 from ..bounds import clause_beyond, guards, inside, is_open, tiles_at_most
-from ..coverage import why_not_contiguous, why_not_covered, why_not_whole
+from ..coverage import fills_box, why_conditional, why_not_contiguous, why_not_covered, why_not_whole
 from ..declaration import PrimitiveFamily, primitive
 from ..dependence import has_elements_of_its_own, require_own_elements
 from ..error import ScheduleError
@@ -283,8 +283,6 @@ def _check_move(block: BlockNode, loop: LoopNode, primitive: str) -> None:
     require_blocks_only(block, primitive)
     _require_only_guards(block, primitive)
     require_own_elements(block, loops_around(block), primitive)
-    reason = why_not_whole(block, block.iter_vars)
-    require(reason is None, primitive, f"{reason}; its new loops would run over all")
     require_order_kept(block, loop, primitive)
     outer = {item.var for item in loops_around(block)}
     if not block.iter_vars and outer:
@@ -293,6 +291,32 @@ def _check_move(block: BlockNode, loop: LoopNode, primitive: str) -> None:
             primitive,
             f"block {block.name!r} has no iteration variables and uses the loops around it; it cannot leave them",
         )
+
+
+def _require_whole(block: BlockNode, variables: Sequence[IterVar], primitive: str) -> None:
+    """New loops run over the domains that a block states for its variables: its loops must have done so."""
+    reason = why_not_whole(block, variables)
+    require(reason is None, primitive, f"{reason}; its new loops would run over all")
+
+
+def _all_is_read(consumers: Sequence[BlockNode], loop: LoopNode, buffers: set[tir.Buffer]) -> bool:
+    """Whether one iteration of a loop reads every element of the box that it needs: then all of that has been computed before."""
+    found = [(item, region) for item in consumers for region in item.reads if region.buffer in buffers]
+    if len(found) != 1:
+        return False
+    ((consumer, region),) = found
+    running = {
+        item.var: item.extent
+        for item in loops_around(consumer)
+        if item is not loop and is_ancestor(loop, item)
+    }
+    values = dict(zip([item.var for item in consumer.iter_vars], consumer.iter_values, strict=True))
+    return (
+        isinstance(consumer.predicate, tir.IntImm)
+        and why_conditional(consumer, loop) is None
+        and all(is_constant(item.extent, 1) for item in region.region)
+        and fills_box([item.min for item in bind_region(region.region, values)], running)
+    )
 
 
 def _require_only_guards(block: BlockNode, primitive: str) -> None:
@@ -321,6 +345,9 @@ def _compute_at(block: BlockNode, loop: LoopNode, preserve_unit_loops: bool, ind
     _require_below(loop, consumers, primitive, f"consumer {{}} of block {block.name!r}")
     boxes = _required_boxes(consumers, loop, written_buffers(block), writes=False)
     domains = _said_by_standing_data(solve_domains(block, block.writes, boxes), block, loop)
+    unsolved = [item for item in block.iter_vars if item.var not in domains]
+    is_exact = _all_is_read(consumers, loop, written_buffers(block))
+    _require_whole(block, unsolved if is_exact else block.iter_vars, primitive)
     branches = _children_under(loop)
     first = next(i for i, child in enumerate(branches) if any(is_ancestor(child, item) for item in consumers))
     producers = producers_of(block)
@@ -370,6 +397,7 @@ def _position(index: int, first: int, last: int, primitive: str) -> int:
 def _reverse_compute_at(block: BlockNode, loop: LoopNode, preserve_unit_loops: bool, index: int) -> None:
     primitive = "reverse_compute_at"
     _check_move(block, loop, primitive)
+    _require_whole(block, block.iter_vars, primitive)
     producers = producers_of(block)
     _require_below(loop, producers, primitive, f"producer {{}} of block {block.name!r}")
     for producer in producers:

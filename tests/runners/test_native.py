@@ -135,7 +135,10 @@ _INSIDE = "if v > 0 and v <= {size}:\n                            S[v] = A[v - 1
 @pytest.mark.parametrize("size", [100, 40000])  # on the stack, and from the runtime
 @pytest.mark.parametrize(("kind", "rows"), [("serial", 1), ("parallel", 8)])
 def test_what_nobody_wrote_is_no_zero(dtype: str, size: int, kind: str, rows: int) -> None:
-    """A border that is never written is right by luck, as long as new memory is all zeros."""
+    """A border that is never written is right by luck, as long as new memory is all zeros.
+
+    Of parallel rows the check sees it in the program already.
+    """
 
     def program(write: str) -> Any:
         text = write.format(size=size, dtype=dtype)
@@ -145,4 +148,5 @@ def test_what_nobody_wrote_is_no_zero(dtype: str, size: int, kind: str, rows: in
     reference = compute_reference(right, lambda mod: lambda arrays: build_native(mod, "cpu")(*arrays))
     assert confirmed(Kernel(right, build_native(right, "cpu")), reference, 10.0) is None
     found = confirmed(Kernel(lazy, build_native(lazy, "cpu")), reference, 10.0)
-    assert "output B differs" in (found or "accepted")
+    wrong = "output B differs" if kind == "serial" else "before it writes it"
+    assert wrong in (found or "accepted")

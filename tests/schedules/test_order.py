@@ -188,7 +188,9 @@ def main(A: T.Buffer((8,), "int32"), C: T.Buffer((8,), "int32")):
 
 def test_a_block_below_a_condition_stays_there() -> None:
     sch = Schedule(from_source(_CONDITION.format(condition="i < 4", value="B[vi]")))
-    assert_refused(sch, lambda: sch.reverse_compute_at("C", sch.get_loops("B")[0]), "'C'", "condition")
+    assert_refused(
+        sch, lambda: sch.reverse_compute_at("C", sch.get_loops("B")[0]), "'C' is below a statement"
+    )
     assert_refused(sch, lambda: sch.reverse_compute_inline("C"), "'C'", "IfThenElse")
 
 
@@ -221,3 +223,29 @@ def main(A: T.Buffer((16,), "int32"), J: T.Buffer((8,), "int32"), C: T.Buffer((8
     sch = Schedule(program)
     sch.compute_at("B", sch.get_loops("C")[0], index=-2)
     assert_same_meaning(program, sch)
+
+
+@pytest.mark.parametrize("is_legal", [True, False])
+def test_a_block_that_runs_for_some_values_moves_where_those_are_read(is_legal: bool) -> None:
+    """Every other column of P is computed; where a consumer's box holds others, nothing says that they could be."""
+    program = from_source("""
+@T.prim_func
+def main(A: T.Buffer((4, 8), "int32"), C: T.Buffer((4, 4), "int32")):
+    P = T.alloc_buffer((4, 8), "int32")
+    for i, j in T.grid(4, 4):
+        with T.block("P"):
+            vi = T.axis.spatial(4, i)
+            vj = T.axis.spatial(8, j * 2)
+            P[vi, vj] = A[vi, vj] * 2
+    for i, j in T.grid(4, 4):
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = P[vi, vj * 2]
+""")
+    sch = Schedule(program)
+    i, j = sch.get_loops("C")
+    if is_legal:
+        sch.compute_at("P", j)
+        assert_same_meaning(program, sch)
+    else:
+        assert_refused(sch, lambda: sch.compute_at("P", i), "does not run over all values")
