@@ -71,6 +71,8 @@ def conflicts_of_iterations(
         yield f"loop {loop.var.name!r} holds stores that are in no block"
     iteration = Iteration(loop)
     for buffer in dict.fromkeys(region.buffer for block in blocks for region in block.writes):
+        if _is_memory_of_one_thread(buffer, loop):
+            continue
         touches = [item for block in blocks for item in iteration.touches(block, buffer)]
         pairs = [pair for pair in _pairs(touches) if not (as_threads and _threads_agree(*pair, buffer, loop))]
         if between_blocks:
@@ -112,11 +114,23 @@ def _are_of_one_block(one: Touch, other: Touch) -> bool:
     return one.block is other.block and one.is_stated and other.is_stated
 
 
+def _is_memory_of_one_thread(buffer: tir.Buffer, loop: LoopNode) -> bool:
+    """Whether each thread of a loop, or each block of threads, has such a buffer for itself: then none meets another there."""
+    if loop.thread_binding is None:
+        return False
+    kind = buffer.scope().partition(".")[0]
+    is_of_blocks = loop.thread_binding.thread_tag.startswith("blockIdx")
+    return kind != "global" if is_of_blocks else kind == "local"
+
+
 def _threads_agree(one: Touch, other: Touch, buffer: tir.Buffer, loop: LoopNode) -> bool:
-    """Whether threads that meet there are ordered by a barrier, or share a reduction."""
-    if not _are_of_one_block(one, other):
-        return buffer.scope().startswith("shared") or _is_reduced_over(one.block, loop)
-    return _is_reduced_over(one.block, loop)
+    """Whether threads that meet there are ordered by a barrier, share a reduction, or write the same values into shared memory, as
+    they do before they share the work of a copy.
+    """
+    if _is_reduced_over(one.block, loop):
+        return True
+    is_shared = buffer.scope().startswith("shared")
+    return is_shared and (not _are_of_one_block(one, other) or writes_one_value(one.block))
 
 
 def _is_reduced_over(block: BlockNode, loop: LoopNode) -> bool:

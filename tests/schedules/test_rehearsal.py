@@ -147,3 +147,25 @@ def test_memory_of_two_names_is_one(primitive: str) -> None:
     assert_refused(sch, steps[primitive], "touches memory that is both")
     sch.vectorize(sch.get_loops("A")[0])
     assert_same_meaning(from_source(VIEWED), sch)
+
+
+@pytest.mark.parametrize("axis", ["blockIdx.x", "threadIdx.x"])
+def test_threads_that_fill_shared_memory_with_the_same_values_do_not_conflict(axis: str) -> None:
+    """Each block has its own; the threads of one share the work later."""
+    text = """@T.prim_func
+def main(A: T.Buffer((8, 16), "float32"), B: T.Buffer((16, 8), "float32"), C: T.Buffer((8, 8), "float32")):
+    for i, j, k in T.grid(8, 8, 16):
+        with T.block("C"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            with T.init():
+                C[vi, vj] = T.float32(0)
+            C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+"""
+    program = from_source(text)
+    sch = Schedule(program)
+    i, j, k = sch.get_loops("C")
+    sch.reorder(j, i)
+    sch.bind(j, axis)
+    sch.cache_read("C", 0, "shared")
+    sch.compute_at("A_shared", j)
+    assert_same_meaning(program, sch)
