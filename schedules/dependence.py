@@ -198,10 +198,13 @@ def has_elements_of_its_own(block: BlockNode, loops: Sequence[LoopNode] | None =
 
 def runs_each_instance_once(block: BlockNode, loops: Sequence[LoopNode]) -> bool:
     """Whether no two iterations of some loops around a block, the others standing still, run the same instance of it."""
-    if is_affine(block) and _runs_once(block):
+    around = loops_around(block)
+    # Of symbolic extents an affine map says nothing: they are not counted.
+    is_counted = all(isinstance(item.extent, tir.IntImm) or is_open(item.extent) for item in around)
+    if is_counted and is_affine(block) and _runs_once(block):
         return True
     values = [tir.Range.from_min_extent(value, 1) for value in block.iter_values]
-    others = [item for item in loops_around(block) if not any(item is loop for loop in loops)]
+    others = [item for item in around if not any(item is loop for loop in loops)]
     for position, loop in enumerate(loops):
         access = Access(values, loops[position + 1 :], block.predicate)
         if not never_meet(access, access, loop, [*others, *loops[:position]]):

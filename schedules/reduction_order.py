@@ -157,6 +157,11 @@ def predicate_at_begin(
     domains = _domains(block, IterVar.CommReduce)
     is_inhabited = not any(may_be_empty(dom.extent) for dom in domains)
     analyzer = _analyzer_of(loops_around(block))
+    reduced = [
+        (item, value)
+        for item, value in zip(block.iter_vars, block.iter_values, strict=True)
+        if item.iter_type == IterVar.CommReduce
+    ]
     kept: list[tir.PrimExpr] = []
     with constraints(analyzer, *_inhabited(domains)):
         for condition in conditions:
@@ -167,12 +172,25 @@ def predicate_at_begin(
             if analyzer.can_prove(first):
                 continue
             require(
+                all(_is_at_begin(item, value, begins, analyzer) for item, value in reduced),
+                primitive,
+                f"{condition} says which instance of block {block.name!r} is the first, which is not where the loops begin",
+            )
+            require(
                 is_inhabited,
                 primitive,
                 f"block {block.name!r} is initialised over an empty domain whether or not {condition} holds, else only where it does",
             )
             kept.append(first)
     return kept
+
+
+def _is_at_begin(
+    item: IterVar, value: tir.PrimExpr, begins: Mapping[Any, Any], analyzer: Analyzer
+) -> bool:
+    """Whether a variable has its least value where loops are at their begin."""
+    first = substitute(value, begins)
+    return constant_difference(first, item.dom.min) == 0 or analyzer.can_prove(first == item.dom.min)
 
 
 def _why_not_free(block: BlockNode, loops: Sequence[LoopNode]) -> str | None:
@@ -271,10 +289,7 @@ def _why_loops_do_not_begin(
             )
     for item, value in zip(block.iter_vars, block.iter_values, strict=True):
         if item.iter_type == IterVar.CommReduce:
-            first = substitute(value, begins)
-            if constant_difference(first, item.dom.min) != 0 and not analyzer.can_prove(
-                first == item.dom.min
-            ):
+            if not _is_at_begin(item, value, begins, analyzer):
                 return (
                     f"the reduction {item.var.name!r} of block {block.name!r}, bound to {value}, does not begin at {item.dom.min}, where it"
                     " is initialised"

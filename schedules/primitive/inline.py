@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from ir import dtype as dt
 from ir import tir
 from ir.arith import Analyzer, detect_iter_map, inverse_affine_iter_map
 from ir.tir.stmt_functor import StmtExprMutator, substitute
@@ -31,7 +32,8 @@ from ..error import ScheduleError
 from ..order import require_order_kept
 from ..random_variable import BlockRV
 from ..region import lies_inside
-from ..surroundings import why_not_only_loops
+from ..rewriting import rewrite_inside
+from ..surroundings import loads_around, why_not_only_loops
 from ..tree import BlockNode, LeafNode, detach, loops_around, scope_of, walk
 
 
@@ -61,12 +63,21 @@ class _Substitution(StmtExprMutator):
             analyzer.bind(item.var, item.dom)
         loaded = tir.BufferLoad(store.buffer, store.indices)
         self._wraps = analyzer.changes_meaning(loaded, store.value)
-        self._wraps_as_index = self._wraps or not analyzer.is_exact(store.value)
+        self._wraps_as_index = self._wraps or (
+            dt.is_index(store.value.dtype) and not analyzer.is_exact(store.value)
+        )
         self._is_index = False
 
     def value_at(self, indices: tuple[tir.PrimExpr, ...]) -> tir.PrimExpr:
         """What the producer stored at some indices."""
         return self._store.value
+
+    def rewritten(self, node: Any) -> Any:
+        """A statement, a condition, or the bounds and bindings of loops and blocks, which are index arithmetic."""
+        self._is_index = isinstance(node, tir.PrimExpr) and node.dtype != "bool"
+        found = self.visit(node)
+        self._is_index = False
+        return found
 
     def visit_BufferLoad(self, load: tir.BufferLoad) -> Any:
         indices = self._indices(load)
@@ -280,19 +291,13 @@ def _is_unit(block: BlockNode, var: tir.Var) -> bool:
     return isinstance(extent, tir.IntImm) and extent.value == 1
 
 
-def _rewrite_body(block: BlockNode, mutator: StmtExprMutator) -> None:
-    """Rewrite the leaves in a block (and blocks inside it), and recompute what they read and write."""
-    for node in list(walk(block)):
-        if isinstance(node, LeafNode):
-            leaf = mutator.visit(node.leaf)
-            if leaf is not node.leaf:
-                node.leaf = leaf
-                node.touch()
+def _rewrite_body(block: BlockNode, substitution: _Substitution) -> None:
+    """Rewrite all that is evaluated in a block (and blocks inside it), and recompute what they read and write."""
+    rewrite_inside(block, substitution.rewritten, region=lambda region: region)
     for node in reversed(list(walk(block))):
         if isinstance(node, BlockNode):
-            init = None if node.init is None else mutator.visit(node.init)
-            reads, writes = access_regions(node, init)
-            node.change(init=init, reads=reads, writes=writes)
+            reads, writes = access_regions(node, node.init)
+            node.change(reads=reads, writes=writes)
 
 
 def _drop_buffer(scope: BlockNode, buffer: tir.Buffer) -> None:
@@ -328,7 +333,10 @@ def inline_into_producer(block: BlockNode) -> None:
         f"producer {producer.name!r} writes {source.buffer.name}, which is an output of the function or of the scope around it",
     )
     others = [
-        item for item in scope_children(block) if item is not block and source.buffer in read_buffers(item)
+        item
+        for item in scope_children(block)
+        if item is not block
+        and source.buffer in read_buffers(item) | {around.load.buffer for around in loads_around(item)}
     ]
     require(
         not others, primitive, f"{others[0].name if others else ''!r} reads the producer's buffer as well"
