@@ -185,9 +185,7 @@ def predicate_at_begin(
     return kept
 
 
-def _is_at_begin(
-    item: IterVar, value: tir.PrimExpr, begins: Mapping[Any, Any], analyzer: Analyzer
-) -> bool:
+def _is_at_begin(item: IterVar, value: tir.PrimExpr, begins: Mapping[Any, Any], analyzer: Analyzer) -> bool:
     """Whether a variable has its least value where loops are at their begin."""
     first = substitute(value, begins)
     return constant_difference(first, item.dom.min) == 0 or analyzer.can_prove(first == item.dom.min)

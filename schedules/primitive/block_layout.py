@@ -127,14 +127,16 @@ def _transform_block_layout(block: BlockNode, index_map: IndexMap, new_extents: 
             old_values[by_initial[final]] = item.var
     predicate: Any = substitute(block.predicate, _values_of_loops(block, old_values, at_loops))
     if _grows([item.dom.extent for item in block.iter_vars], extents):
-        # the mapped space has points that no old one maps to; nothing runs there
+        # The mapped space has points that no old one maps to; nothing runs there, and the block's own predicate is not asked.
+        guard: Any = tir.const(True)
         ranges = {item.var: tir.cast(item.var.dtype, item.dom.extent) for item in block.iter_vars}
         for var, extent in ranges.items():
             value = substitute(old_values[var], at_loops)
             if not isinstance(value, tir.Var):
-                predicate = tir.operators.logical_and(predicate, value < extent)
+                guard = tir.operators.logical_and(guard, value < extent)
         for condition in _images_only(index_map, by_initial, old_values, at_loops, new_vars):
-            predicate = tir.operators.logical_and(predicate, condition)
+            guard = tir.operators.logical_and(guard, condition)
+        predicate = tir.operators.logical_and(guard, predicate)
         if block.init is not None:
             _require_first_iteration(block, predicate, new_vars, at_loops)
     placeholder = LeafNode(tir.Evaluate(tir.const(0)))

@@ -17,6 +17,7 @@ from ..bounds import clipped, guards
 from ..coverage import changing_source, why_not_begun, why_not_covered
 from ..declaration import PrimitiveFamily, primitive
 from ..random_variable import BlockRV
+from ..reduction_order import why_not_run
 from ..region import Box, bind_region, contains, relax_loops
 from ..rewriting import rewrite_inside
 from ..surroundings import evaluated_by, loads_in
@@ -461,6 +462,8 @@ def _cache_write(
         f"buffer {buffer.name} is written by {len(writers)} blocks of the scope, not one",
     )
     reason = why_not_begun(block, buffer, scope)
+    if reason is None and block.init is not None:
+        reason = why_not_run(block, loops_around(block))
     begins = reason is None or (buffer in read_buffers(block) and _writes_first(block, buffer))
     require(begins, "cache_write", f"{reason}; the copy would have no values to start from")
     chosen = _chosen(block, consumer_blocks, "cache_write")

@@ -28,6 +28,7 @@ from ..declaration import PrimitiveFamily, primitive
 from ..early import is_conditional, may_be_idle, may_be_undefined
 from ..error import ScheduleError
 from ..random_variable import BlockRV
+from ..reduction_order import why_not_run
 from ..state import ScheduleState
 from ..surroundings import loads_around, names_around
 from ..tree import (
@@ -313,6 +314,8 @@ def _only_access(
             f"buffer {buffer.name} is written by {len(writers)} blocks of the scope, not by one",
         )
         reason = why_not_begun(block, buffer, scope)
+        if reason is None and block.init is not None:
+            reason = why_not_run(block, loops_around(block))
         require(
             reason is None, primitive, f"{reason}; a new buffer does not hold what {buffer.name} held before"
         )

@@ -278,3 +278,41 @@ def main(A: T.Buffer((8, 4), "int32"), B: T.Buffer((8,), "int32"), C: T.Buffer((
         else:
             init = sch.get(sch.decompose_reduction("C", sch.get_loops("C")[0]))
         assert [region.buffer.name for region in init.reads] == ["B"]
+
+
+def test_a_repeated_reduction_under_a_symbolic_loop_keeps_its_init() -> None:
+    """What the outer loop runs over says nothing of the inner one, which runs each instance twice."""
+    program = from_source("""@T.prim_func
+def main(a: T.handle, b: T.handle):
+    n = T.int32()
+    A = T.match_buffer(a, (n, 2), "int32")
+    B = T.match_buffer(b, (n,), "int32")
+    for i in range(n):
+        for k in range(4):
+            with T.block("B"):
+                vi = T.axis.spatial(n, i)
+                vk = T.axis.reduce(2, k % 2)
+                with T.init():
+                    B[vi] = 0
+                B[vi] = B[vi] + A[vi, vk]
+""")
+    sch = Schedule(program, error_render_level="none")
+    assert_refused(sch, lambda: sch.decompose_reduction("B", sch.get_loops("B")[1]), "more than once")
+    assert_refused(sch, lambda: sch.rfactor(sch.get_loops("B")[1], 0), "more than once")
+
+
+def test_the_init_stands_where_the_variables_begin() -> None:
+    """The predicate lets the last iteration run alone, in which the reduction's variable is at its begin and the loop is not."""
+    program = from_source("""@T.prim_func
+def main(A: T.Buffer((2, 8), "int32"), B: T.Buffer((2,), "int32")):
+    for i, k in T.grid(2, 4):
+        with T.block("B"):
+            vi = T.axis.spatial(2, i)
+            vk = T.axis.reduce(8, 3 - k)
+            T.where(3 - k < 1)
+            with T.init():
+                B[vi] = 0
+            B[vi] = B[vi] + A[vi, vk]
+""")
+    sch = Schedule(program, error_render_level="none")
+    assert_refused(sch, lambda: sch.decompose_reduction("B", sch.get_loops("B")[1]), "is the first")

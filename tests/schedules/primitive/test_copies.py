@@ -847,3 +847,26 @@ def main(a: T.handle, c: T.handle):
     a, c = np.arange(12, dtype="int32").reshape(3, 4), np.zeros((3, 4), "int32")
     interpreter.run(sch.mod["main"], a, c)
     np.testing.assert_array_equal(c, a * 2)
+
+
+@pytest.mark.parametrize("primitive", ["cache_write", "reindex_cache_write"])
+def test_a_reduction_that_need_not_run_is_not_copied_back(primitive: str) -> None:
+    """Over no iterations of a loop whose domain has some nothing is initialised, and C keeps what it held."""
+    program = from_source("""@T.prim_func
+def main(A: T.Buffer((4, 24), "int32"), C: T.Buffer((4,), "int32"), n: T.int32):
+    for i in range(4):
+        for k in range(n):
+            with T.block("C"):
+                vi = T.axis.spatial(4, i)
+                vk = T.axis.reduce(24, k)
+                with T.init():
+                    C[vi] = 0
+                C[vi] = C[vi] + A[vi, vk]
+""")
+    sch = Schedule(program, error_render_level="none")
+    if primitive == "cache_write":
+        assert_refused(sch, lambda: sch.cache_write("C", 0, "local"), "may have no iterations")
+    else:
+        assert_refused(
+            sch, lambda: sch.reindex_cache_write("C", 0, "local", lambda i, k: i), "may have no iterations"
+        )

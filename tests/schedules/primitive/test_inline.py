@@ -330,3 +330,46 @@ def main(A: T.Buffer((3,), "int32"), C: T.Buffer((3,), "int32")):
     sch = Schedule(program)
     assert_refused(sch, lambda: sch.compute_inline("B"), "'B' uses loop 'j'")
     assert_refused(sch, lambda: sch.reverse_compute_inline("C"), "'C' uses loop 'j'")
+
+
+def test_all_that_a_consumer_evaluates_is_inlined() -> None:
+    """Bounds of loops and predicates of blocks in it load as well."""
+    program = from_source("""
+@T.prim_func
+def main(I: T.Buffer((8,), "int32"), A: T.Buffer((8,), "int32"), C: T.Buffer((8,), "int32")):
+    M = T.alloc_buffer((8,), "int32")
+    for i in range(8):
+        with T.block("M"):
+            vi = T.axis.spatial(8, i)
+            M[vi] = T.max(I[vi], 0) % 2
+    for i in range(8):
+        with T.block("C"):
+            vi = T.axis.spatial(8, i)
+            C[vi] = 0
+            for k in range(M[vi] + 1):
+                C[vi] = C[vi] + A[k]
+""")
+    sch = Schedule(program)
+    sch.compute_inline("M")
+    assert_same_meaning(program, sch)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8"])
+def test_a_narrow_index_is_inlined_as_the_data_that_it_is(dtype: str) -> None:
+    program = from_source(f"""
+@T.prim_func
+def main(A: T.Buffer((8,), "{dtype}"), D: T.Buffer((256,), "int32"), C: T.Buffer((8,), "int32")):
+    B = T.alloc_buffer((8,), "{dtype}")
+    for i in range(8):
+        with T.block("B"):
+            vi = T.axis.spatial(8, i)
+            B[vi] = T.bitwise_and(A[vi], T.{dtype}(7)) * T.{dtype}(9)
+    for i in range(8):
+        with T.block("C"):
+            vi = T.axis.spatial(8, i)
+            C[vi] = D[B[vi]]
+""")
+    for step in (lambda sch: sch.compute_inline("B"), lambda sch: sch.reverse_compute_inline("C")):
+        sch = Schedule(program)
+        step(sch)
+        assert_same_meaning(program, sch)
