@@ -1,7 +1,8 @@
 """Random schedules: each primitive either is refused or leaves the meaning as it was, and a trace says all of it.
 
-The programs are small kernels as script text, regular and irregular ones, kernels made of operators, and the random TIR programs of
-:mod:`experiments.fuzz.tir_programs`.
+The programs are small kernels as script text, regular and irregular ones, kernels made of operators, the random TIR programs of
+:mod:`experiments.fuzz.tir_programs`, and what :mod:`tests.programs.irregular` has: conditions and data around blocks, scans, updates in
+place, several outputs.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from ir.script import from_source
 from ir.tir import interpreter
 from ir.tir.function import PrimFunc
 from schedules import Schedule, Trace
+from tests.programs.irregular import IRREGULAR
 
 from .kernels import kernel
 from .kernels_te import workload
@@ -56,7 +58,10 @@ class ScheduledKernel:
 def program_of(generator: random.Random, seed: int) -> Program:
     """The program of a seed."""
     source = generator.random()
-    if source < 0.55:
+    if source < 0.15:
+        irregular = IRREGULAR[generator.choice(sorted(IRREGULAR))]
+        return Program(irregular.func(), irregular.arrays(seed))
+    if source < 0.6:
         func = from_source(kernel(generator))
         return Program(func, arguments_for(func, seed))
     if source < 0.9:
