@@ -31,6 +31,8 @@ from .schedules_steps import RefusalError, take_steps
 from .tir_programs import tir_program
 from .verdict import Verdict, crash, is_folded_divisor
 
+_ORDERED = {"reduction that is no known one"}
+"""Their reductions depend on the order of elements, which rule ``[reduce-order]`` leaves open."""
 _SPECIAL = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0])
 
 
@@ -59,7 +61,7 @@ def program_of(generator: random.Random, seed: int) -> Program:
     """The program of a seed."""
     source = generator.random()
     if source < 0.15:
-        irregular = IRREGULAR[generator.choice(sorted(IRREGULAR))]
+        irregular = IRREGULAR[generator.choice(sorted(IRREGULAR.keys() - _ORDERED))]
         return Program(irregular.func(), irregular.arrays(seed))
     if source < 0.6:
         func = from_source(kernel(generator))
