@@ -427,16 +427,6 @@ def _is_harmless(node: TreeNode) -> bool:
     return template is None or not isinstance(template, tir.IfThenElse | tir.While)
 
 
-def is_conditional_below(block: BlockNode, place: TreeNode) -> bool:
-    """Whether a condition lies between a block and a place around it."""
-    node = block.parent
-    while node is not None and node is not place:
-        if not _is_harmless(node):
-            return True
-        node = node.parent
-    return False
-
-
 def _no_guard(
     block: BlockNode,
     indices: Sequence[Any],

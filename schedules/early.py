@@ -117,6 +117,3 @@ def may_be_undefined(expr: tir.PrimExpr, analyzer: Analyzer) -> bool:
     visitor = _Undefined(analyzer)
     visitor.visit(expr)
     return visitor.found
-
-
-__all__ = ["is_conditional", "may_be_idle", "may_be_undefined"]

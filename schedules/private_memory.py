@@ -16,7 +16,7 @@ from ir.arith import Analyzer
 from .affine import coefficient_of, constant_difference, mentions
 from .analysis import read_buffers, written_buffers
 from .bounds import is_open
-from .coverage import is_conditional_below, only_reduces, why_not_begun, why_not_covered
+from .coverage import only_reduces, why_conditional, why_not_begun, why_not_covered
 from .region import relax_index
 from .surroundings import evaluated_by, loads_in
 from .touches import Iteration, Touch
@@ -76,7 +76,7 @@ def _mentions(leaf: tir.Stmt, buffer: tir.Buffer) -> bool:
 def _fills(writer: Touch, reader: Touch, buffer: tir.Buffer) -> bool:
     """Whether a block has written all that is read, in the same iteration of all loops that are around both."""
     place = _sequence_of_both(writer.node, reader.node)
-    if place is None or not writer.is_exact or is_conditional_below(writer.block, place):
+    if place is None or not writer.is_exact or why_conditional(writer.block, place) is not None:
         return False
     loops = writer.loops_below(place)
     if not all(_surely_runs(loop, writer, loops) for loop in loops):
