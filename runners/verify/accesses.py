@@ -222,12 +222,12 @@ class Layout:
         return Layout(math.gcd(*[_bits(buffer) for buffer in several]), len(several) > 1)
 
     def cells(self, buffer: Any, indices: Sequence[Array]) -> Array:
-        """The cells of elements [N]: [N, cells of an element].
+        """The cells of elements, whose indices broadcast against each other [...]: [..., cells of an element].
 
         Raises:
             Unknown: strides or an offset are no numbers.
         """
-        flat = np.zeros(np.shape(indices[0]) if indices else (1,), np.int64)
+        flat = np.zeros((), np.int64)
         if self.is_shared and buffer.strides:
             for index, stride in zip(indices, buffer.strides):
                 flat = flat + index * _number(stride)
@@ -237,7 +237,7 @@ class Layout:
         if self.is_shared and buffer.elem_offset is not None:
             flat = flat + _number(buffer.elem_offset)
         per_element = _bits(buffer) // self.bits
-        return flat[:, None] * per_element + np.arange(per_element)
+        return flat[..., None] * per_element + np.arange(per_element)
 
 
 def _number(expr: Any) -> int:
@@ -252,17 +252,33 @@ def _bits(buffer: Any) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Touched:
-    """What an access touches.
+    """What an access touches while variables run over some values.
 
     Attributes:
         cells: int64 [N, cells of an element].
-        values: of the variables that were asked for [N].
         is_all: these are all, whatever the rest is.
+        ends: lowest and highest value of each index where the conditions hold.
     """
 
     cells: Array
-    values: Mapping[Any, Array]
     is_all: bool
+    ends: Sequence[tuple[int, int]]
+    _axes: Mapping[Any, Array]
+    _shape: tuple[int, ...]
+    _legal: Array | None
+
+    def sum_of(self, weights: Mapping[Any, tuple[int, int]], constant: int = 0) -> Array:
+        """constant + the sum of (value of a variable - begin) * weight over ``weights``, variable to (begin, weight) [N]."""
+        total = np.full((), constant, np.int64)
+        for variable, (begin, weight) in weights.items():
+            total = total + (self._axes[variable] - begin) * weight
+        return _chosen(total, self._shape, self._legal)
+
+
+def _chosen(values: Array, shape: tuple[int, ...], legal: Array | None) -> Array:
+    """Those elements of an array that broadcasts to a shape which are legal; all without a mask."""
+    spread = np.broadcast_to(values, shape)
+    return spread.ravel() if legal is None else spread[legal]
 
 
 def touched(
@@ -290,27 +306,40 @@ def touched(
     used = variables_in(indices, conditions)
     is_all = used <= ranges.keys() and not any(isinstance(index, Ramp) for index in item.indices)
     grid = np.meshgrid(*ranges.values(), indexing="ij", sparse=True)
-    variables: dict[Any, Any] = {**dict.fromkeys(used, 0), **known, **dict(zip(ranges, grid))}
-    evaluate = _OnArguments(variables, given)
+    axes = dict(zip(ranges, grid, strict=True))
+    evaluate = OnArguments({**dict.fromkeys(used, 0), **known, **axes}, given)
     shape = np.broadcast_shapes(*(axis.shape for axis in grid))
-    legal = np.ones(shape, np.bool_)
-    for condition in conditions:  # where it is over data that is not known, the access is not followed
-        legal &= np.broadcast_to(np.asarray(evaluate(condition), np.bool_), shape)
-    places = []
-    for index, length in zip(indices, item.buffer.shape):
+    # Masks stay as small as what they ask for; where a condition is over data that is not known, the access is not followed.
+    masks = [np.asarray(evaluate(condition), np.bool_) for condition in conditions]
+    places = [np.asarray(evaluate(index)) for index in indices]
+    legal = _all_of(masks, shape)
+    ends = [_ends(place if legal is None else _chosen(place, shape, legal)) for place in places]
+    for place, (low, high), length in zip(places, ends, item.buffer.shape):
         size = int(getattr(length, "value", 1))
-        value = np.broadcast_to(evaluate(index), shape)
-        within_extent = (value >= 0) & (value < size)
+        if low >= 0 and high < size:
+            continue
         # Beyond an extent lies another row, or nothing: the calls tell.
-        is_all = is_all and bool(within_extent[legal].all())
-        legal &= within_extent
-        places.append(value)
-    count = int(legal.sum())
-    cells = layout.cells(item.buffer, [place[legal] for place in places] or [np.zeros(count, np.int64)])
-    values = {
-        variable: np.broadcast_to(axis, shape)[legal] for variable, axis in zip(ranges, grid, strict=True)
-    }
-    return Touched(cells, values, is_all)
+        is_all = False
+        within_extent = np.broadcast_to((place >= 0) & (place < size), shape)
+        legal = within_extent if legal is None else legal & within_extent
+    cells = layout.cells(item.buffer, places)
+    chosen = np.broadcast_to(cells, (*shape, cells.shape[-1]))
+    chosen = chosen.reshape(-1, cells.shape[-1]) if legal is None else chosen[legal]
+    return Touched(chosen, is_all, ends, axes, shape, legal)
+
+
+def _ends(values: Array) -> tuple[int, int]:
+    return (int(values.min()), int(values.max())) if values.size else (0, -1)
+
+
+def _all_of(masks: Sequence[Array], shape: tuple[int, ...]) -> Array | None:
+    """Where all masks hold; None where they do everywhere."""
+    legal: Array | None = None
+    for mask in masks:
+        if not mask.all():
+            spread = np.broadcast_to(mask, shape)
+            legal = spread if legal is None else legal & spread
+    return legal
 
 
 def variables_in(*groups: Sequence[Any]) -> set[Any]:
@@ -321,7 +350,7 @@ def variables_in(*groups: Sequence[Any]) -> set[Any]:
     return used
 
 
-class _OnArguments(ArrayEvaluator):
+class OnArguments(ArrayEvaluator):
     """Evaluates with the arrays of a call."""
 
     def __init__(self, variables: Mapping[Any, Any], given: Mapping[Any, Array]) -> None:

@@ -2,22 +2,23 @@
 
 Lowering gives every iteration its own copy of a buffer that only iterations use (``[parallel-local]``). What an iteration reads there
 and has not written before was another one's, or nobody's. Each instance of a load and of a store has a number by program order, and a load
-is right where a store of the same iteration to its element has a smaller one.
+is right where a store of the same iteration to its element has a smaller one. Where all iterations do the same in places of their own, as
+tiles do, one of them tells of all.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from ir.tir.expr import Ramp
+from ir.tir.expr import Add, IntImm, Mul, Ramp, Sub
 from ir.tir.stmt import For
 
 from . import accesses
-from .accesses import Access, Layout, touched, variables_in
+from .accesses import Access, Layout, OnArguments, Touched, touched, variables_in
 from .arrays import Unknown
 
 Array = np.ndarray[Any, Any]
@@ -78,17 +79,14 @@ class _Memory:
         self._around, self._given = around, given
         self._layout = Layout.of([item.buffer for item in group])
         self._weights = _weights(group)
-        used = set().union(*[_used(item) for item in group])
+        self._used = [_used(item) for item in group]
+        used = set().union(*self._used)
         within = {variable for item in group for variable in item.extents}
         if not used <= {loop.loop_var, *within, *around}:
             raise Unknown  # loops around in indices, extents that are no numbers, data
-        begin = int(getattr(loop.min, "value", 0))
-        iterations = np.arange(begin, begin + (extent if loop.loop_var in used else 1))
         self.is_followed = not used & around.keys()
-        if any(len(iterations) * _count(item, _used(item)) > accesses.MOST for item in group):
-            iterations = np.unique(iterations[[0, min(1, len(iterations) - 1), -1]])
-            self.is_followed = False
-        self._iterations, self._begin = iterations, begin
+        self._begin = int(getattr(loop.min, "value", 0))
+        self._iterations = np.arange(self._begin, self._begin + (extent if loop.loop_var in used else 1))
 
     def wrong(self) -> str | None:
         """Which element is read before it is written, in one sentence.
@@ -96,11 +94,58 @@ class _Memory:
         Raises:
             Unknown: some access is over data that is not known, or has too many elements.
         """
-        loads = [self._instances(item, _used(item)) for item in self._group if not item.stores]
+        shifts = self._shifts() if len(self._iterations) > 1 else None
+        if shifts is not None and self._stay_within(shifts):
+            return self._wrong_in(self._iterations[:1])
+        most = max(_count(item, used) for item, used in zip(self._group, self._used))
+        if len(self._iterations) * most <= accesses.MOST:
+            return self._wrong_in(self._iterations)
+        self.is_followed = False
+        return self._wrong_in(np.unique(self._iterations[[0, min(1, len(self._iterations) - 1), -1]]))
+
+    def _shifts(self) -> list[Array] | None:
+        """What each iteration adds to each index of all accesses, beside the first iteration [axes][N]; None unless all agree in that.
+
+        Then every iteration does the same in another place, and one tells of all, if none of them leaves the memory.
+        """
+        variable, iterations = self._loop.loop_var, self._iterations
+        if self._layout.is_shared or any(
+            variable in variables_in(item.conditions, item.begins) for item in self._group
+        ):
+            return None
+        evaluate = OnArguments({**self._around, variable: iterations}, self._given)
+        first, *others = [
+            [_added(index, variable, self._around.keys(), evaluate) for index in item.indices]
+            for item in self._group
+        ]
+        shifts = [np.broadcast_to(added, iterations.shape) for added in first if added is not None]
+        agree = len(shifts) == len(first) and all(
+            added is not None and np.array_equal(np.broadcast_to(added, iterations.shape), shift)
+            for other in others
+            for added, shift in zip(other, shifts, strict=True)
+        )
+        return [shift - shift[0] for shift in shifts] if agree else None
+
+    def _stay_within(self, shifts: Sequence[Array]) -> bool:
+        """Whether all accesses of all iterations are to elements that exist, as those of the first one tell."""
+        moved = [(int(shift.min()), int(shift.max())) for shift in shifts]
+        for item, used in zip(self._group, self._used):
+            ends = self._touched(item, used, self._iterations[:1]).ends
+            for (low, high), (back, forth), length in zip(ends, moved, item.buffer.shape, strict=True):
+                if low + back < 0 or high + forth >= int(getattr(length, "value", 0)):
+                    return False
+        return True
+
+    def _wrong_in(self, iterations: Array) -> str | None:
+        loads = [
+            self._instances(item, used, iterations)
+            for item, used in zip(self._group, self._used)
+            if not item.stores
+        ]
         stores = [item for item in self._group if item.stores]
         # An init in the first iteration of loops that only it asks for is enough, where there is one.
         for loops_of in (_placed, _used):
-            written = _Written([self._instances(item, loops_of(item)) for item in stores])
+            written = _Written([self._instances(item, loops_of(item), iterations) for item in stores])
             early = [
                 place for keys, times in loads if (place := written.first_missing(keys, times)) is not None
             ]
@@ -113,9 +158,11 @@ class _Memory:
             " before it writes it"
         )
 
-    def _instances(self, item: Access, running: set[Any]) -> tuple[Array, Array]:
-        """(iterations and cells, numbers by program order) of the instances of an access, while loops run that are asked for and the others
-        are at their begin.
+    def _touched(self, item: Access, running: set[Any], iterations: Array) -> Touched:
+        """What an access touches while loops run that are asked for and the others are at their begin.
+
+        Raises:
+            Unknown: it has too many elements, or none.
         """
         if any(isinstance(index, Ramp) for index in item.indices) or any(
             extent <= 0 for _, extent in item.extents.values()
@@ -126,19 +173,24 @@ class _Memory:
             for variable, (begin, extent) in item.extents.items()
             if variable in running
         }
-        if len(self._iterations) * math.prod(len(values) for values in ranges.values()) > accesses.MOST:
+        if len(iterations) * math.prod(len(values) for values in ranges.values()) > accesses.MOST:
             raise Unknown
         known = {**{variable: begin for variable, (begin, _) in item.extents.items()}, **self._around}
-        ranges = {self._loop.loop_var: self._iterations, **ranges}
-        found = touched(item, self._layout, ranges, known, self._given, (*item.conditions, *item.begins))
-        times = np.zeros(len(found.cells), np.int64)
+        ranges = {self._loop.loop_var: iterations, **ranges}
+        return touched(item, self._layout, ranges, known, self._given, (*item.conditions, *item.begins))
+
+    def _instances(self, item: Access, running: set[Any], iterations: Array) -> tuple[Array, Array]:
+        """(iterations and cells, numbers by program order) of the instances of an access."""
+        found = self._touched(item, running, iterations)
+        steps: dict[Any, tuple[int, int]] = {}
+        number = 0
         for step, weight in zip(item.path, self._weights):
             if isinstance(step, int):
-                times += step * weight
-            elif step in found.values:
-                times += (found.values[step] - item.extents[step][0]) * weight
-        keys = (found.values[self._loop.loop_var][:, None] << _CELL_BITS) + found.cells
-        return keys.ravel(), np.repeat(times, found.cells.shape[1])
+                number += step * weight
+            elif step in running:
+                steps[step] = (item.extents[step][0], weight)
+        keys = (found.sum_of({self._loop.loop_var: (0, 1)})[:, None] << _CELL_BITS) + found.cells
+        return keys.ravel(), np.repeat(found.sum_of(steps, number), found.cells.shape[1])
 
 
 class _Written:
@@ -159,6 +211,29 @@ class _Written:
         known = np.zeros(len(keys), np.bool_)
         known[inside] = (self._keys[at[inside]] == keys[inside]) & (self._times[at[inside]] < times[inside])
         return None if known.all() else int(keys[np.argmin(known)])
+
+
+def _added(index: Any, variable: Any, known: Collection[Any], evaluate: OnArguments) -> Any:
+    """What a variable adds to an index, as an array of its values; None where that depends on others that are not known."""
+    total: Any = np.int64(0)
+    for factor, summand in _summands(index, 1):
+        variables = variables_in([summand])
+        if variable in variables:
+            if not variables <= {variable, *known}:
+                return None
+            total = total + factor * evaluate(summand)
+    return total
+
+
+def _summands(expr: Any, factor: int) -> Iterator[tuple[int, Any]]:
+    """What an index is the sum of, each with a number that it is multiplied by."""
+    if isinstance(expr, Add | Sub):
+        yield from _summands(expr.a, factor)
+        yield from _summands(expr.b, factor if isinstance(expr, Add) else -factor)
+    elif isinstance(expr, Mul) and isinstance(expr.b, IntImm):
+        yield from _summands(expr.a, factor * expr.b.value)
+    else:
+        yield factor, expr
 
 
 def _used(item: Access) -> set[Any]:

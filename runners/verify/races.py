@@ -218,7 +218,7 @@ def _elements(
     found = touched(
         item, layout, {loop.loop_var: iterations + begin, **ranges}, around, given, item.conditions
     )
-    iteration = (found.values[loop.loop_var] - begin).astype(np.int32)
+    iteration = found.sum_of({loop.loop_var: (begin, 1)}).astype(np.int32)
     cells = found.cells
     return cells.ravel(), np.repeat(iteration, cells.shape[1]), is_all and found.is_all
 

@@ -246,6 +246,58 @@ def test_what_another_iteration_would_have_written_is_found(body: str) -> None:
     assert "reads an element of C before it writes it" in (race(OWN.replace("BODY", body)) or "")
 
 
+ROWS = """
+C = T.alloc_buffer((8, 6), "float32")
+for i in T.parallel(8):
+    for j in range(6):
+        C[STORED] = A[i, j]
+    for j in range(6):
+        B[i, j] = C[LOADED]
+"""
+
+
+@pytest.mark.meaning("parallel-local")
+@pytest.mark.parametrize(
+    ("stored", "loaded"),
+    [
+        ("i, j", "i, 5 - j"),
+        ("7 - i, j", "7 - i, j"),
+        ("i // 2 * 2 + i % 2, j", "i, j"),
+        ("(i * 2 + j) % 8, j", "(i * 2 + j) % 8, j"),  # a shift that other variables decide
+        ("2 * (i - j) - i + 2 * j, j", "i, j"),
+        ("i % 2, j", "i - i // 2 * 2, 5 - j"),
+    ],
+)
+def test_rows_that_an_iteration_fills_for_itself(stored: str, loaded: str) -> None:
+    assert iterations(ROWS.replace("STORED", stored).replace("LOADED", loaded)) == Iterations(None, True)
+
+
+@pytest.mark.meaning("parallel-local")
+@pytest.mark.parametrize(
+    ("stored", "loaded"),
+    [
+        ("i, j", "(i + 1) % 8, j"),
+        ("i, j", "7 - i, j"),  # every row is one that some iteration filled
+        ("i // 2, j", "i // 4, j"),  # alike in the first iterations
+        ("(i * 2 + j) % 8, j", "(i + j) % 8, j"),
+        ("i, j // 2", "i, j"),
+        ("0, (i + j // 2) % 6", "0, (i + j) % 6"),
+    ],
+)
+def test_rows_that_an_iteration_did_not_fill(stored: str, loaded: str) -> None:
+    found = race(ROWS.replace("STORED", stored).replace("LOADED", loaded))
+    assert "reads an element of C before it writes it" in (found or "")
+
+
+def test_one_of_iterations_that_are_alike_tells_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    from runners.verify import accesses
+
+    body = ROWS.replace("LOADED", "i, j").replace("B[i, j]", "S[i]")
+    monkeypatch.setattr(accesses, "MOST", 8)
+    assert iterations(body.replace("STORED", "i, j")) == Iterations(None, True)
+    assert iterations(body.replace("STORED", "(i * 2 + j) % 8, j")) == Iterations(None, False)
+
+
 @pytest.mark.parametrize(
     "body",
     [
