@@ -58,7 +58,7 @@ def affine_form(expr: Any) -> Linear | None:
 def canonical_sum(form: Linear, dtype: str) -> PrimExpr | None:
     """The canonical form of a sum: largest multiples first, what is subtracted last.
 
-    None where no term is positive, or one has another type.
+    None where no term is positive, one has another type, or the type does not hold a number.
 
     >>> from ir.tir import Var
     >>> i, j = Var("i"), Var("j")
@@ -66,7 +66,7 @@ def canonical_sum(form: Linear, dtype: str) -> PrimExpr | None:
     j * 8 + i + 3
     """
     terms = form.terms
-    if any(term.dtype != dtype for term in terms):
+    if any(term.dtype != dtype for term in terms) or not form.fits(dtype):
         return None
     if not terms:
         return const(form.const, dtype)

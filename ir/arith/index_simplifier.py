@@ -47,6 +47,12 @@ class Linear:
             return self
         return Linear(scaled(self.terms, factor), self.const * factor)
 
+    def fits(self, dtype: str, beyond: int = 0) -> bool:
+        """Whether a type holds its numbers and their negatives, also with another number added."""
+        most = dt.integer_range(dtype)[1]
+        ends = (self.const, self.const + beyond, *self.terms.values())
+        return max(ends) <= most and min(ends) >= -most
+
     def key(self) -> tuple[Any, ...]:
         """Identity of the value: equal keys mean equal expressions."""
         return (self.const, frozenset((id(atom), c) for atom, c in self.terms.items()))
@@ -493,6 +499,13 @@ class IndexSimplifier:
             )
         return result
 
+    def try_build(self, value: Linear, dtype: str) -> PrimExpr | None:
+        """:meth:`build`; None where the dtype does not hold a part: a bound may lie at the end of a type, or sums meet beyond it."""
+        try:
+            return self.build(value, dtype)
+        except DoesNotFit:
+            return None
+
     def recombine(self, value: Linear) -> Linear:
         """``k c (x // c) + k (x % c)`` is ``k x``."""
         if len(value.terms) < 2 or not self._atom_linear:
@@ -521,10 +534,8 @@ class IndexSimplifier:
         value = self.linear(expr)
         if self._unlike != before:  # effects stay in their order, and none may go
             return part_by_part(expr, self.rewrite or self.simplify)  # type: ignore[no-any-return]
-        try:
-            return self.build(value, expr.dtype)
-        except DoesNotFit:
-            return expr
+        built = self.try_build(value, expr.dtype)
+        return expr if built is None else built
 
     # -- conditions ------------------------------------------------------------------
     def compares_numbers(self, condition: E.CmpExpr) -> bool:

@@ -201,6 +201,35 @@ def test_index_arithmetic_that_fits(loop: str) -> None:
     holds(main, [a, np.zeros(48, "int32")], {1: np.roll(a, -1)})
 
 
+_FAR = "(n + 2000000000) + (m + 2000000000)"
+"""2, where n is 2 - 2e9 and m is -2e9: every step is a number of int32, but the constants add up to none."""
+
+
+@pytest.mark.meaning("index-overflow")
+@pytest.mark.parametrize(
+    "body",
+    [
+        f"for j in T.vectorized(8):\n        A[{_FAR} + j - 2] = 1",
+        f"for k in range(2):\n        with T.block(''):\n            C = T.alloc_buffer((16,), 'int32')\n"
+        f"            for j in range(8):\n                with T.block('C'):\n                    v = T.axis.spatial(8, j)\n"
+        f"                    C[{_FAR} + v] = 1\n            for j in range(8):\n                A[j] = C[{_FAR} + j]",
+        f"for j in range(8):\n        with T.block('A'):\n            v = T.axis.spatial(8, j)\n            A[{_FAR} + v - 2] = 1",
+        f"for i in range(2):\n        for j in T.vectorized(8):\n            if {_FAR} + i * 8 + j < 10:\n"
+        "                A[i * 8 + j] = 1",
+        # the smallest int32 bounds what has no other bound
+        "for i in range(2):\n        for j in range(8):\n            if i <= T.min(j, n + 2000000008) and i < 1:\n"
+        "                A[i * 8 + j] = 1",
+        "for i in range(2):\n        for j in range(8):\n            if T.Cast('uint8', i) < T.min(j + 1, n + 2000000000):\n"
+        "                A[i * 8 + j] = 1 - i",
+    ],
+)
+def test_numbers_that_the_compiler_adds_up_need_not_fit(body: str) -> None:
+    main = from_source(
+        f'@T.prim_func\ndef main(A: T.Buffer((16,), "int32"), n: T.int32, m: T.int32):\n    {body}\n'
+    )
+    holds(main, [np.zeros(16, "int32"), 2 - 2000000000, -2000000000], {0: np.arange(16) < 8})
+
+
 @pytest.mark.meaning("index-variable", "index-condition")
 @pytest.mark.parametrize(
     "condition, is_refused",

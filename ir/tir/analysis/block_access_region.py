@@ -253,7 +253,8 @@ class _Detector(Visitor):
             return None
         fixed, low, high = found
         first = self._simplifier.recombine(fixed.plus(Linear({}, low)))
-        return _Span(first, high - low + extent, index.dtype) if _is_canonical(first) else None
+        span = _Span(first, high - low + extent, index.dtype)
+        return span if _is_canonical(first) and first.fits(index.dtype, span.extent - 1) else None
 
     def _add(self, found: _Regions, buffer: Buffer, region: Region) -> None:
         match = self._sources.get(buffer)

@@ -166,7 +166,9 @@ class _Shrink(StmtExprMutator):
         if isinstance(index, E.Ramp):
             return E.Ramp(self._relative(index.base, start), index.stride, index.lanes)
         simplifier = self.simplifier
-        return simplifier.build(simplifier.linear(index).plus(start, -1), index.dtype)
+        moved = simplifier.try_build(simplifier.linear(index).plus(start, -1), index.dtype)
+        # a part may lie beyond the type, the difference does not
+        return E.Sub(index, simplifier.build(start, index.dtype)) if moved is None else moved
 
     def visit_BufferLoad(self, load: BufferLoad) -> PrimExpr:
         found = self.plan.get(load.buffer)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ... import dtype as dt
-from ...arith.index_simplifier import IndexSimplifier, Linear
+from ...arith.index_simplifier import IndexSimplifier
 from ...module import IRModule
 from ...transform import PassContext
 from .. import expr as E
@@ -61,7 +61,7 @@ class _Flatten(StmtExprMutator):
             return self._vector_index(buffer, indices)
         offset = buffer.offset_of(indices)[0]
         value = self.simplifier.linear(offset)
-        if offset.dtype == "int32" and (not _fits(value) or self._needs_int64(buffer, offset)):
+        if offset.dtype == "int32" and (not value.fits("int32") or self._needs_int64(buffer, offset)):
             return self.simplifier.build(value, "int64")
         return self.simplifier.simplify(offset)
 
@@ -108,11 +108,6 @@ class _Flatten(StmtExprMutator):
 
     def visit_DeclBuffer(self, node: DeclBuffer) -> Stmt:
         return node.replace(buffer=self.flat(node.buffer), body=self.visit(node.body))
-
-
-def _fits(value: Linear) -> bool:
-    """Whether the numbers of a sum are int32; strides may have made larger ones, although the sum is none."""
-    return all(-(2**31) <= number < 2**31 for number in (value.const, *value.terms.values()))
 
 
 @dataclass(frozen=True)

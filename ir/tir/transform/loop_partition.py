@@ -94,7 +94,14 @@ class _TileGuard:
             return None
         if not numbered:
             return None  # one loop alone numbers the tiles: it is cut at a constant
-        return _TileGuard(distance.key(), tile, inside, low, high, dtype)
+        guard = _TileGuard(distance.key(), tile, inside, low, high, dtype)
+        values = (tile.plus(Linear({}, low)), tile.plus(Linear({}, high)), guard.border)
+        return None if any(simplifier.try_build(value, dtype) is None for value in values) else guard
+
+    @property
+    def border(self) -> Linear:
+        """What is not negative within the tile that is cut."""
+        return self.inside.plus(Linear({}, self.cut() or 0))
 
     def cut(self) -> int | None:
         """The value of ``tile`` at the tile that is cut; None if none is."""
@@ -272,11 +279,12 @@ class _FindGuards(Visitor):
                 rest[self.var] = coefficient
             dtype = clause.a.dtype  # type: ignore[attr-defined]
             worst_case = Linear(rest, worst)
+            built = self.simplifier.try_build(worst_case, dtype)
+            if built is None:
+                return  # it never holds, or hardly ever
             self.guards.kept += [distance, worst_case]
             self.guards.symbolic.add(distance.key())
-            self.guards.worst_cases.setdefault(
-                worst_case.key(), E.GE(self.simplifier.build(worst_case, dtype), const(0, dtype))
-            )
+            self.guards.worst_cases.setdefault(worst_case.key(), E.GE(built, const(0, dtype)))
 
 
 class _Assume(Mutator):
@@ -391,7 +399,7 @@ class _Partition(Mutator):
         is_whole, is_cut = at_least(tile.plus(Linear({}, low))), at_least(tile.plus(Linear({}, high)))
         some_outside = self.simplifier.bounds_of(tile)[0] + high < 0
         whole = version([None for _ in guards])
-        border = version([at_least(guard.inside.plus(Linear({}, cut or 0))) for guard in guards])
+        border = version([at_least(guard.border) for guard in guards])
         outside = version([const(False) for _ in guards])
 
         body = self._versions(whole, self._guards(whole))

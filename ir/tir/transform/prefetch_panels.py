@@ -122,7 +122,8 @@ class _Prefetch(StmtExprMutator):
         rest: dict[PrimExpr, int] = {var: c for var, c in terms.items() if var in outer}
         following = Linear(rest, linear.const + terms[self.loops[step].var])
         runs = [loop for loop in self.loops[step + 1 :] if loop.kind == ForKind.SERIAL]
-        return _Panel(self.simplifier.build(following, index.dtype), elements, runs)
+        built = self.simplifier.try_build(following, index.dtype)
+        return None if built is None else _Panel(built, elements, runs)
 
     def _step(self, terms: Mapping[Var, int]) -> int | None:
         """The loop whose steps go from panel to panel: the innermost around the first that uses a panel again."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ... import dtype as dt
-from ...arith.index_simplifier import IndexSimplifier
+from ...arith.index_simplifier import IndexSimplifier, Linear
 from ...expr import GlobalVar
 from ...module import IRModule
 from ...node import Mutator, post_order_visit
@@ -196,14 +196,20 @@ class _Lanes(Mutator):
         value = self.simplifier.linear(index)
         stride = value.terms.get(self.var, 0)
         rest = {atom: c for atom, c in value.terms.items() if atom is not self.var}
-        others = self.simplifier.build(type(value)(rest, value.const), index.dtype)
+        others = self._built(type(value)(rest, value.const), index.dtype)
         if not rest or not self._mentions_lane(others):
             if not stride:
                 # the bounds may have made a constant of what mentions the variable
                 return others if self._mentions_lane(index) else index
             base = others + self.start * const(stride, index.dtype) if not _is_zero(self.start) else others
             return Ramp(base, const(stride, index.dtype), self.lanes)
-        return self.visit(self.simplifier.build(value, index.dtype))
+        return self.visit(self._built(value, index.dtype))
+
+    def _built(self, value: Linear, dtype: str) -> PrimExpr:
+        built = self.simplifier.try_build(value, dtype)
+        if built is None:
+            raise _NotVectorizable
+        return built
 
     def _mentions_lane(self, expr: PrimExpr) -> bool:
         found = False
