@@ -81,6 +81,8 @@ class FunctionScope:
     name: str
     params: list[rx.Var] = field(default_factory=list)
     symbols: dict[str, tir.Var] = field(default_factory=dict)
+    local_symbols: set[tir.Var] = field(default_factory=set)
+    """Those that a binding defines, which no parameter may name."""
     values: list[Value] = field(default_factory=list)
     blocks: list[list[rx.VarBinding | rx.MatchCast]] = field(default_factory=lambda: [[]])
     pure: bool = True
@@ -159,7 +161,7 @@ class Scope:
         if static and (not self.function.may_add_params or self.random.random() < 0.25):
             data = argument(name, info, self.seed)
             return self.bind(rx.const(data, dtype), fresh=False)
-        if not self.function.may_add_params:
+        if not self.function.may_add_params or self.function.local_symbols & set(tir_vars_in_struct_info(info)):
             raise Rejected
         return self.param(name, info)
 

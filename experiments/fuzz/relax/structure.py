@@ -208,6 +208,7 @@ def cast(writer: Writer) -> None:
     dims[axis] = tir.Var(f"k{value.shape[axis]}_{scope.fresh('')}", "int64")
     info = rx.TensorStructInfo(dims, value.dtype)
     scope.function.symbols[dims[axis].name] = dims[axis]
+    scope.function.local_symbols.add(dims[axis])
     scope.evaluator.frame.symbols[dims[axis]] = np.int64(value.shape[axis])
     scope.record(rx.MatchCast(scope.variable("m", info), value.var, info), value.data)
 
