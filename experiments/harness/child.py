@@ -86,8 +86,9 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     job = json.loads(sys.argv[1])
-    root = str(Path(__file__).resolve().parents[2])
-    sys.path[:] = [root, *(item for item in sys.path if Path(item or ".").resolve() != Path(__file__).parent)]
+    own = [Path(__file__).parent, Path(__file__).resolve().parents[2]]
+    others = [item for item in sys.path if Path(item or ".").resolve() not in own]
+    sys.path[:] = [job["tree"], *others, *job["path"]]
     # under its package name, so that contestants see the same Ready
     serve = importlib.import_module("experiments.harness.child")._serve
     try:

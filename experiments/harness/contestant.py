@@ -36,6 +36,10 @@ class Job:
     threads: int = 1
     timeout: float = 3600.0
     """Seconds until the function must have returned."""
+    tree: Path | None = None
+    """The checkout whose modules are imported; this one unless given."""
+    path: tuple[str, ...] = ()
+    """Folders of further modules, behind all others."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,11 @@ class Round:
     min_secs: float
     others: float
     """Share of the processors that other processes used."""
+
+
+def _described(job: Job) -> dict[str, Any]:
+    root = job.tree or CHILD.parents[2]
+    return {"function": job.function, "options": job.options, "tree": str(root), "path": job.path}
 
 
 class Contestant:
@@ -59,9 +68,11 @@ class Contestant:
         self.rounds: list[Round] = []
         variables = ("OMP", "OPENBLAS", "MKL", "TVM")
         environment = {**os.environ, **{f"{name}_NUM_THREADS": str(job.threads) for name in variables}}
+        if job.tree is not None:
+            environment["PYTHONPATH"] = str(job.tree)  # for the processes that it starts
         self._log = tempfile.TemporaryFile("w+")
         self._process = subprocess.Popen(
-            [job.python, str(CHILD), json.dumps({"function": job.function, "options": job.options})],
+            [job.python, str(CHILD), json.dumps(_described(job))],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,

@@ -161,7 +161,9 @@ class Scope:
         if static and (not self.function.may_add_params or self.random.random() < 0.25):
             data = argument(name, info, self.seed)
             return self.bind(rx.const(data, dtype), fresh=False)
-        if not self.function.may_add_params or self.function.local_symbols & set(tir_vars_in_struct_info(info)):
+        if not self.function.may_add_params or self.function.local_symbols & set(
+            tir_vars_in_struct_info(info)
+        ):
             raise Rejected
         return self.param(name, info)
 
