@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from ir import tir
+from ir.arith.domain import is_number
 from ir.dtype import lanes
 from ir.node import Visitor
 from ir.tir.stmt_functor import substitute
 
-from .region import Box, bind_region, relax_region, union_boxes
-from .surroundings import evaluated_by
+from .affine import mentions
+from .region import Box, bind_region, relax_domains, relax_loops, relax_region, union_boxes
+from .surroundings import evaluated_by, names_around
 from .tree import BlockNode, LeafNode, LoopNode, SeqNode, TreeNode, WrapNode, walk
 
 Regions = tuple[tir.BufferRegion, ...]
@@ -77,6 +80,8 @@ class _Accesses(Visitor):
         self._leave(loop.loop_var)
 
     def _enter(self, var: tir.Var, low: tir.PrimExpr, extent: tir.PrimExpr) -> None:
+        if self._starts:  # bounds may name lets, or loops that start elsewhere
+            low, extent = substitute(low, self._starts), substitute(extent, self._starts)
         self._running[var] = extent
         if not (isinstance(low, tir.IntImm) and low.value == 0):
             self._starts[var] = low + var
@@ -95,9 +100,11 @@ class _Accesses(Visitor):
             self._leave(node.var)
         elif isinstance(node, LeafNode):
             self.visit(node.leaf)
-        elif isinstance(node, SeqNode | WrapNode):
+        elif isinstance(node, SeqNode):
             for child in node.children():
                 self.walk(child)
+        elif isinstance(node, WrapNode):
+            self._walk_wrapped(node)
         elif isinstance(node, BlockNode):
             values = dict(zip([item.var for item in node.iter_vars], node.iter_values, strict=True))
             for regions, table in ((node.reads, self.reads), (node.writes, self.writes)):
@@ -107,12 +114,51 @@ class _Accesses(Visitor):
                             table, tir.BufferRegion(region.buffer, bind_region(region.region, values))
                         )
 
+    def _walk_wrapped(self, node: WrapNode) -> None:
+        """What is below a statement, with the name that this gives to a value or a thread."""
+        template, named = node.template, None
+        if isinstance(template, tir.LetStmt):
+            named = template.var
+            self._starts[named] = substitute(template.value, self._starts)
+        elif isinstance(template, tir.AttrStmt) and isinstance(template.node, tir.IterVar):
+            named = template.node.var
+            self._running[named] = template.value
+        for child in node.children():
+            self.walk(child)
+        if named is not None:
+            self._running.pop(named, None)
+            self._starts.pop(named, None)
+
+
+def box_touched(
+    block: BlockNode, region: tir.BufferRegion, running: Sequence[LoopNode], place: TreeNode
+) -> Box:
+    """The box that a region of a block covers while some loops around it run, as it may be said at a place around the block.
+
+    Names that lets between the two give to values become these; of a dimension that depends on threads between them it is all.
+    """
+    values = dict(zip([item.var for item in block.iter_vars], block.iter_values, strict=True))
+    bound = bind_region(region.region, values)
+    names = names_around(block, place)
+    if not names:
+        return relax_loops(bound, running, region.buffer.shape)
+    known = {var: value for var, value in names.items() if value is not None}
+    threads = names.keys() - known.keys()
+    domains = {loop.var: substitute(loop.range(), known) for loop in running}
+    box = relax_domains([substitute(item, known) for item in bound], domains, region.buffer.shape)
+    return [
+        (tir.const(0, dim.dtype), dim)
+        if mentions(low, threads) or mentions(extent, threads)
+        else (low, extent)
+        for (low, extent), dim in zip(box, region.buffer.shape, strict=True)
+    ]
+
 
 def _touched(index: tir.PrimExpr, dim: tir.PrimExpr) -> tir.Range:
     """What an index reaches of a dimension: of a vector the elements from the first to the last lane."""
     if lanes(index.dtype) == 1:
         return tir.Range.from_min_extent(index, tir.const(1, index.dtype))
-    if isinstance(index, tir.Ramp) and isinstance(index.stride, tir.IntImm):
+    if isinstance(index, tir.Ramp) and isinstance(index.stride, tir.IntImm) and is_number(index.dtype):
         reach = index.stride.value * (index.lanes - 1)
         return tir.Range.from_min_extent(
             index.base + min(reach, 0), tir.const(abs(reach) + 1, index.base.dtype)

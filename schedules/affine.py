@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ir import tir
+from ir.arith.domain import is_number
 from ir.arith.linear_form import combined, multiplied
 from ir.tir import expr as E
 
@@ -76,9 +77,13 @@ class _Order:
 
 
 def polynomial(expr: Any) -> Polynomial:
-    """The polynomial form of an index expression; anything but +, -, * of integers becomes an opaque atom."""
+    """The polynomial form of an index expression; anything but +, -, * of integers becomes an opaque atom, and so does
+    arithmetic that wraps, of types that are no index numbers.
+    """
     order = _Order()
     expr = tir.convert(expr)
+    if not is_number(expr.dtype) and not isinstance(expr, E.IntImm):
+        return Polynomial({(expr,): 1}, expr.dtype)
     return Polynomial(_terms(expr, order), expr.dtype)
 
 

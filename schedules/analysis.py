@@ -7,6 +7,7 @@ from typing import Any
 
 from ir import tir
 from ir.arith import detect_iter_map
+from ir.arith.domain import is_number
 from ir.tir import IterVar
 
 from .affine import mentions, polynomial
@@ -257,7 +258,7 @@ def _is_quasi_affine(value: tir.PrimExpr) -> bool:
 
     def visit(node: object) -> bool:
         nonlocal ok
-        ok = ok and isinstance(node, allowed)
+        ok = ok and isinstance(node, allowed) and (isinstance(node, tir.Var) or is_number(node.dtype))
         return ok
 
     tir.pre_order_visit(value, visit)

@@ -59,6 +59,15 @@ def is_conditional(block: BlockNode, place: TreeNode) -> bool:
     return visitor.found
 
 
+def always_runs(block: BlockNode, place: TreeNode) -> bool:
+    """Whether a block runs, and evaluates all that is in it, in every iteration of the loops at and around a place."""
+    return (
+        isinstance(block.predicate, tir.IntImm)
+        and not is_conditional(block, place)
+        and not may_be_idle(block, place)
+    )
+
+
 def may_be_idle(block: BlockNode, place: TreeNode, used: Collection[tir.IterVar] = ()) -> bool:
     """Whether a loop in a block, or one around it below ``place`` that feeds none of the ``used`` variables, may have no iterations."""
     bound = zip(block.iter_vars, block.iter_values, strict=True)

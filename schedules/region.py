@@ -11,6 +11,7 @@ from typing import Any
 
 from ir import tir
 from ir.arith import Analyzer, int_set
+from ir.tir.operators import index_number
 from ir.tir.stmt_functor import substitute
 
 from .affine import (
@@ -23,18 +24,21 @@ from .affine import (
     split_by,
 )
 from .bounds import is_open
+from .random_variable import DecisionVar
 from .tree import LoopNode
 
 Box = list[tuple[tir.PrimExpr, tir.PrimExpr]]
 """(min, extent) per dimension."""
 
 
-def relax_index(index: Any, running: Mapping[Any, tir.PrimExpr]) -> tuple[tir.PrimExpr, tir.PrimExpr] | None:
-    """The (min, extent) that an index covers while the ``running`` variables go from 0 up to their extents.
+def relax_index(
+    index: Any, running: Mapping[Any, tir.PrimExpr], shape: Sequence[Any] = ()
+) -> tuple[tir.PrimExpr, tir.PrimExpr] | None:
+    """The (min, extent), as index numbers, that an index covers while the ``running`` variables go from 0 up to their extents.
 
-    None when the index is not affine in them and interval arithmetic finds no bound either.
+    Symbolic extents in ``shape`` are not negative. None when the index is not affine in them and interval arithmetic finds no bound either.
     """
-    index = tir.convert(index)
+    index = index_number(tir.convert(index))
     if not running:
         return index, tir.const(1, index.dtype)
     poly = polynomial(index)
@@ -49,6 +53,8 @@ def relax_index(index: Any, running: Mapping[Any, tir.PrimExpr]) -> tuple[tir.Pr
     if parts is None:
         return _relax_by_intervals(index, running)
     coefficients, rest = parts
+    if not all(_has_known_sign(terms, running, shape) for terms in coefficients.values()):
+        return _relax_by_intervals(index, running)
     low: Any = Polynomial(rest, index.dtype).to_expr()
     extent: Any = tir.const(1, index.dtype)
     for var, terms in coefficients.items():
@@ -59,6 +65,22 @@ def relax_index(index: Any, running: Mapping[Any, tir.PrimExpr]) -> tuple[tir.Pr
             coefficient = simplify_polynomial(coefficient * -1)
         extent = extent + coefficient * reach
     return simplify_polynomial(low), simplify_polynomial(extent)
+
+
+def _has_known_sign(
+    terms: Mapping[Any, int], running: Mapping[Any, tir.PrimExpr], shape: Sequence[Any]
+) -> bool:
+    """Whether a coefficient is known to be not negative, or not positive: a number, or a product of extents; data may be either."""
+    atoms = {atom for monomial in terms for atom in monomial}
+    if not atoms:
+        return True
+    if not (all(value > 0 for value in terms.values()) or all(value < 0 for value in terms.values())):
+        return False
+    unknown = [atom for atom in atoms if not isinstance(atom, DecisionVar | tir.SizeVar)]
+    extents = (*running.values(), *shape)
+    return all(
+        isinstance(atom, tir.Var) and any(mentions(extent, {atom}) for extent in extents) for atom in unknown
+    )
 
 
 def _digits(poly: Polynomial, running: Mapping[Any, tir.PrimExpr]) -> dict[Any, tuple[tir.Var, tir.PrimExpr]]:
@@ -97,7 +119,8 @@ def _relax_by_intervals(index: tir.PrimExpr, running: Mapping[Any, tir.PrimExpr]
     analyzer = Analyzer()
     domains = {}
     for var, extent in running.items():
-        domains[var] = int_set.IntervalSet(tir.const(0, var.dtype), tir.cast(var.dtype, extent) - 1)
+        last = index_number(tir.cast(var.dtype, extent)) - 1
+        domains[var] = int_set.IntervalSet(tir.const(0, last.dtype), last)
         analyzer.bind(var, tir.Range.from_min_extent(tir.const(0, var.dtype), tir.cast(var.dtype, extent)))
     found = analyzer.int_set(index, domains)
     if found.is_nothing() or found.is_everything():
@@ -122,12 +145,12 @@ def relax_region(
     """
     box: Box = []
     for item, dim in zip(region, shape, strict=True):
-        found = relax_index(item.min, running)
+        found = relax_index(item.min, running, shape)
         if found is None:
             box.append((tir.const(0, dim.dtype), dim))
             continue
         low, extent = found
-        inner = relax_index(item.extent, running)
+        inner = relax_index(item.extent, running, shape)
         size = item.extent if inner is None else inner[0] + inner[1] - 1
         extent = simplify_polynomial(extent + size - 1)
         if mentions(low, running) or mentions(extent, running):

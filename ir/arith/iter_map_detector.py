@@ -9,6 +9,7 @@ from ..tir import expr as E
 from ..tir import operators
 from ..tir.expr import IntImm, PrimExpr
 from . import build
+from .domain import is_number
 from .iter_map_expr import (
     IterMapLevel,
     IterMark,
@@ -38,6 +39,8 @@ class Detector(IterPadding):
             return IterSumExpr((), expr)
         if not self._uses_iterators(expr):
             return IterSumExpr((), expr)
+        if not is_number(expr.dtype):
+            self._require_exact(expr)
         if cls is E.Add:
             return self.add(self.convert(expr.a), self.convert(expr.b), 1)
         if cls is E.Sub:
@@ -49,6 +52,7 @@ class Detector(IterPadding):
         if cls is E.FloorMod or (cls is E.Mod and self._nonnegative(expr)):
             return self._remainder(expr)
         if cls is E.Cast and dt.is_integral(expr.value.dtype):
+            self._require_exact(expr)
             return self._cast(expr)
         if (
             cls is E.Call
@@ -57,6 +61,16 @@ class Detector(IterPadding):
         ):
             return self._divide(E.FloorDiv(expr.args[0], build.const(1 << expr.args[1].value, expr.dtype)))
         raise NotAffine(f"{expr!r} is not affine in the iterators")
+
+    def _require_exact(self, expr: Any) -> None:
+        """What is no index arithmetic wraps; it is affine where that is known not to happen."""
+        if self.analyzer.is_index(expr):
+            return
+        is_cast = expr.__class__ is E.Cast
+        if not self.analyzer.is_exact(expr.value if is_cast else expr) or (
+            is_cast and not self.analyzer._data._bounds.keeps(expr)
+        ):
+            raise NotAffine(f"{expr!r} may wrap")
 
     def _nonnegative(self, expr: Any) -> bool:
         bounds = self.analyzer._bounds

@@ -8,13 +8,44 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from .. import dtype as dt
 from ..error import IRValueError
 from ..external import external
 from ..node import Node, field, post_order_visit
 from .evaluate import evaluate
-from .expr import IntImm, PrimExpr, Range, Var, as_exprs
-from .operators import const, convert, logical_or
-from .stmt_functor import substitute
+from .expr import Call, IntImm, PrimExpr, Range, Select, Var, as_exprs
+from .operators import cast, const, convert, index_number, logical_or, match_dtypes
+from .stmt_functor import StmtExprMutator
+
+
+class _Mapping(StmtExprMutator):
+    """Puts indices in place of a map's variables; operations on numbers of two types are ones on the wider."""
+
+    def __init__(self, values: Mapping[Any, PrimExpr]) -> None:
+        super().__init__()
+        self._values = values
+
+    def visit_Var(self, var: Var) -> PrimExpr:
+        return self._values.get(var, var)
+
+    def _binary(self, node: Any) -> PrimExpr:
+        a, b = self.visit(node.a), self.visit(node.b)
+        if a is node.a and b is node.b:
+            return node  # type: ignore[no-any-return]
+        return type(node)(*match_dtypes(a, b))  # type: ignore[no-any-return]
+
+    visit_BinaryOpExpr = visit_CmpExpr = _binary
+
+    def visit_Select(self, node: Select) -> PrimExpr:
+        true_value, false_value = match_dtypes(self.visit(node.true_value), self.visit(node.false_value))
+        return Select(self.visit(node.condition), true_value, false_value)
+
+    def visit_Call(self, node: Call) -> PrimExpr:
+        if getattr(node.op, "name", "") != "tir.if_then_else":
+            return self.generic_visit(node)  # type: ignore[no-any-return]
+        condition, *values = [self.visit(item) for item in node.args]
+        true_value, false_value = match_dtypes(*values)
+        return Call(true_value.dtype, node.op, (condition, true_value, false_value))
 
 
 class IndexMap(Node, type_key="tir.IndexMap"):
@@ -92,10 +123,21 @@ class IndexMap(Node, type_key="tir.IndexMap"):
         """The final indices for given initial ones, simplified."""
         if len(indices) != len(self.initial_indices):
             raise IRValueError(f"the map takes {len(self.initial_indices)} indices, got {len(indices)}")
-        values: Mapping[Any, Any] = dict(
-            zip(self.initial_indices, [convert(item) for item in indices], strict=True)
-        )
-        return [_simplify(substitute(item, values)) for item in self.final_indices]
+        return [_simplify(item) for item in self.substituted(indices)]
+
+    def substituted(self, indices: Sequence[Any]) -> list[PrimExpr]:
+        """The final indices for given initial ones, as they are.
+
+        The map is index arithmetic: indices of other types than int32 and int64 are converted before it, and an int64 index makes what
+        is computed from it int64.
+        """
+        values = {}
+        for var, item in zip(self.initial_indices, indices, strict=True):
+            value = index_number(convert(item))
+            is_wider = dt.is_index(var.dtype) and dt.bits(value.dtype) < dt.bits(var.dtype)
+            values[var] = cast(var.dtype, value) if is_wider else value
+        mapping = _Mapping(values)
+        return [mapping.visit(item) for item in self.final_indices]
 
     def map_shape(self, shape: Sequence[Any]) -> list[Any]:
         """The shape of the mapped buffer: the extents that the final indices reach over the initial shape.

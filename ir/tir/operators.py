@@ -475,6 +475,17 @@ def cast(dtype: str, value: Any, span: Span | None = None) -> PrimExpr:
     return Cast(dtype, expr, span)
 
 
+def index_number(expr: PrimExpr) -> PrimExpr:
+    """An integer (or vector of such) as an index number: int32 and int64 are, others become the narrower of these that holds them.
+
+    Extents and bounds are computed from the result: arithmetic in any other type wraps. uint64 becomes int64, which holds every index.
+    """
+    code, width, n_lanes = dt.parse(expr.dtype)
+    if code == "int" and width in (32, 64):
+        return expr
+    return cast(dt.with_lanes("int32" if width < 32 else "int64", n_lanes), expr)
+
+
 def bitwise(name: str, lhs: Any, rhs: Any) -> PrimExpr:
     """The intrinsic ``name`` of two integers with dtype matching and folding; ``&`` and ``|`` of bools are logical."""
     a, b = operands(lhs, rhs)

@@ -29,7 +29,7 @@ from .expr import (
     as_exprs,
     as_optional_expr,
 )
-from .operators import const
+from .operators import const, index_number
 
 
 class Stmt(Node):
@@ -189,11 +189,24 @@ class Evaluate(Stmt, type_key="tir.Evaluate"):
     value: PrimExpr = field(convert=as_expr)
 
 
+def _in_index_numbers(region: Sequence[Range]) -> tuple[Range, ...]:
+    """A region whose bounds are index numbers, whatever type the indices have that it was made of."""
+    ranges = tuple(region)
+    for item in ranges:
+        low, extent = index_number(item.min), index_number(item.extent)
+        if low is not item.min or extent is not item.extent:
+            return tuple(
+                Range.from_min_extent(index_number(each.min), index_number(each.extent), each.span)
+                for each in ranges
+            )
+    return ranges
+
+
 class BufferRegion(Node, type_key="tir.BufferRegion"):
-    """A box of a buffer."""
+    """A box of a buffer. Its bounds are index numbers: what an index of another type says is converted."""
 
     buffer: Buffer
-    region: tuple[Range, ...]
+    region: tuple[Range, ...] = field(convert=_in_index_numbers)
 
     def asobject(self) -> PrimExpr:
         """The region as a value, where an expression is expected: a vector load."""

@@ -9,7 +9,7 @@ from ir import tir
 from ir.tir import IterVar
 from ir.tir.stmt_functor import substitute
 
-from ..access import access_regions
+from ..access import access_regions, box_touched
 from ..affine import constant_difference
 from ..analysis import read_buffers, require, require_blocks_only, scope_children, written_buffers
 from ..argument import Argument, Block, Blocks, BufferIndex
@@ -18,7 +18,7 @@ from ..coverage import changing_source, why_not_begun, why_not_covered
 from ..declaration import PrimitiveFamily, primitive
 from ..random_variable import BlockRV
 from ..reduction_order import why_not_run
-from ..region import Box, bind_region, contains, relax_loops
+from ..region import Box, contains
 from ..rewriting import rewrite_inside
 from ..surroundings import evaluated_by, loads_in
 from ..tree import (
@@ -126,9 +126,8 @@ def similar_buffer(buffer: tir.Buffer, scope: str, name: str | None = None) -> t
 
 def relaxed_below(block: BlockNode, region: tir.BufferRegion, place: TreeNode) -> Box:
     """The box of a buffer that a block touches over those loops around it that lie below ``place``."""
-    values = dict(zip([item.var for item in block.iter_vars], block.iter_values, strict=True))
     inner = [loop for loop in loops_around(block) if loop is not place and is_ancestor(place, loop)]
-    return relax_loops(bind_region(region.region, values), inner, region.buffer.shape)
+    return box_touched(block, region, inner, place)
 
 
 def insertion_point(

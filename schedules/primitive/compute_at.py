@@ -10,6 +10,7 @@ from ir.arith import Analyzer
 from ir.tir import IterVar
 from ir.tir.stmt_functor import substitute
 
+from ..access import box_touched
 from ..affine import constant_difference, mentions, polynomial, simplify_polynomial
 from ..analysis import (
     consumers_of,
@@ -27,10 +28,11 @@ from ..bounds import clause_beyond, guards, inside, is_open, tiles_at_most
 from ..coverage import fills_box, why_conditional, why_not_contiguous, why_not_covered, why_not_whole
 from ..declaration import PrimitiveFamily, primitive
 from ..dependence import has_elements_of_its_own, require_own_elements
+from ..early import always_runs, may_be_undefined
 from ..error import ScheduleError
 from ..order import require_order_kept
 from ..random_variable import BlockRV, LoopRV
-from ..region import Box, bind_region, lies_inside, relax_loops, relax_region, union_boxes
+from ..region import Box, bind_region, lies_inside, relax_region, union_boxes
 from ..state import INLINE, ComputeLocation
 from ..surroundings import loads_in, nodes_around
 from ..tree import (
@@ -144,12 +146,11 @@ def _required_boxes(
     """Per buffer, the box that ``accessors`` touch in one iteration of ``loop``."""
     found: dict[tir.Buffer, list[Box]] = {}
     for block in accessors:
-        values = dict(zip([item.var for item in block.iter_vars], block.iter_values, strict=True))
         for region in block.writes if writes else block.reads:
             buffer = region.buffer
             if buffer in buffers:
-                bound = bind_region(region.region, values)
-                box = relax_loops(bound, _loops_below(block, loop, buffer, across_threads), buffer.shape)
+                running = _loops_below(block, loop, buffer, across_threads)
+                box = box_touched(block, region, running, loop)
                 found.setdefault(buffer, []).append(box)
     units = _units([*loops_around(loop), loop])
     return {
@@ -345,6 +346,7 @@ def _compute_at(block: BlockNode, loop: LoopNode, preserve_unit_loops: bool, ind
     _require_below(loop, consumers, primitive, f"consumer {{}} of block {block.name!r}")
     boxes = _required_boxes(consumers, loop, written_buffers(block), writes=False)
     domains = _said_by_standing_data(solve_domains(block, block.writes, boxes), block, loop)
+    domains = _defined(domains, consumers, loop)
     unsolved = [item for item in block.iter_vars if item.var not in domains]
     is_exact = _all_is_read(consumers, loop, written_buffers(block))
     _require_whole(block, unsolved if is_exact else block.iter_vars, primitive)
@@ -372,6 +374,27 @@ def _said_by_standing_data(
         var: domain
         for var, domain in domains.items()
         if not any(load.buffer in changing for part in domain for load in loads_in(part))
+    }
+
+
+def _defined(
+    domains: Mapping[Any, tuple[Any, Any]], users: Sequence[BlockNode], loop: LoopNode
+) -> dict[Any, tuple[Any, Any]]:
+    """The domains but for those whose ends may be undefined in iterations in which the blocks that say them do not run: loads, say, at
+    the positions that an uneven split adds.
+    """
+    doubtful = {
+        var for var, domain in domains.items() if not all(polynomial(part).is_polynomial() for part in domain)
+    }
+    if not doubtful or all(always_runs(item, loop) for item in users):
+        return dict(domains)
+    analyzer = Analyzer()
+    for item in [*loops_around(loop), loop]:
+        analyzer.bind(item.var, item.range())
+    return {
+        var: domain
+        for var, domain in domains.items()
+        if var not in doubtful or not any(may_be_undefined(part, analyzer) for part in domain)
     }
 
 
@@ -421,6 +444,7 @@ def _reverse_compute_at(block: BlockNode, loop: LoopNode, preserve_unit_loops: b
     produced: set[tir.Buffer] = set().union(*[written_buffers(item) for item in producers])
     boxes = _required_boxes(producers, loop, produced, writes=True, across_threads=False)
     domains = _said_by_standing_data(solve_domains(block, block.reads, boxes), block, loop)
+    domains = _defined(domains, producers, loop)
     _require_all_read(block, domains, boxes)
     _require_only_finished_reads(block, domains, boxes, [*loops_around(loop), loop])
     branches = _children_under(loop)

@@ -9,6 +9,7 @@ from typing import Any
 from ir import dtype as dt
 from ir import tir
 from ir.arith import Analyzer, detect_iter_map, inverse_affine_iter_map
+from ir.tir.operators import index_number
 from ir.tir.stmt_functor import StmtExprMutator, substitute
 
 from ..access import access_regions
@@ -114,7 +115,7 @@ class _InlineLoads(_Substitution):
         values = dict(self._units)  # of variables that no index has
         for var, index in zip(self._store.indices, indices, strict=True):
             if isinstance(var, tir.Var):
-                values[var] = index
+                values[var] = tir.cast(var.dtype, index_number(index))
         found: tir.PrimExpr = _SimplifyIndices().visit(substitute(self._store.value, values))
         return found
 
@@ -504,7 +505,7 @@ def _consumer_guard(
         for read, written in zip(loads[0].indices, source.indices, strict=True):
             wanted = substitute(read, values)
             if constant_difference(wanted, written) != 0:
-                conditions.append(tir.EQ(wanted, written))
+                conditions.append(index_number(wanted).equal(index_number(written)))
     conditions += _predicate_over_variables(block, values)
     guard: tir.PrimExpr | None = None
     with analyzer.constraint_scope(known):

@@ -156,8 +156,7 @@ class _MapAccesses(StmtExprMutator):
 
 def map_indices(index_map: IndexMap, indices: Any) -> list[tir.PrimExpr]:
     """The final indices of a map, with like terms collected (open decisions stay symbolic)."""
-    values = dict(zip(index_map.initial_indices, indices, strict=True))
-    return [simplify_polynomial(substitute(item, values)) for item in index_map.final_indices]
+    return [simplify_polynomial(item) for item in index_map.substituted(list(indices))]
 
 
 def _transform_layout(
@@ -184,10 +183,13 @@ def _transform_layout(
         "transform_layout",
         f"the map leaves gaps between the elements of buffer {buffer.name}; pass pad_value to fill them",
     )
+    dtype = buffer.shape[0].dtype if shape else "int32"
+    if any(isinstance(item, int) and item >= 1 << 31 for item in shape):
+        dtype = "int64"
+        index_map = _in_int64(index_map)
     new = buffer.replace(
         shape=tuple(
-            tir.convert(item) if not isinstance(item, int) else tir.const(item, buffer.shape[0].dtype)
-            for item in shape
+            tir.convert(item) if not isinstance(item, int) else tir.const(item, dtype) for item in shape
         ),
         strides=(),
     )
@@ -230,6 +232,12 @@ def _transform_layout(
             store_padding(top, padding)
         elif not writers and scope is None:
             assume_padding(top, padding)
+
+
+def _in_int64(index_map: IndexMap) -> IndexMap:
+    """A map of int64 indices: int32 does not hold all that the map makes of them."""
+    variables = [tir.Var(item.name, "int64") for item in index_map.initial_indices]
+    return IndexMap(variables, index_map.substituted(variables), index_map.inverse_index_map)
 
 
 def _tighten_regions(block: BlockNode, buffer: tir.Buffer) -> None:

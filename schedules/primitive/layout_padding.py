@@ -12,7 +12,7 @@ from typing import Any
 
 from ir import tir
 from ir.tir import ForKind, IndexMap, IterVar
-from ir.tir.stmt_functor import StmtExprMutator, substitute
+from ir.tir.stmt_functor import StmtExprMutator
 
 from ..affine import constant_difference, mentions
 from ..analysis import require
@@ -74,7 +74,8 @@ class Padding:
 
     def condition(self, point: Sequence[Any]) -> Any:
         """Whether the element at ``point`` is padding."""
-        return substitute(self._condition, dict(zip(self._inverse.initial_indices, point, strict=True)))
+        (found,) = IndexMap(self._inverse.initial_indices, [self._condition]).substituted(point)
+        return found
 
     def value(self, point: Sequence[Any]) -> Any:
         """The padding at ``point``."""
@@ -84,8 +85,7 @@ class Padding:
 
     def old_indices(self, point: Sequence[Any]) -> list[Any]:
         """Where the element at ``point`` was in the old layout."""
-        values = dict(zip(self._inverse.initial_indices, point, strict=True))
-        return [substitute(item, values) for item in self._inverse.final_indices]
+        return self._inverse.substituted(point)
 
 
 class _LastValue(StmtExprMutator):
@@ -181,7 +181,11 @@ def iterate_new_layout(block: BlockNode, loops: Sequence[LoopNode], padding: Pad
     rows = list(zip(block.iter_vars, block.iter_values, strict=True))
     first = next(n for n, (_, value) in enumerate(rows) if value in replaced)
     by_loop = {value: item.var for item, value in rows if value in replaced}
-    values = dict(zip([by_loop[loop.var] for loop in loops], padding.old_indices(block_vars), strict=True))
+    replaced_vars = [by_loop[loop.var] for loop in loops]
+    values = {
+        var: tir.cast(var.dtype, old)
+        for var, old in zip(replaced_vars, padding.old_indices(block_vars), strict=True)
+    }
     new: list[tuple[IterVar, Any]] = [
         (IterVar(tir.Range.from_min_extent(tir.const(0, var.dtype), dim), var, IterVar.DataPar), loop_var)
         for var, dim, loop_var in zip(block_vars, padding.buffer.shape, loop_vars, strict=True)

@@ -7,6 +7,7 @@ from typing import Any
 
 from ir import tir
 from ir.tir import IterVar
+from ir.tir.operators import index_number
 from ir.tir.stmt_functor import StmtExprMutator
 
 from ..access import why_not_elementwise
@@ -207,7 +208,8 @@ class _Ring(StmtExprMutator):
 
     def _indices(self, indices: Any) -> tuple[Any, ...]:
         return tuple(
-            tir.floormod(item, self._window) if n == self._dim else item for n, item in enumerate(indices)
+            tir.floormod(index_number(item), self._window) if n == self._dim else item
+            for n, item in enumerate(indices)
         )
 
     def visit_BufferLoad(self, load: tir.BufferLoad) -> Any:

@@ -25,11 +25,11 @@ from ..argument import Argument, Block, BufferIndex, Loop
 from ..bounds import clipped
 from ..coverage import changing_source, why_not_begun, why_not_covered, why_not_whole
 from ..declaration import PrimitiveFamily, primitive
-from ..early import is_conditional, may_be_idle, may_be_undefined
+from ..early import always_runs, is_conditional, may_be_idle, may_be_undefined
 from ..random_variable import BlockRV, LoopRV
 from ..reduction_order import why_not_run
 from ..region import Box, bind_region, contains, relax_index, relax_loops, union_boxes
-from ..surroundings import loads_around
+from ..surroundings import loads_around, loads_in
 from ..tree import (
     BlockNode,
     LeafNode,
@@ -502,7 +502,9 @@ def _stage_at(
     cache = similar_buffer(buffer, storage_scope)
     name = fresh_block_name(block, cache_name(buffer, storage_scope))
     source, target = (cache, buffer) if is_write else (buffer, cache)
-    copy = _auto_copy(source, target, boxes[buffer], name, around_copy, _variables_around(scope), primitive)
+    is_used = any(always_runs(item, loop) for item in users)
+    around_scope = _variables_around(scope)
+    copy = _auto_copy(source, target, boxes[buffer], name, around_copy, around_scope, is_used, primitive)
     for item in users:
         replace_buffer(item, buffer, cache)
     children = loop.body.nodes if isinstance(loop.body, SeqNode) else [loop.body]
@@ -535,9 +537,7 @@ def _require_defined(
             continue
         for block in users:
             require(
-                isinstance(block.predicate, tir.IntImm)
-                and not is_conditional(block, loop)
-                and not may_be_idle(block, loop),
+                always_runs(block, loop),
                 primitive,
                 f"{expr}, where {buffer.name} is accessed, may be undefined where block {block.name!r} does not use it",
             )
@@ -558,12 +558,49 @@ def _variables_around(scope: BlockNode | None) -> list[IterVar]:
 
 def _end_of(
     value: tir.PrimExpr, around: Sequence[LoopNode], variables: Sequence[IterVar], dim: tir.PrimExpr
-) -> tir.PrimExpr:
-    """What a value stays below while loops and block variables run: of an uneven split that is more than the dimension."""
+) -> tir.PrimExpr | None:
+    """What a value stays below while loops and block variables run: of an uneven split that is more than the dimension.
+
+    None where data, or loops that depend on each other, say it: no domain may name them.
+    """
     domains = {item.var: item.dom for item in variables} | {loop.var: loop.range() for loop in around}
     starts = {var: dom.min + var for var, dom in domains.items()}
     found = relax_index(substitute(value, starts), {var: dom.extent for var, dom in domains.items()})
-    return dim if found is None else tir.operators.max(simplify_polynomial(found[0] + found[1]), dim)
+    if found is None:
+        return None
+    end = simplify_polynomial(found[0] + found[1])
+    return None if mentions(end, domains) or loads_in(end) else tir.operators.max(end, dim)
+
+
+def _domain_of(
+    value: tir.PrimExpr,
+    analyzer: Analyzer,
+    around: Sequence[LoopNode],
+    variables: Sequence[IterVar],
+    source: tir.Buffer,
+    dim: tir.PrimExpr,
+    is_used: bool,
+    primitive: str,
+) -> tir.Range:
+    """A domain that holds the positions of a copy along a dimension; where they are used, that is the dimension at worst."""
+    reach = analyzer.const_int_bound(value)
+    require(
+        reach.min_value > -_FAR or analyzer.can_prove(value >= 0),
+        primitive,
+        f"it is not known how far below zero {source.name} is accessed: at {value}",
+    )
+    first = min(0, reach.min_value) if reach.min_value > -_FAR else 0
+    if reach.max_value < _FAR:
+        end: tir.PrimExpr = tir.const(reach.max_value + 1, dim.dtype)
+    else:
+        known = _end_of(value, around, variables, dim)
+        require(
+            known is not None or is_used,
+            primitive,
+            f"it is not known how far {source.name} is accessed where no block needs it: at {value}",
+        )
+        end = dim if known is None else known
+    return tir.Range.from_min_extent(tir.const(first, dim.dtype), simplify_polynomial(end - first))
 
 
 def _auto_copy(
@@ -573,9 +610,13 @@ def _auto_copy(
     name: str,
     around: list[LoopNode],
     variables: list[IterVar],
+    is_used: bool,
     primitive: str,
 ) -> BlockNode:
-    """A block that copies a box; its variables are the box's position, in units of its size where it moves in such steps."""
+    """A block that copies a box; its variables are the box's position, in units of its size where it moves in such steps.
+
+    ``is_used`` says that some block accesses the box in every iteration.
+    """
     iter_vars: list[IterVar] = []
     values, lows, loops, sizes = [], [], [], []
     analyzer = Analyzer()
@@ -594,22 +635,9 @@ def _auto_copy(
             in_steps = size and isinstance(dim, tir.IntImm) and all(c % size == 0 for c in terms.values())
             value = polynomial_quotient(low, size) if in_steps else low
             start = var * size if in_steps else var
-            reach = analyzer.const_int_bound(value)
-            require(
-                reach.min_value > -_FAR or analyzer.can_prove(value >= 0),
-                primitive,
-                f"it is not known how far below zero {source.name} is accessed: at {value}",
-            )
-            first = min(0, reach.min_value) if reach.min_value > -_FAR else 0
-            dom = (
-                tir.const(reach.max_value + 1 - first, dtype)
-                if reach.max_value < _FAR
-                else _end_of(value, around, variables, dim)
-            )
-            iter_vars.append(
-                IterVar(tir.Range.from_min_extent(tir.const(first, dtype), dom), var, IterVar.DataPar)
-            )
-            values.append(value)
+            dom = _domain_of(value, analyzer, around, variables, source, dim, is_used, primitive)
+            iter_vars.append(IterVar(dom, var, IterVar.DataPar))
+            values.append(tir.cast(dtype, value))
         lows.append(start)
         sizes.append(extent)
         loops.append((tir.Var(f"ax{axis}", dtype), extent))

@@ -6,6 +6,7 @@ from typing import Any
 
 from ir import tir
 from ir.node import Node
+from ir.tir.operators import index_number
 from ir.tir.stmt_functor import substitute
 
 from ..affine import constant_difference, mentions, simplify_polynomial
@@ -271,7 +272,9 @@ class _Matcher:
         base = [
             index
             if position < offset
-            else simplify_polynomial(index - substitute(desc_indices[position - offset], self._vars))
+            else simplify_polynomial(
+                index_number(index) - substitute(desc_indices[position - offset], self._vars)
+            )
             for position, index in enumerate(indices)
         ]
         for position, item in enumerate(base):

@@ -8,6 +8,7 @@ from typing import Any
 from ir import tir
 from ir.arith import Analyzer
 from ir.tir import IterVar
+from ir.tir.operators import index_number
 from ir.tir.stmt_functor import StmtExprMutator
 
 from ..access import why_not_elementwise
@@ -63,7 +64,10 @@ class _Shift(StmtExprMutator):
         self._old, self._new, self._lows = old, new, lows
 
     def _indices(self, indices: Sequence[Any]) -> list[Any]:
-        return [simplify_polynomial(index - low) for index, low in zip(indices, self._lows, strict=True)]
+        return [
+            simplify_polynomial(index_number(index) - low)
+            for index, low in zip(indices, self._lows, strict=True)
+        ]
 
     def visit_BufferLoad(self, load: tir.BufferLoad) -> Any:
         mapped = self.generic_visit(load)

@@ -59,6 +59,7 @@ A, C, I = _vector("A"), _vector("C"), _vector("I", 8, "int32")
 AA, CC = _matrix("A"), _matrix("C")
 _ORDER = [3, 1, 4, 0, 5, 2, 7, 6]
 _COUNTS = [3, 1, 4, 0, 5, 2, 8, 6]
+_BYTES = [255, 0, 254, 1, 128, 127, 7, 3]
 _ROWS = [0, 2, 2, 3, 5, 5, 8, 8]
 
 IRREGULAR: dict[str, Irregular] = {
@@ -1138,6 +1139,157 @@ IRREGULAR: dict[str, Irregular] = {
             with T.init():
                 C[vi, vj] = T.float32(0)
             C[vi, vj] = C[vi, vj] + A[vi, vk] * W[vk, vj]
+""",
+    ),
+    # ---- indices that are narrow, or data ------------------------------------------------------------------------------
+    "gather by uint8": Irregular(
+        f"{_vector('A', 256)}, {_vector('I', 8, 'uint8')}, {C}",
+        """
+    B = T.alloc_buffer((256,), "float32")
+    for i in range(256):
+        with T.block("B"):
+            vi = T.axis.spatial(256, i)
+            B[vi] = A[vi] * 2.0
+    for i in range(8):
+        with T.block("C"):
+            vi = T.axis.spatial(8, i)
+            C[vi] = B[T.Cast("int32", I[vi])] + B[I[vi] * T.uint8(3)]
+""",
+        {"I": _BYTES},
+    ),
+    "scatter by uint8": Irregular(
+        f"{A}, {_vector('I', 8, 'uint8')}, {_vector('C', 256)}",
+        """
+    B = T.alloc_buffer((256,), "float32")
+    for i in range(256):
+        with T.block("Z"):
+            vi = T.axis.spatial(256, i)
+            B[vi] = T.float32(0)
+    for i in range(8):
+        with T.block("B"):
+            vi = T.axis.spatial(8, i)
+            B[I[vi] + T.uint8(250)] = A[vi]
+    for i in range(256):
+        with T.block("C"):
+            vi = T.axis.spatial(256, i)
+            C[vi] = B[255 - vi] + 1.0
+""",
+        {"I": _BYTES},
+    ),
+    "sums of rows by uint8": Irregular(
+        f"{_matrix('I', 4, 8, 'uint8')}, {_matrix('A', 256, 4)}, {_matrix('C', 4, 4)}",
+        """
+    for i, j, k in T.grid(4, 4, 8):
+        with T.block("C"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            with T.init():
+                C[vi, vj] = T.float32(0)
+            C[vi, vj] = C[vi, vj] + A[I[vi, vk], vj]
+""",
+        {"I": [_BYTES, _BYTES[::-1], _BYTES, _ORDER]},
+    ),
+    "gather by int8": Irregular(
+        f"{_vector('A', 256)}, {_vector('I', 8, 'int8')}, {C}",
+        """
+    B = T.alloc_buffer((256,), "float32")
+    for i in range(256):
+        with T.block("B"):
+            vi = T.axis.spatial(256, i)
+            B[vi] = A[vi] * 2.0
+    for i in range(8):
+        with T.block("C"):
+            vi = T.axis.spatial(8, i)
+            C[vi] = B[T.Cast("int32", I[vi]) + 128] + B[T.max(I[vi], T.int8(0))]
+""",
+        {"I": [-128, 127, 0, -1, 1, -5, 5, -128]},
+    ),
+    "gather by uint32": Irregular(
+        f"{_vector('A', 300)}, {_vector('I', 8, 'uint32')}, {C}",
+        """
+    B = T.alloc_buffer((300,), "float32")
+    for i in range(300):
+        with T.block("B"):
+            vi = T.axis.spatial(300, i)
+            B[vi] = A[vi] * 2.0
+    for i in range(8):
+        with T.block("C"):
+            vi = T.axis.spatial(8, i)
+            C[vi] = B[I[vi] % T.uint32(300)] + B[T.Cast("int32", I[vi] - T.uint32(4294967000))]
+""",
+        {"I": [4294967295, *range(4294967000, 4294967006), 4294967295]},
+    ),
+    "gather twice, of seven": Irregular(
+        f"{_vector('A', 10)}, {_vector('I', 7, 'int32')}, {_vector('C', 7)}",
+        """
+    B = T.alloc_buffer((10,), "float32")
+    for i in range(10):
+        with T.block("B"):
+            vi = T.axis.spatial(10, i)
+            B[vi] = A[vi] * 2.0
+    for i in range(7):
+        with T.block("C"):
+            vi = T.axis.spatial(7, i)
+            C[vi] = B[I[vi]] + A[I[vi]]
+""",
+        {"I": [3, 1, 4, 0, 5, 2, 9]},
+    ),
+    "let around a gather": Irregular(
+        f"{_vector('A', 16)}, {I}, {C}",
+        """
+    B = T.alloc_buffer((16,), "float32")
+    for i in range(16):
+        with T.block("B"):
+            vi = T.axis.spatial(16, i)
+            B[vi] = A[vi] * 2.0
+    for i in range(8):
+        with T.LetStmt(i * 2) as x:
+            with T.LetStmt(I[i]) as y:
+                with T.block("C"):
+                    vi = T.axis.spatial(8, i)
+                    vy = T.axis.spatial(16, y)
+                    C[vi] = B[x] + B[vy]
+""",
+        {"I": _ORDER},
+    ),
+    "data extent of a loop in a loop": Irregular(
+        f"{_vector('A', 64)}, {_vector('I', 4, 'int32')}, {_vector('C', 64)}",
+        """
+    for i in range(4):
+        for j in range(I[i]):
+            with T.block("C"):
+                v = T.axis.spatial(64, i * 16 + j)
+                C[v] = A[v] + 1.0
+""",
+        {"I": [5, 0, 16, 3]},
+    ),
+    "strided by a loop below zero": Irregular(
+        f"{_vector('A', 64)}, {_vector('C', 48)}",
+        """
+    B = T.alloc_buffer((64,), "float32")
+    for i in range(64):
+        with T.block("B"):
+            vi = T.axis.spatial(64, i)
+            B[vi] = A[vi] * 2.0
+    for j in range(-3, 3):
+        for i in range(8):
+            with T.block("C"):
+                vj = T.axis.spatial((-3, 3), j)
+                vi = T.axis.spatial(8, i)
+                C[vj * 8 + vi + 24] = B[vi * vj + 32]
+""",
+    ),
+    "loops of uint8": Irregular(
+        f"{_vector('A', 64)}, {_vector('C', 64)}",
+        """
+    B = T.alloc_buffer((64,), "float32")
+    for i in range(T.uint8(64)):
+        with T.block("B"):
+            vi = T.axis.spatial(64, T.Cast("int32", i))
+            B[vi] = A[vi] * 2.0
+    for i in range(T.uint8(64)):
+        with T.block("C"):
+            vi = T.axis.spatial(64, T.Cast("int32", i))
+            C[vi] = B[63 - vi] + 1.0
 """,
     ),
     # ---- symbolic extents -------------------------------------------------------------------------------------------

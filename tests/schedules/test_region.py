@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from ir import tir
+from ir.dtype import integer_range
 from ir.tir.evaluate import evaluate
 from schedules.affine import exact_quotient
 from schedules.random_variable import DecisionVar
@@ -51,3 +52,32 @@ def test_quotients_of_products() -> None:
     assert str(exact_quotient(A * B * 6, B * 2)) == str(A * 3)
     assert exact_quotient(A * 3, B) is None and exact_quotient(A * 3, A * 2) is None
     assert exact_quotient(A + B, A) is None
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "uint16", "int16"])
+@pytest.mark.parametrize("is_cast", [True, False])
+def test_what_a_narrow_index_reaches_is_counted_in_index_numbers(dtype: str, is_cast: bool) -> None:
+    loop, table = tir.Var("i", "int32"), tir.decl_buffer((8,), dtype)
+    index = table[loop].astype("int32") if is_cast else table[loop]
+    found = relax_index(index, {loop: tir.const(8)})
+    assert found is not None
+    first, last = integer_range(dtype)
+    assert [(int(item), item.dtype) for item in found] == [(first, "int32"), (last - first + 1, "int32")]
+
+
+def test_arithmetic_that_wraps_reaches_all_that_its_type_holds() -> None:
+    loop, table = tir.Var("i", "int32"), tir.decl_buffer((8,), "uint8")
+    wrapping = [table[loop] + tir.const(3, "uint8"), tir.Cast("uint8", loop * 100).astype("int32")]
+    for index in wrapping:
+        found = relax_index(index, {loop: tir.const(8)})
+        assert found is not None and [int(item) for item in found] == [0, 256]
+
+
+def test_a_factor_of_unknown_sign_may_lead_down() -> None:
+    loop, factor = tir.Var("i", "int32"), tir.Var("s", "int32")
+    found = relax_index(loop * factor, {loop: tir.const(8)})
+    assert found is not None
+    assert [value(item, {factor: -3}) for item in found] == [-21, 22]
+    assert [value(item, {factor: 3}) for item in found] == [0, 22]
+    symbolic = relax_index(loop * factor, {loop: tir.const(8)}, [factor * 8])
+    assert symbolic is not None and "min" not in f"{symbolic[0]}{symbolic[1]}"

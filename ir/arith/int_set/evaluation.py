@@ -13,6 +13,7 @@ from ...tir.intrinsic.declaration import is_transparent
 from .. import build
 from ..analyzer import Analyzer
 from ..deep_equal import expr_deep_equal
+from ..domain import is_number
 from .interval_set import (
     EVERYTHING,
     NEG_INF,
@@ -47,19 +48,23 @@ class _Evaluator:
         found = self._memo.get(id(expr))
         if found is None:
             method = _TABLE.get(cls)
+            if method is not None and not is_number(expr.dtype) and cls not in _ANY_TYPE:
+                method = None  # what wraps is anything that the bounds of data allow
             result = self._opaque(expr) if method is None else method(self, expr)
             found = self._memo[id(expr)] = expr, result
         return found[1]
 
     def _opaque(self, expr: Any) -> IntervalSet:
         """Unchanged where no variable of the domain occurs, else anything its constant bounds allow."""
-        if not self._uses_domain(expr):
-            return IntervalSet(expr, expr)
+        return self._within_bounds(expr) if self._uses_domain(expr) else single_point(expr)
+
+    def _within_bounds(self, expr: Any) -> IntervalSet:
         low, high = self._analyzer._bounds(expr)
         limit = 1 << 31
+        dtype = "int64" if dt.bits(expr.dtype) == 64 else "int32"
         return IntervalSet(
-            build.const(low, expr.dtype) if low > -limit else NEG_INF,
-            build.const(high, expr.dtype) if high < limit - 1 else POS_INF,
+            build.const(low, dtype) if low > -limit else NEG_INF,
+            build.const(high, dtype) if high < limit - 1 else POS_INF,
         )
 
     def _uses_domain(self, expr: Any) -> bool:
@@ -76,7 +81,7 @@ class _Evaluator:
     def _var(self, var: Any) -> IntervalSet:
         found = self._domains.get(var)
         if found is None:
-            return IntervalSet(var, var)
+            return single_point(var)
         if found.is_single_point() or self._depth > 8:
             return found
         # Ends may be expressions over other variables of the domain.
@@ -208,13 +213,15 @@ class _Evaluator:
 
     def _condition(self, e: Any) -> IntervalSet:
         if not self._uses_domain(e):
-            return IntervalSet(e, e)
-        return IntervalSet(build.const(0, e.dtype), build.const(1, e.dtype))
+            return self._opaque(e)
+        return IntervalSet(build.const(0, "int32"), build.const(1, "int32"))
 
     def _select(self, e: Any) -> IntervalSet:
         return hull(self(e.true_value), self(e.false_value))
 
     def _ramp(self, e: Any) -> IntervalSet:
+        if not is_number(e.dtype):
+            return self._within_bounds(e)
         base, stride = self(e.base), self._analyzer._bounds(e.stride)
         last = build.mul(e.stride, build.const(e.lanes - 1, e.stride.dtype))
         if stride[0] >= 0:
@@ -229,23 +236,20 @@ class _Evaluator:
     def _cast(self, e: Any) -> IntervalSet:
         if not dt.is_integral(e.value.dtype) or not dt.is_integral(e.dtype):
             return self._opaque(e)
+        if not self._uses_domain(e):
+            return self._opaque(e)
         inner = self(e.value)
-        if inner.min_value is e.value:
-            return IntervalSet(e, e)
-        element = dt.element_of(e.dtype)
-        ends = [
-            item if is_infinite(item) else operators.cast(element, item)
-            for item in (inner.min_value, inner.max_value)
-        ]
-        return IntervalSet(*ends)
+        ends = [inner.min_value, inner.max_value]
+        if not self._analyzer._is_index(e):  # it may wrap, unless all values are known to fit
+            low, high = dt.integer_range(dt.element_of(e.dtype))
+            if not all(item.__class__ is IntImm and low <= item.value <= high for item in ends):
+                return self._opaque(e)
+        dtype = "int64" if dt.bits(e.dtype) == 64 else "int32"
+        return IntervalSet(*[item if is_infinite(item) else operators.cast(dtype, item) for item in ends])
 
     def _load(self, e: Any) -> IntervalSet:
-        if self._uses_domain(e):
-            low, high = self._analyzer._bounds(e)
-            if dt.is_integral(e.dtype) and dt.bits(e.dtype) < 32:
-                return IntervalSet(build.const(low, e.dtype), build.const(high, e.dtype))
-            return EVERYTHING
-        return IntervalSet(e, e)
+        is_narrow = dt.is_integral(e.dtype) and dt.bits(e.dtype) < 32
+        return self._opaque(e) if is_narrow or not self._uses_domain(e) else EVERYTHING
 
     def _call(self, e: Any) -> IntervalSet:
         name = getattr(e.op, "name", "")
@@ -314,6 +318,13 @@ _TABLE: dict[type, Callable[[_Evaluator, Any], IntervalSet]] = {
     E.Call: _Evaluator._call,
     **{cls: _Evaluator._condition for cls in (E.EQ, E.NE, E.LT, E.LE, E.GT, E.GE, E.And, E.Or, E.Not)},
 }
+
+
+_ANY_TYPE = frozenset(
+    (E.Var, E.SizeVar, E.Select, E.Ramp, E.Broadcast, E.Cast, E.BufferLoad, E.Call)
+    + (E.EQ, E.NE, E.LT, E.LE, E.GT, E.GE, E.And, E.Or, E.Not)
+)
+"""Nodes that do no arithmetic of the type that they have, or look at it themselves."""
 
 
 def eval_set(expr: PrimExpr, dom_map: Mapping[Any, Any], analyzer: Analyzer | None = None) -> IntervalSet:

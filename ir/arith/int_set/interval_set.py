@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from ... import dtype as dt
 from ...error import IRTypeError
 from ...external import external
 from ...node import Node
@@ -81,7 +82,10 @@ class IntSet(Node, type_key="arith.IntSet"):
 
 
 class IntervalSet(IntSet, type_key="arith.IntervalSet"):
-    """The integers from ``min_value`` to ``max_value``, both included."""
+    """The integers from ``min_value`` to ``max_value``, both included.
+
+    Sets that are computed (:func:`from_range`, :func:`single_point`, ``eval_set``) have ends that are index numbers.
+    """
 
     min_value: PrimExpr
     max_value: PrimExpr
@@ -134,6 +138,8 @@ def nothing() -> IntervalSet:
 def single_point(point: Any) -> IntervalSet:
     """The set of one element."""
     value = operators.convert(point)
+    if dt.is_integral(value.dtype):
+        value = operators.index_number(value)
     return IntervalSet(value, value)
 
 
@@ -141,7 +147,7 @@ def interval(min_value: Any, max_value: Any) -> IntervalSet:
     """The integers from ``min_value`` to ``max_value``, both included."""
     low, high = operators.convert(min_value), operators.convert(max_value)
     if not is_infinite(low) and not is_infinite(high):
-        low, high = operators.match_dtypes(low, high)
+        low, high = operators.match_dtypes(operators.index_number(low), operators.index_number(high))
     return IntervalSet(low, high)
 
 
@@ -153,7 +159,7 @@ def vector(vec: PrimExpr) -> IntervalSet:
 
 def from_range(domain: Range) -> IntervalSet:
     """The set of a Range."""
-    low, extent = domain.min, domain.extent
+    low, extent = operators.index_number(domain.min), operators.index_number(domain.extent)
     if extent.__class__ is IntImm and extent.value == 1:  # type: ignore[attr-defined]
         return IntervalSet(low, low)
     return IntervalSet(low, build.sub(operators.add(low, extent), build.const(1, low.dtype)))
@@ -179,6 +185,7 @@ def range_of(found: IntSet, fallback: Range | None = None, analyzer: Analyzer | 
         if fallback is None:
             raise IRTypeError("the set has no finite range")
         return fallback
+    low, high = operators.index_number(low), operators.index_number(high)
     extent = build.add(build.sub(high, low), build.const(1, low.dtype))
     if analyzer is None:
         analyzer = Analyzer()

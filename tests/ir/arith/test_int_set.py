@@ -10,7 +10,7 @@ import pytest
 
 import ir
 from ir import Range, tir
-from ir.arith import Analyzer, deduce_bound, int_set
+from ir.arith import Analyzer, deduce_bound, detect_iter_map, int_set
 from ir.arith import estimate_region_strict_bound as strict_bound
 from ir.arith import estimate_region_upper_bound as upper_bound
 from ir.arith.bound_deducer import uses
@@ -203,3 +203,26 @@ def test_shifts_of_several_variables_stay_apart(index: Any, last: int) -> None:
     """Each is a quotient or product that is made on the way; none is taken for another."""
     domains = {x: int_set.from_range(Range(0, 16)), y: int_set.from_range(Range(0, 1000))}
     assert same(int_set.eval_set(index(x, y), domains), 0, last)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "uint16", "int16"])
+def test_sets_of_narrow_numbers_have_extents_that_hold_all_of_them(dtype: str) -> None:
+    table = tir.decl_buffer((8,), dtype)
+    for index in (table[x], table[x].astype("int32"), table[x] + tir.const(1, dtype)):
+        found = int_set.range_of(Analyzer().int_set(index, {x: Range(0, 8)}))
+        first, last = ir.dtype.integer_range(dtype)
+        assert [(int(part), part.dtype) for part in (found.min, found.extent)] == [
+            (first, "int32"),
+            (last - first + 1, "int32"),
+        ]
+
+
+def test_a_cast_that_may_lose_values_is_no_monotonic_map() -> None:
+    narrow = tir.Cast("int32", tir.Cast("uint8", x * 100))
+    assert same(Analyzer().int_set(narrow, {x: Range(0, 8)}), 0, 255)
+    assert same(Analyzer().int_set(narrow, {x: Range(0, 3)}), 0, 200)
+
+
+def test_casts_that_wrap_are_no_iterator_maps() -> None:
+    assert not detect_iter_map([tir.Cast("uint8", x * 40)], {x: Range(0, 8)}, True, "nocheck").indices
+    assert detect_iter_map([tir.Cast("uint8", x)], {x: Range(0, 8)}, True, "bijective").indices

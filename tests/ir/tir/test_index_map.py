@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ir import tir
 from ir.arith import IterMapError
-from ir.tir import IndexMap, Range
+from ir.tir import IndexMap, Range, Var
 from ir.tir.evaluate import evaluate
 
 MAPS: dict[str, tuple[tuple[int, ...], Callable[..., Any]]] = {
@@ -76,3 +77,19 @@ def test_shapes_without_elements_have_none_afterwards() -> None:
     assert index_map.map_shape([0, 8, 3]) == [0, 8, 0, 5]
     assert index_map.map_shape([8, 0, 3]) == [2, 0, 4, 5]
     assert [int(extent) for extent in index_map.map_shape([8, 3, 0])] == [2, 3, 4, 0]
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16", "uint32", "int32", "int64"])
+def test_indices_of_all_integer_types_are_mapped_as_index_numbers(dtype: str) -> None:
+    index_map = IndexMap.from_func(lambda i: [255 - i, (i + 500) // 4], index_dtype="int32")
+    given = Var("i", dtype)
+    found = index_map.map_indices([given])
+    wide = "int64" if dtype in ("uint32", "int64") else "int32"
+    assert [item.dtype for item in found] == [wide, wide]
+    assert [int(evaluate(item, {given: 100})) for item in found] == [155, 150]
+
+
+def test_regions_are_stated_in_index_numbers() -> None:
+    table, index = tir.decl_buffer((256,)), Var("i", "uint8")
+    region = tir.BufferRegion(table, [tir.Range.from_min_extent(index, tir.const(255, "uint8"))])
+    assert [part.dtype for part in (region.region[0].min, region.region[0].extent)] == ["int32", "int32"]
