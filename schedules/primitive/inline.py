@@ -149,7 +149,8 @@ class InlinePrimitives(PrimitiveFamily):
         ``B[i] = A[i] + 1; C[i] = B[i] * 2`` becomes ``C[i] = (A[i] + 1) * 2``.
 
         Raises:
-            ScheduleError: there is not one complete producer, or its buffer is an output or read by others.
+            ScheduleError: there is not one complete producer of single elements, its buffer is an output or read by others, or several
+                instances of the block store to one element.
         """
         inline_into_producer(self._block(block))
 
@@ -325,6 +326,12 @@ def inline_into_producer(block: BlockNode) -> None:
     reason = why_not_complete(producer)
     require(reason is None, primitive, f"producer {producer.name!r} is not complete: {reason}")
     source = _single_store(producer, primitive)
+    for item in (store, source):
+        require(
+            dt.lanes(item.value.dtype) == 1,
+            primitive,
+            f"block {block.name!r} and its producer {producer.name!r} must store single elements, not vectors of {item.buffer.name}",
+        )
     reason = why_not_only_loops(producer)
     require(reason is None, primitive, f"{reason}")
     require(
@@ -342,6 +349,12 @@ def inline_into_producer(block: BlockNode) -> None:
         not others, primitive, f"{others[0].name if others else ''!r} reads the producer's buffer as well"
     )
     _require_plain_loads([block], source.buffer, primitive)
+    require(
+        writes_one_value(block),
+        primitive,
+        f"several instances of block {block.name!r} may store to one element of {store.buffer.name}; which of them is the last would be"
+        f" said by the loops of producer {producer.name!r}",
+    )
     require_order_kept(block, producer, primitive, but=producer)
     reason = why_not_over_all_values(block, block.iter_vars)
     require(reason is None, primitive, f"{reason}, but its producer would store all of them")
