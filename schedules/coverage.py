@@ -18,7 +18,7 @@ from ir.node import Visitor
 from ir.tir.analysis.empty_domains import may_be_empty
 from ir.tir.stmt_functor import substitute
 
-from .affine import constant_difference, mentions, polynomial, simplify_polynomial
+from .affine import constant_difference, mentions, polynomial, simplify_polynomial, variables_in
 from .analysis import is_affine, read_buffers
 from .bounds import clause_beyond, inside, is_open
 from .random_variable import DecisionVar
@@ -325,7 +325,7 @@ def why_not_begun(block: BlockNode, buffer: tir.Buffer, place: TreeNode) -> str 
         value = substitute(value, standing)
         if item.iter_type != tir.IterVar.CommReduce or constant_difference(value, item.dom.min) == 0:
             continue
-        used = _variables(value)
+        used = variables_in(value)
         outside = [var for var in used if var not in below and not isinstance(var, DecisionVar)]
         if outside or not used or not _begins(value, item.dom.min, first, block):
             return f"the reduction {item.var.name!r} of block {block.name!r} is not finished here: it is bound to {value}"
@@ -364,12 +364,6 @@ def _why_not_first(block: BlockNode, place: TreeNode, first: Mapping[Any, Any]) 
         if beyond is None
         else f"block {block.name!r} runs only where {beyond}, which may leave out its init"
     )
-
-
-def _variables(expr: Any) -> set[Any]:
-    found: set[Any] = set()
-    tir.post_order_visit(expr, lambda node: found.add(node) if isinstance(node, tir.Var) else None)
-    return found
 
 
 def _loops_below(block: BlockNode, place: TreeNode) -> list[LoopNode]:

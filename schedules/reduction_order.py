@@ -22,7 +22,7 @@ from ir.tir.analysis.empty_domains import may_be_empty
 from ir.tir.evaluate import Evaluator
 from ir.tir.stmt_functor import substitute
 
-from .affine import Polynomial, constant_difference, mentions, polynomial
+from .affine import Polynomial, constant_difference, mentions, polynomial, variables_in
 from .analysis import require, written_buffers
 from .bounds import clause_beyond, is_open
 from .dependence import has_elements_of_its_own, runs_each_instance_once
@@ -367,7 +367,7 @@ def _counts_up(split: IterSplitExpr, nest: Mapping[Any, int]) -> bool:
 def _begins_by_count(block: BlockNode, loops: Sequence[LoopNode]) -> bool:
     """Whether a look at each iteration, where these are few, finds the init of an element in its first one, and in no other."""
     exprs = [*block.iter_values, block.predicate]
-    used = {var for expr in exprs for var in _variables(expr)}
+    used = {var for expr in exprs for var in variables_in(expr)}
     outer = [item for item in loops_around(block) if item not in loops and item.var in used]
     running = [*outer, *[item for item in loops if item.var in used]]
     bounds = [
@@ -431,9 +431,3 @@ def _analyzer_of(loops: Sequence[LoopNode]) -> Analyzer:
     for loop in loops:
         analyzer.bind(loop.var, loop.range())
     return analyzer
-
-
-def _variables(expr: Any) -> set[Any]:
-    found: set[Any] = set()
-    tir.post_order_visit(expr, lambda node: found.add(node) if isinstance(node, tir.Var) else None)
-    return found

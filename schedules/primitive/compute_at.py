@@ -10,7 +10,7 @@ from ir.arith import Analyzer
 from ir.tir import IterVar
 from ir.tir.stmt_functor import substitute
 
-from ..affine import constant_difference, mentions, polynomial, simplify_polynomial
+from ..affine import constant_difference, mentions, polynomial, simplify_polynomial, variables_in
 from ..analysis import (
     consumers_of,
     is_output_block,
@@ -240,9 +240,8 @@ def _require_no_more_instances(
 
 def _stands_still(value: tir.PrimExpr, loops: set[tir.Var]) -> bool:
     """Whether loops that stay around a block say the value of one of its variables."""
-    found: set[Any] = set()
-    tir.post_order_visit(value, lambda node: found.add(node) if isinstance(node, tir.Var) else None)
-    return bool(found) and found <= loops
+    found = variables_in(value)
+    return bool(found) and loops.issuperset(found)
 
 
 def _window(

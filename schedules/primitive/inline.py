@@ -12,7 +12,7 @@ from ir.arith import Analyzer, detect_iter_map, inverse_affine_iter_map
 from ir.tir.stmt_functor import StmtExprMutator, substitute
 
 from ..access import access_regions
-from ..affine import constant_difference, mentions, polynomial, simplify_polynomial
+from ..affine import constant_difference, mentions, polynomial, simplify_polynomial, variables_in
 from ..analysis import (
     consumers_of,
     is_output_block,
@@ -272,19 +272,14 @@ def _require_plain_indices(block: BlockNode, store: tir.BufferStore) -> None:
         )
         seen.add(index)
     for var in sorted(
-        _variables(store.value) & ({item.var for item in block.iter_vars} - seen), key=lambda item: item.name
+        {item.var for item in block.iter_vars}.intersection(variables_in(store.value)) - seen,
+        key=lambda item: item.name,
     ):
         require(
             _is_unit(block, var),
             "compute_inline",
             f"variable {var.name} of block {block.name!r} is not an index of its result",
         )
-
-
-def _variables(expr: Any) -> set[Any]:
-    used: set[Any] = set()
-    tir.post_order_visit(expr, lambda node: used.add(node) if isinstance(node, tir.Var) else None)
-    return used
 
 
 def _is_unit(block: BlockNode, var: tir.Var) -> bool:
