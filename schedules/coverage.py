@@ -24,6 +24,7 @@ from .bounds import clause_beyond, inside, is_open
 from .random_variable import DecisionVar
 from .region import relax_domains
 from .surroundings import evaluated_by, loads_in, nodes_around
+from .touches import buffers_read_elsewhere
 from .tree import BlockNode, LeafNode, LoopNode, TreeNode, is_ancestor, loops_around, scope_of, walk
 
 
@@ -317,6 +318,8 @@ def why_not_begun(block: BlockNode, buffer: tir.Buffer, place: TreeNode) -> str 
         if buffer in read_buffers(block):
             return f"block {block.name!r} updates {buffer.name} without initialising it"
         return None
+    if buffer in buffers_read_elsewhere(block):
+        return f"block {block.name!r} reads elements of {buffer.name} beside the one that it initialises"
     around = loops_around(block)
     standing = {loop.var: loop.min for loop in around if constant_difference(loop.extent, 1) == 0}
     below = {loop.var for loop in _loops_below(block, place)}

@@ -25,8 +25,10 @@ from ir.tir.stmt_functor import substitute
 from .affine import Polynomial, constant_difference, mentions, polynomial, variables_in
 from .analysis import require, written_buffers
 from .bounds import clause_beyond, is_open
+from .coverage import only_reduces
 from .dependence import has_elements_of_its_own, runs_each_instance_once
 from .surroundings import loads_around, nodes_around
+from .touches import buffers_read_elsewhere
 from .tree import BlockNode, LoopNode, WrapNode, loops_around
 
 _MOST_POINTS = 1 << 18
@@ -51,6 +53,8 @@ def why_not_begun_once(block: BlockNode, *orders: Sequence[LoopNode]) -> str | N
         orders: in which the innermost loops around it run, or shall run, outermost first; all that feed its reductions are among them.
     """
     longest = max(orders, key=len)
+    if buffers_read_elsewhere(block) and any(not only_reduces(loop, block) for loop in longest):
+        return f"block {block.name!r} reads elements that other instances of it initialise"
     if all(loop in longest for order in orders for loop in order) and _is_tiled(block, longest):
         return _why_elements_are_shared(block, longest)
     return next((reason for order in orders if (reason := _why_not_begun_once(block, order))), None)

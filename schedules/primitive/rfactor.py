@@ -23,6 +23,7 @@ from ..error import ScheduleError
 from ..random_variable import BlockRV, LoopRV
 from ..reduction_order import loops_of_sums, predicate_at_begin
 from ..surroundings import why_not_only_loops
+from ..touches import buffers_read_elsewhere
 from ..tree import (
     BlockNode,
     LeafNode,
@@ -104,6 +105,11 @@ def _block_of(loop: LoopNode) -> BlockNode:
     block = blocks[0]
     reason = why_not_reduction(block)
     require(reason is None, "rfactor", f"block {block.name!r} is not a reduction block: {reason}")
+    require(
+        not buffers_read_elsewhere(block),
+        "rfactor",
+        f"block {block.name!r} reads elements that other instances of it write, which the parts would come before",
+    )
     reason = why_not_only_loops(block)
     require(reason is None, "rfactor", f"{reason}")
     for around in loops_around(block):
