@@ -147,6 +147,15 @@ def mentions(expr: Any, variables: Iterable[Any] | Mapping[Any, Any]) -> bool:
     return False
 
 
+def variables_in(expr: Any) -> list[Any]:
+    """The variables of an expression, each once, in order of appearance."""
+    found: dict[Any, None] = {}
+    tir.post_order_visit(
+        tir.convert(expr), lambda node: found.setdefault(node) if isinstance(node, tir.Var) else None
+    )
+    return list(found)
+
+
 def split_by(
     poly: Polynomial, variables: Mapping[Any, Any]
 ) -> tuple[dict[Any, dict[Monomial, int]], dict[Monomial, int]] | None:

@@ -12,6 +12,7 @@ from ir.tir import IterVar
 
 from .affine import mentions, polynomial
 from .error import ScheduleError
+from .surroundings import loads_around
 from .tree import (
     BlockNode,
     LeafNode,
@@ -91,7 +92,7 @@ def require_blocks_only(block: BlockNode, primitive: str) -> None:
 
 def require_one_name(blocks: Sequence[BlockNode], among: Sequence[BlockNode], primitive: str) -> None:
     """Refuse where one of some blocks of a scope touches memory that has two names among more of them, by views that blocks around match,
-    or by buffers of one pointer: what touches one of them touches the other.
+    or by buffers of one pointer: what touches one of them touches the other. What stands around a block touches what it loads.
     """
     if not blocks:
         return
@@ -103,19 +104,20 @@ def require_one_name(blocks: Sequence[BlockNode], among: Sequence[BlockNode], pr
         around = scope_of(around)
     names: dict[tir.Var, tir.Buffer] = {}
     for other in among:
-        for region in (*other.reads, *other.writes):
-            source = region.buffer
+        stated = [region.buffer for region in (*other.reads, *other.writes)]
+        for buffer in (*stated, *(item.load.buffer for item in loads_around(other))):
+            source = buffer
             while source in views:
                 source = views[source]
-            name = names.setdefault(source.data, region.buffer)
-            if name is region.buffer:
+            name = names.setdefault(source.data, buffer)
+            if name is buffer:
                 continue
             for block in blocks:
                 touched = read_buffers(block) | written_buffers(block)
                 require(
-                    name not in touched and region.buffer not in touched,
+                    name not in touched and buffer not in touched,
                     primitive,
-                    f"block {block.name!r} touches memory that is both {name.name} and {region.buffer.name}",
+                    f"block {block.name!r} touches memory that is both {name.name} and {buffer.name}",
                 )
 
 

@@ -76,10 +76,21 @@ def clause_beyond(
     for loop in around:
         analyzer.bind(loop.var, loop.range())
     with constraints(analyzer, *kept):
-        for clause in clauses:
-            if not analyzer.can_prove(substitute(clause, values) if values else clause):
-                return clause
+        open_clauses = [
+            (clause, asked)
+            for clause in clauses
+            if not analyzer.can_prove(asked := substitute(clause, values) if values else clause)
+        ]
+    for clause, asked in open_clauses:
+        if not any(_follows(asked, condition, analyzer) for item in kept for condition in conjuncts(item)):
+            return clause
     return None
+
+
+def _follows(clause: tir.PrimExpr, condition: tir.PrimExpr, analyzer: Analyzer) -> bool:
+    """Whether a clause follows from one condition: of several that never hold together an analyzer knows nothing."""
+    with constraints(analyzer, condition):
+        return analyzer.can_prove(clause)
 
 
 def clipped(low: Any, extent: Any, dim: Any) -> tuple[Any, Any, bool]:

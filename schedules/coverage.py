@@ -13,15 +13,18 @@ from typing import Any
 
 from ir import tir
 from ir.arith import Analyzer, detect_iter_map
+from ir.arith.analyzer import constraints
 from ir.node import Visitor
+from ir.tir.analysis.empty_domains import may_be_empty
 from ir.tir.stmt_functor import substitute
 
-from .affine import constant_difference, mentions, polynomial, simplify_polynomial
+from .affine import constant_difference, mentions, polynomial, simplify_polynomial, variables_in
 from .analysis import is_affine, read_buffers
 from .bounds import clause_beyond, inside, is_open
 from .random_variable import DecisionVar
 from .region import relax_domains
 from .surroundings import evaluated_by, loads_in, nodes_around
+from .touches import buffers_read_elsewhere
 from .tree import BlockNode, LeafNode, LoopNode, TreeNode, is_ancestor, loops_around, scope_of, walk
 
 
@@ -202,6 +205,8 @@ def _why_no_box(
     running |= {loop.var: loop.range() for loop in _loops_below(block, place)}
     if any(_is_empty(item) for item in running.values()):
         return f"block {block.name!r} has a loop without iterations around it"
+    if may_be_idle(block, indices, running, initialises=True):
+        return f"block {block.name!r} has a loop around it that may have no iterations"
     ends = [end for item in running.values() for end in (item.min, item.extent)]
     moving = _why_moving((*indices, *ends), block, place)
     if moving is not None:
@@ -209,7 +214,7 @@ def _why_no_box(
     if any(is_open(item.extent) for item in running.values()):
         # Tiles with open decisions split loops that ran over the variables' domains.
         indices, running = store.indices, {item.var: item.dom for item in block.iter_vars}
-    if not fills_box(indices, {var: item.extent for var, item in running.items()}):
+    if not fills_box(indices, running):
         text = ", ".join(map(str, indices))
         return f"block {block.name!r} stores to {buffer.name} at [{text}], which is not known to fill a box"
     if not is_stated:
@@ -289,9 +294,11 @@ def why_not_over_all_values(block: BlockNode, variables: Sequence[tir.IterVar]) 
     running = {loop.var: loop.range() for loop in loops_around(block)}
     if any(_is_empty(item) for item in running.values()):
         return f"block {block.name!r} has a loop without iterations around it"
+    if may_be_idle(block, values, running, initialises=True):
+        return f"block {block.name!r} has a loop around it that may have no iterations"
     if any(is_open(item.extent) for item in running.values()):
         return None  # tiles with open decisions split loops that ran over the variables' domains
-    if not fills_box(values, {var: item.extent for var, item in running.items()}):
+    if not fills_box(values, running):
         return f"block {block.name!r} does not run over all values of its variables"
     for item, value in zip(variables, values, strict=True):
         point = [tir.Range.from_min_extent(value, tir.const(1, item.var.dtype))]
@@ -311,6 +318,8 @@ def why_not_begun(block: BlockNode, buffer: tir.Buffer, place: TreeNode) -> str 
         if buffer in read_buffers(block):
             return f"block {block.name!r} updates {buffer.name} without initialising it"
         return None
+    if buffer in buffers_read_elsewhere(block):
+        return f"block {block.name!r} reads elements of {buffer.name} beside the one that it initialises"
     around = loops_around(block)
     standing = {loop.var: loop.min for loop in around if constant_difference(loop.extent, 1) == 0}
     below = {loop.var for loop in _loops_below(block, place)}
@@ -319,7 +328,7 @@ def why_not_begun(block: BlockNode, buffer: tir.Buffer, place: TreeNode) -> str 
         value = substitute(value, standing)
         if item.iter_type != tir.IterVar.CommReduce or constant_difference(value, item.dom.min) == 0:
             continue
-        used = _variables(value)
+        used = variables_in(value)
         outside = [var for var in used if var not in below and not isinstance(var, DecisionVar)]
         if outside or not used or not _begins(value, item.dom.min, first, block):
             return f"the reduction {item.var.name!r} of block {block.name!r} is not finished here: it is bound to {value}"
@@ -358,12 +367,6 @@ def _why_not_first(block: BlockNode, place: TreeNode, first: Mapping[Any, Any]) 
         if beyond is None
         else f"block {block.name!r} runs only where {beyond}, which may leave out its init"
     )
-
-
-def _variables(expr: Any) -> set[Any]:
-    found: set[Any] = set()
-    tir.post_order_visit(expr, lambda node: found.add(node) if isinstance(node, tir.Var) else None)
-    return found
 
 
 def _loops_below(block: BlockNode, place: TreeNode) -> list[LoopNode]:
@@ -471,10 +474,65 @@ def only_reduces(loop: LoopNode, block: BlockNode) -> bool:
     return kinds == {tir.IterVar.CommReduce}
 
 
-def fills_box(indices: Sequence[Any], running: Mapping[Any, Any]) -> bool:
-    """Whether indices take all values of a box while loops run from their starts over their extents."""
-    if any(mentions(extent, running) for extent in running.values()):
+def fills_box(indices: Sequence[Any], running: Mapping[Any, tir.Range]) -> bool:
+    """Whether indices take all values of a box while loops run over ranges, which may depend on each other.
+
+    The loops that no index mentions do not count, as far as they have iterations (see :func:`may_be_idle`).
+    """
+    starts = {var: item.min + var for var, item in running.items() if mentions(item.min, running)}
+    if starts:
+        if any(mentions(running[var].min, starts) for var in starts):
+            return False
+        indices = [substitute(index, starts) for index in indices]
+    if any(mentions(item.extent, running) for item in running.values()):
+        used = {var: running[var] for var in running if any(mentions(index, {var}) for index in indices)}
+        if any(mentions(item.extent, running) for item in used.values()):
+            return False
+        running = used
+    return _fills_rectangle(indices, {var: item.extent for var, item in running.items()})
+
+
+def may_be_idle(
+    block: BlockNode, indices: Sequence[Any], running: Mapping[Any, tir.Range], *, initialises: bool
+) -> bool:
+    """Whether a loop around a block, or in it, that no index mentions may have no iterations, so that nothing is done at the indices.
+
+    Args:
+        block: has the indices.
+        indices: in terms of the loops around the block.
+        running: the loops, and those inside of the block whose indices they are.
+        initialises: whether an init is as good as an iteration. It runs over an empty domain too.
+    """
+    around = loops_around(block)
+    asked = {loop.var for loop in around}
+    doubtful = [
+        var
+        for var, item in running.items()
+        if may_be_empty(item.extent)
+        and not is_open(item.extent)
+        and (var in asked or mentions(item.extent, running))
+        and not any(mentions(index, {var}) for index in indices)
+    ]
+    if not doubtful:
         return False
+    analyzer = Analyzer()
+    for loop in around:
+        analyzer.bind(loop.var, loop.range())
+    for var, item in reversed(list(running.items())):
+        if var not in asked:
+            analyzer.bind(var, item)
+    has_init = initialises and block.init is not None
+    domains = [
+        item.dom.extent > 0
+        for item in block.iter_vars
+        if has_init and item.iter_type == tir.IterVar.CommReduce
+    ]
+    with constraints(analyzer, *domains):
+        return not all(analyzer.can_prove(running[var].extent > 0) for var in doubtful)
+
+
+def _fills_rectangle(indices: Sequence[Any], running: Mapping[Any, Any]) -> bool:
+    """The same for loops whose extents do not depend on each other; where they start does not matter."""
     seen: set[Any] = set()
     if all(_fills_interval(index, running, seen) for index in indices):
         return True

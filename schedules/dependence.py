@@ -18,7 +18,15 @@ from ir import structural_equal, tir
 from ir.tir import IterVar
 from ir.tir.evaluate import evaluate
 
-from .affine import Polynomial, coefficient_of, constant_difference, exact_quotient, mentions, polynomial
+from .affine import (
+    Polynomial,
+    coefficient_of,
+    constant_difference,
+    exact_quotient,
+    mentions,
+    polynomial,
+    variables_in,
+)
 from .analysis import is_affine, leaves_beside_blocks, read_buffers, require, scope_children, written_buffers
 from .bounds import is_open
 from .disjoint import Access, is_one_to_one, linear_never_meet, never_meet
@@ -328,9 +336,7 @@ def _runs_once(block: BlockNode) -> bool:
         return False
     grid = np.indices(sizes, sparse=True)  # type: ignore[call-overload]
     values = {loop.var: axis + start for loop, axis, start in zip(loops, grid, starts, strict=True)}
-    used: set[Any] = set()
-    tir.post_order_visit(block.predicate, lambda node: used.add(node) if isinstance(node, tir.Var) else None)
-    if not used <= values.keys():
+    if not all(var in values for var in variables_in(block.predicate)):
         return False
     holds = np.broadcast_to(evaluate(block.predicate, values), sizes)  # type: ignore[arg-type]
     return int(np.count_nonzero(holds)) <= instances

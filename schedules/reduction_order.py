@@ -22,11 +22,13 @@ from ir.tir.analysis.empty_domains import may_be_empty
 from ir.tir.evaluate import Evaluator
 from ir.tir.stmt_functor import substitute
 
-from .affine import Polynomial, constant_difference, mentions, polynomial
+from .affine import Polynomial, constant_difference, mentions, polynomial, variables_in
 from .analysis import require, written_buffers
 from .bounds import clause_beyond, is_open
+from .coverage import only_reduces
 from .dependence import has_elements_of_its_own, runs_each_instance_once
 from .surroundings import loads_around, nodes_around
+from .touches import buffers_read_elsewhere
 from .tree import BlockNode, LoopNode, WrapNode, loops_around
 
 _MOST_POINTS = 1 << 18
@@ -51,6 +53,8 @@ def why_not_begun_once(block: BlockNode, *orders: Sequence[LoopNode]) -> str | N
         orders: in which the innermost loops around it run, or shall run, outermost first; all that feed its reductions are among them.
     """
     longest = max(orders, key=len)
+    if buffers_read_elsewhere(block) and any(not only_reduces(loop, block) for loop in longest):
+        return f"block {block.name!r} reads elements that other instances of it initialise"
     if all(loop in longest for order in orders for loop in order) and _is_tiled(block, longest):
         return _why_elements_are_shared(block, longest)
     return next((reason for order in orders if (reason := _why_not_begun_once(block, order))), None)
@@ -367,7 +371,7 @@ def _counts_up(split: IterSplitExpr, nest: Mapping[Any, int]) -> bool:
 def _begins_by_count(block: BlockNode, loops: Sequence[LoopNode]) -> bool:
     """Whether a look at each iteration, where these are few, finds the init of an element in its first one, and in no other."""
     exprs = [*block.iter_values, block.predicate]
-    used = {var for expr in exprs for var in _variables(expr)}
+    used = {var for expr in exprs for var in variables_in(expr)}
     outer = [item for item in loops_around(block) if item not in loops and item.var in used]
     running = [*outer, *[item for item in loops if item.var in used]]
     bounds = [
@@ -431,9 +435,3 @@ def _analyzer_of(loops: Sequence[LoopNode]) -> Analyzer:
     for loop in loops:
         analyzer.bind(loop.var, loop.range())
     return analyzer
-
-
-def _variables(expr: Any) -> set[Any]:
-    found: set[Any] = set()
-    tir.post_order_visit(expr, lambda node: found.add(node) if isinstance(node, tir.Var) else None)
-    return found

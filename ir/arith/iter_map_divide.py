@@ -96,14 +96,9 @@ class _Divider:
             return None
         (outer, outer_extent), (inner, inner_extent) = divided
         if not build.is_const(total.base, 0):
-            if outer.args:
-                outer = (
-                    IterSumExpr(outer.args, build.add(outer.base, total.base))
-                    if build.is_const(inner_extent, 1)
-                    else outer
-                )
-                if not build.is_const(inner_extent, 1):
-                    inner = IterSumExpr(inner.args, build.add(inner.base, total.base))
+            # The base goes along with the part that is left alone: an inner part of one value is always 0.
+            if build.is_const(inner_extent, 1):
+                outer = IterSumExpr(outer.args, build.add(outer.base, total.base))
             else:
                 inner = IterSumExpr(inner.args, build.add(inner.base, total.base))
         return IterMark(outer, outer_extent), IterMark(inner, inner_extent)

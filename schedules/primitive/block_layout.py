@@ -12,7 +12,7 @@ from ir.tir import IndexMap, IterVar
 from ir.tir.conjunction import conjuncts
 from ir.tir.stmt_functor import substitute
 
-from ..affine import constant_difference, mentions
+from ..affine import constant_difference, mentions, variables_in
 from ..analysis import require, require_complete_or_reduction
 from ..argument import Block, Integers, Map
 from ..declaration import PrimitiveFamily, primitive
@@ -95,7 +95,7 @@ def _transform_block_layout(block: BlockNode, index_map: IndexMap, new_extents: 
     dtype = block.iter_vars[0].var.dtype if block.iter_vars else "int32"
     new_vars, loops = [], []
     for position, (final, extent) in enumerate(zip(index_map.final_indices, extents, strict=True)):
-        used = _variables(substitute(final, by_initial))
+        used = variables_in(substitute(final, by_initial))
         types = {kinds[var] for var in used if var in kinds}
         require(
             len(types) <= 1,
@@ -261,11 +261,3 @@ def _inverse(index_map: IndexMap, block: BlockNode) -> IndexMap:
         if not analyzer.can_prove_equal(value, var):
             raise ScheduleError(f"{refused}: {var} is not restored")
     return inverse
-
-
-def _variables(expr: Any) -> set[Any]:
-    found: set[Any] = set()
-    tir.post_order_visit(
-        tir.convert(expr), lambda node: found.add(node) if isinstance(node, tir.Var) else None
-    )
-    return found

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ir import structural_equal, tir
-from ir.arith import Analyzer, ConstIntBound, normalize_iter_map_to_expr, subspace_divide
+from ir.arith import Analyzer, IterMark, IterSumExpr, normalize_iter_map_to_expr, subspace_divide
 from ir.tir import IterVar
 from ir.tir.stmt_functor import substitute
 
 from ..access import access_regions
-from ..affine import mentions
+from ..affine import mentions, simplify_polynomial
 from ..analysis import require
 from ..argument import Argument, Input
 from ..declaration import PrimitiveFamily, primitive
@@ -106,12 +106,8 @@ class Division:
         self.inner_values: list[Any] = []
         self.values: dict[Any, Any] = {}
         """The block's variables in terms of the new ones."""
-        self._analyzer = Analyzer()
-        for loop in loops:
-            self._analyzer.bind(loop.var, loop.range())
-        with self._analyzer.constraint_scope(block.predicate):
-            for item, (outer, inner_mark) in zip(block.iter_vars, parts[:-1], strict=True):
-                self._divide(item, outer, inner_mark, preserve_unit_iters)
+        for item, (outer, inner_mark) in zip(block.iter_vars, parts[:-1], strict=True):
+            self._divide(item, outer, inner_mark, preserve_unit_iters)
         self.outer_predicate = _predicate_of(parts[-1][0])
         self.inner_predicate = _predicate_of(parts[-1][1])
 
@@ -124,24 +120,43 @@ class Division:
             keeps = preserve_unit_iters or not _is_one(item.dom.extent)
             self.values[item.var] = var_o if keeps else item.dom.min
             return
+        base = inner.source.base
+        if isinstance(base, tir.IntImm):
+            base = None
+        else:  # loops outside of the scope, or sizes: the body names them beside its variables, as it may
+            inner = IterMark(IterSumExpr(inner.source.args, tir.const(0, dtype)), inner.extent)
         for part, var, variables, values in (
             (outer, var_o, self.outer_vars, self.outer_values),
             (inner, var_i, self.inner_vars, self.inner_values),
         ):
-            value = normalize_iter_map_to_expr(part.source)
-            low = self._analyzer.const_int_bound(value).min_value  # a window need not begin at 0
-            low = 0 if low == ConstIntBound.NEG_INF else low
-            domain = tir.Range.from_min_extent(tir.const(low, dtype), part.extent)
-            if mentions(part.extent, self._loops):
+            domain = _domain_of(part.source, part.extent, dtype)
+            if domain is None or mentions(part.extent, self._loops):
                 require(
-                    _is_one(outer.extent),
+                    _is_one(outer.extent) and base is None,
                     self._primitive,
-                    f"how far variable {item.var.name!r} runs depends on a loop: {part.extent}",
+                    f"variable {item.var.name!r}, bound to {normalize_iter_map_to_expr(part.source)}, runs no known number of steps",
                 )
                 domain = item.dom  # of all iterations
             variables.append(IterVar(domain, var, item.iter_type))
-            values.append(value)
-        self.values[item.var] = var_i if _is_one(outer.extent) else var_o * inner.extent + var_i
+            values.append(normalize_iter_map_to_expr(part.source))
+        value = var_i if _is_one(outer.extent) else var_o * inner.extent + var_i
+        self.values[item.var] = value if base is None else base + value
+
+
+def _domain_of(part: IterSumExpr, extent: Any, dtype: str) -> tir.Range | None:
+    """From the least to the greatest value that a part takes: a window need not begin at 0, nor take every value (``k * 3``).
+
+    None where it takes steps of unknown size.
+    """
+    low, steps = part.base, part.args
+    if len(steps) == 1 and not _is_one(steps[0].scale):  # the steps of several leave no gaps
+        (step,) = steps
+        if not isinstance(step.scale, tir.IntImm):
+            return None
+        reach = simplify_polynomial((step.extent - 1) * step.scale)
+        extent = simplify_polynomial((step.extent - 1) * abs(step.scale.value) + 1)
+        low = simplify_polynomial(low + reach) if step.scale.value < 0 else low
+    return tir.Range.from_min_extent(tir.cast(dtype, low), tir.cast(dtype, extent))
 
 
 def _is_one(extent: Any) -> bool:

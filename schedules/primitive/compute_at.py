@@ -11,7 +11,7 @@ from ir.tir import IterVar
 from ir.tir.stmt_functor import substitute
 
 from ..access import box_touched
-from ..affine import constant_difference, mentions, polynomial, simplify_polynomial
+from ..affine import constant_difference, mentions, polynomial, simplify_polynomial, variables_in
 from ..analysis import (
     consumers_of,
     is_output_block,
@@ -25,7 +25,14 @@ from ..analysis import (
 )
 from ..argument import Argument, Block, Loop
 from ..bounds import clause_beyond, guards, inside, is_open, tiles_at_most
-from ..coverage import fills_box, why_conditional, why_not_contiguous, why_not_covered, why_not_whole
+from ..coverage import (
+    fills_box,
+    may_be_idle,
+    why_conditional,
+    why_not_contiguous,
+    why_not_covered,
+    why_not_whole,
+)
 from ..declaration import PrimitiveFamily, primitive
 from ..dependence import has_elements_of_its_own, require_own_elements
 from ..early import always_runs, may_be_undefined
@@ -234,9 +241,8 @@ def _require_no_more_instances(
 
 def _stands_still(value: tir.PrimExpr, loops: set[tir.Var]) -> bool:
     """Whether loops that stay around a block say the value of one of its variables."""
-    found: set[Any] = set()
-    tir.post_order_visit(value, lambda node: found.add(node) if isinstance(node, tir.Var) else None)
-    return bool(found) and found <= loops
+    found = variables_in(value)
+    return bool(found) and loops.issuperset(found)
 
 
 def _window(
@@ -307,16 +313,18 @@ def _all_is_read(consumers: Sequence[BlockNode], loop: LoopNode, buffers: set[ti
         return False
     ((consumer, region),) = found
     running = {
-        item.var: item.extent
+        item.var: item.range()
         for item in loops_around(consumer)
         if item is not loop and is_ancestor(loop, item)
     }
     values = dict(zip([item.var for item in consumer.iter_vars], consumer.iter_values, strict=True))
+    indices = [item.min for item in bind_region(region.region, values)]
     return (
         isinstance(consumer.predicate, tir.IntImm)
         and why_conditional(consumer, loop) is None
         and all(is_constant(item.extent, 1) for item in region.region)
-        and fills_box([item.min for item in bind_region(region.region, values)], running)
+        and not may_be_idle(consumer, indices, running, initialises=False)
+        and fills_box(indices, running)
     )
 
 

@@ -13,7 +13,7 @@ from ir.tir.operators import index_number
 from ir.tir.stmt_functor import StmtExprMutator, substitute
 
 from ..access import access_regions
-from ..affine import constant_difference, mentions, polynomial, simplify_polynomial
+from ..affine import constant_difference, mentions, polynomial, simplify_polynomial, variables_in
 from ..analysis import (
     consumers_of,
     is_output_block,
@@ -150,7 +150,8 @@ class InlinePrimitives(PrimitiveFamily):
         ``B[i] = A[i] + 1; C[i] = B[i] * 2`` becomes ``C[i] = (A[i] + 1) * 2``.
 
         Raises:
-            ScheduleError: there is not one complete producer, or its buffer is an output or read by others.
+            ScheduleError: there is not one complete producer of single elements, its buffer is an output or read by others, or several
+                instances of the block store to one element.
         """
         inline_into_producer(self._block(block))
 
@@ -272,19 +273,14 @@ def _require_plain_indices(block: BlockNode, store: tir.BufferStore) -> None:
         )
         seen.add(index)
     for var in sorted(
-        _variables(store.value) & ({item.var for item in block.iter_vars} - seen), key=lambda item: item.name
+        {item.var for item in block.iter_vars}.intersection(variables_in(store.value)) - seen,
+        key=lambda item: item.name,
     ):
         require(
             _is_unit(block, var),
             "compute_inline",
             f"variable {var.name} of block {block.name!r} is not an index of its result",
         )
-
-
-def _variables(expr: Any) -> set[Any]:
-    used: set[Any] = set()
-    tir.post_order_visit(expr, lambda node: used.add(node) if isinstance(node, tir.Var) else None)
-    return used
 
 
 def _is_unit(block: BlockNode, var: tir.Var) -> bool:
@@ -326,6 +322,12 @@ def inline_into_producer(block: BlockNode) -> None:
     reason = why_not_complete(producer)
     require(reason is None, primitive, f"producer {producer.name!r} is not complete: {reason}")
     source = _single_store(producer, primitive)
+    for item in (store, source):
+        require(
+            dt.lanes(item.value.dtype) == 1,
+            primitive,
+            f"block {block.name!r} and its producer {producer.name!r} must store single elements, not vectors of {item.buffer.name}",
+        )
     reason = why_not_only_loops(producer)
     require(reason is None, primitive, f"{reason}")
     require(
@@ -343,6 +345,12 @@ def inline_into_producer(block: BlockNode) -> None:
         not others, primitive, f"{others[0].name if others else ''!r} reads the producer's buffer as well"
     )
     _require_plain_loads([block], source.buffer, primitive)
+    require(
+        writes_one_value(block),
+        primitive,
+        f"several instances of block {block.name!r} may store to one element of {store.buffer.name}; which of them is the last would be"
+        f" said by the loops of producer {producer.name!r}",
+    )
     require_order_kept(block, producer, primitive, but=producer)
     reason = why_not_over_all_values(block, block.iter_vars)
     require(reason is None, primitive, f"{reason}, but its producer would store all of them")

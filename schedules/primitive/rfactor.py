@@ -15,7 +15,7 @@ from ir.tir import IterVar
 from ir.tir.conjunction import conjuncts
 from ir.tir.stmt_functor import StmtExprMutator, substitute
 
-from ..affine import constant_difference, mentions, simplify_polynomial
+from ..affine import constant_difference, mentions, simplify_polynomial, variables_in
 from ..analysis import require, require_blocks_only, why_not_reduction
 from ..argument import Argument, Loop
 from ..declaration import PrimitiveFamily, primitive
@@ -23,6 +23,7 @@ from ..error import ScheduleError
 from ..random_variable import BlockRV, LoopRV
 from ..reduction_order import loops_of_sums, predicate_at_begin
 from ..surroundings import why_not_only_loops
+from ..touches import buffers_read_elsewhere
 from ..tree import (
     BlockNode,
     LeafNode,
@@ -104,6 +105,11 @@ def _block_of(loop: LoopNode) -> BlockNode:
     block = blocks[0]
     reason = why_not_reduction(block)
     require(reason is None, "rfactor", f"block {block.name!r} is not a reduction block: {reason}")
+    require(
+        not buffers_read_elsewhere(block),
+        "rfactor",
+        f"block {block.name!r} reads elements that other instances of it write, which the parts would come before",
+    )
     reason = why_not_only_loops(block)
     require(reason is None, "rfactor", f"{reason}")
     for around in loops_around(block):
@@ -435,7 +441,7 @@ def _partial_block(
             iter_vars.append(IterVar(item.dom, fresh, item.iter_type))
             values.append(value)
             continue
-        for var in _variables(value):
+        for var in variables_in(value):
             if var not in reduce_vars and var in around:
                 fresh = tir.Var(f"v{var.name}", var.dtype)
                 reduce_vars[var] = fresh
@@ -484,13 +490,6 @@ def _partial_block(
         init,
         annotations=block.annotations,
     )
-
-
-def _variables(expr: Any) -> list[Any]:
-    """The variables of an expression in order of appearance."""
-    found: dict[Any, None] = {}
-    tir.post_order_visit(expr, lambda node: found.setdefault(node) if isinstance(node, tir.Var) else None)
-    return list(found)
 
 
 def _final_block(

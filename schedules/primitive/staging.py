@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 from ir import structural_equal, tir
@@ -191,8 +192,19 @@ def _cache_inplace(block: BlockNode, buffer_index: int, storage_scope: str) -> l
             primitive,
             f"block {other.name!r} in the same nest as block {block.name!r} accesses {buffer.name}, too",
         )
-    if any(item is buffer for item in scope.alloc_buffers):
-        _require_filled(block, buffer, box, loops_around(top), primitive)
+    require(
+        not isinstance(top, LoopNode) or not _depends_on(block, buffer, top),
+        primitive,
+        f"in the nest of which the copies go around, {buffer.name} says whether block {block.name!r} runs, or for which values of its"
+        " variables: what the block writes would not be seen there",
+    )
+    source = changing_source([item for bounds in box for item in bounds], top)
+    require(
+        source is None,
+        primitive,
+        f"where block {block.name!r} accesses {buffer.name} is read from {getattr(source, 'name', '')}, which it changes",
+    )
+    _require_filled(block, buffer, box, loops_around(top), primitive)
     cache = similar_buffer(buffer, storage_scope)
     name = fresh_block_name(block, cache_name(buffer, storage_scope))
     before, read_block = copy_block(buffer, cache, box, name, loops_around(top))
@@ -227,7 +239,8 @@ def _with_regions_of(
 def _require_filled(
     block: BlockNode, buffer: tir.Buffer, box: Box, around: Sequence[LoopNode], primitive: str
 ) -> None:
-    """The copy takes a box along of which the block may read a part only: a block before it must have written all of that.
+    """The copy takes a box along of which the block may read a part only: unless all of that was written when the function began, a block
+    before it must have done so, in its scope or in one around it.
 
     Args:
         block: reads the copy.
@@ -236,23 +249,55 @@ def _require_filled(
         around: those loops; of the ones that a writer is in too, one iteration must fill it.
         primitive: its name, for the error.
     """
-    scope = scope_of(block)
-    assert scope is not None
     ranges = [tir.Range.from_min_extent(low, extent) for low, extent in box]
-    for writer in producers_of(block):
-        shared = sum(one is other for one, other in zip(around, loops_around(writer), strict=False))
-        place: TreeNode = around[shared - 1] if shared else scope
-        reach = relax_loops(ranges, around[shared:], buffer.shape)
-        for region in writer.writes:
-            if region.buffer is not buffer or why_not_covered(writer, buffer, place) is not None:
-                continue
-            if contains(relaxed_below(writer, region, place), reach):
-                return
+    scopes = [block, *_scopes_around(block)]
+    if not any(item is buffer for scope in scopes[1:] for item in scope.alloc_buffers):
+        return
+    for inside, scope in pairwise(scopes):
+        if _is_filled_before(inside, scope, buffer, ranges, around):
+            return
+        if any(item is buffer for item in scope.alloc_buffers):
+            break
+        reach = relax_loops(ranges, around, buffer.shape)
+        values = dict(zip([item.var for item in scope.iter_vars], scope.iter_values, strict=True))
+        ranges = bind_region([tir.Range.from_min_extent(low, extent) for low, extent in reach], values)
+        around = loops_around(scope)
     require(
         False,
         primitive,
         f"no block before block {block.name!r} is known to fill what it touches of {buffer.name}",
     )
+
+
+def _scopes_around(block: BlockNode) -> list[BlockNode]:
+    """The blocks around a block, innermost first."""
+    found: list[BlockNode] = []
+    scope = scope_of(block)
+    while scope is not None:
+        found.append(scope)
+        scope = scope_of(scope)
+    return found
+
+
+def _is_filled_before(
+    block: BlockNode,
+    scope: BlockNode,
+    buffer: tir.Buffer,
+    ranges: Sequence[tir.Range],
+    around: Sequence[LoopNode],
+) -> bool:
+    """Whether a block of a scope that comes before another one writes all of some ranges of a buffer."""
+    for writer in producers_of(block):
+        shared = sum(one is other for one, other in zip(around, loops_around(writer), strict=False))
+        place: TreeNode = around[shared - 1] if shared else scope
+        reach = relax_loops(ranges, around[shared:], buffer.shape)
+        existing = [clipped(*bounds, dim)[:2] for bounds, dim in zip(reach, buffer.shape, strict=True)]
+        for region in writer.writes:
+            if region.buffer is not buffer or why_not_covered(writer, buffer, place) is not None:
+                continue
+            if contains(relaxed_below(writer, region, place), existing):
+                return True
+    return False
 
 
 def _loops_from(block: BlockNode, top: TreeNode) -> list[LoopNode]:
@@ -497,7 +542,7 @@ def _stage_at(
             primitive,
             f"under loop {loop.var.name!r} more of {buffer.name} is read than block {first.name!r} has written then",
         )
-    if not is_write and any(item is buffer for item in scope.alloc_buffers):
+    if not is_write:
         _require_filled(block, buffer, boxes[buffer], [*loops_around(loop), loop], primitive)
     cache = similar_buffer(buffer, storage_scope)
     name = fresh_block_name(block, cache_name(buffer, storage_scope))

@@ -171,3 +171,115 @@ def test_a_call_fills_what_its_block_states_where_that_runs(
     else:
         with pytest.raises(ScheduleError, match=reason):
             sch.cache_write("B", 0, "global")
+
+
+def _irregular(loop: str, begins: bool) -> Schedule:
+    """Sums over the columns that an inner loop goes through, doubled; with or without reduction variable and init."""
+    block = """
+            vi = T.axis.spatial(8, i)
+            vk = T.axis.reduce(8, k)
+            with T.init():
+                S[vi] = 0
+            S[vi] = S[vi] + A[vi, vk]
+"""
+    plain = """
+            vi = T.axis.spatial(8, i)
+            vk = T.axis.spatial(8, k)
+            S[vi] = A[vi, 0]
+"""
+    return Schedule(
+        from_source(
+            f"""
+@T.prim_func
+def main(A: T.Buffer((8, 8), "int32"), S: T.Buffer((8,), "int32"), C: T.Buffer((8,), "int32")):
+    for i in range(8):
+      for k in {loop}:
+        with T.block("S"):
+{block if begins else plain}
+    for i in range(8):
+        with T.block("C"):
+            vi = T.axis.spatial(8, i)
+            C[vi] = S[vi] * 2
+"""
+        )
+    )
+
+
+IRREGULAR_STEPS = {
+    "cache_write": lambda sch: sch.cache_write("S", 0, "global"),
+    "reindex": lambda sch: sch.reindex("S", ("write", 0)),
+    "reverse_compute_at": lambda sch: sch.reverse_compute_at("C", sch.get_loops("S")[0]),
+}
+
+
+@pytest.mark.parametrize("step", IRREGULAR_STEPS)
+@pytest.mark.parametrize(
+    "loop", ["range(i + 1)", "range(8 - i)", "range(T.min(i + 2, 8))", "range(i // 2 * 2 + 1)"]
+)
+def test_a_loop_that_no_index_mentions_leaves_a_box_a_box(loop: str, step: str) -> None:
+    """It has iterations, whatever the others say."""
+    sch = _irregular(loop, True)
+    before = sch.mod["main"]
+    IRREGULAR_STEPS[step](sch)
+    assert_same_meaning(before, sch)
+
+
+@pytest.mark.parametrize("loop", ["range(i)", "range(7 - i)", "range(i, 8 - i)"])
+def test_a_loop_that_may_have_no_iterations_may_leave_elements_out(loop: str) -> None:
+    for step in ("cache_write", "reindex"):
+        with pytest.raises(ScheduleError, match="may have no iterations"):
+            IRREGULAR_STEPS[step](_irregular(loop, False))
+
+
+def test_loops_that_begin_where_others_say_are_no_rectangle() -> None:
+    """A band of a matrix; where each element of a vector is another iteration of both loops, it is filled."""
+    band = from_source(
+        """
+@T.prim_func
+def main(A: T.Buffer((8, 8), "int32"), B: T.Buffer((8, 8), "int32")):
+    for i in range(4):
+        for k in range(i, i + 4):
+            with T.block("B"):
+                vi = T.axis.spatial(8, i)
+                vk = T.axis.spatial(8, k)
+                B[vi, vk] = A[vi, vk]
+"""
+    )
+    with pytest.raises(ScheduleError, match="not known to fill a box"):
+        Schedule(band).cache_write("B", 0, "global")
+    tiles = from_source(
+        """
+@T.prim_func
+def main(A: T.Buffer((8, 8), "int32"), B: T.Buffer((8,), "int32")):
+    for i in range(4):
+        for k in range(i * 2, i * 2 + 2):
+            with T.block("B"):
+                vk = T.axis.spatial(8, k)
+                B[vk] = A[vk, vk]
+"""
+    )
+    sch = Schedule(tiles)
+    sch.cache_write("B", 0, "global")
+    assert_same_meaning(tiles, sch)
+
+
+def test_an_inner_loop_of_a_copied_writer_has_iterations() -> None:
+    """The reader stands in the same iteration: the loop outside stands still, and still its first iteration leaves B[0] out."""
+    sch = Schedule(
+        from_source(
+            """
+@T.prim_func
+def main(A: T.Buffer((8, 8), "int32"), B: T.Buffer((8,), "int32"), C: T.Buffer((8,), "int32")):
+    for i in range(8):
+        for k in range(i):
+            with T.block("B"):
+                vi = T.axis.spatial(8, i)
+                B[vi] = A[vi, vi]
+        with T.block("C"):
+            vi = T.axis.spatial(8, i)
+            C[vi] = B[vi] * 2
+"""
+        )
+    )
+    with pytest.raises(ScheduleError, match="may have no iterations"):
+        sch.cache_write("B", 0, "global")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ir.script import from_source
 from ir.script import tir as T
+from ir.tir import PrimFunc
 from schedules import Schedule, ScheduleError
 from schedules.tree import all_blocks
 from tests.programs import kernels
@@ -555,3 +558,82 @@ def test_write_at_in_a_block_of_blocks() -> None:
     sch.blockize(sch.get_loops("B")[1])
     sch.write_at(sch.get_loops("B")[0], "B", 0, "global")
     assert_same_meaning(main, sch)
+
+
+def _scan(around: str, variable: str = "i") -> PrimFunc:
+    """A scan, in a nest that is given with the block's predicate (indented), and with what its second variable is bound to."""
+    return from_source(
+        f"""
+@T.prim_func
+def main(A: T.Buffer((16,), "int32"), B: T.Buffer((16,), "int32")):
+    for i in range(15):
+{around}
+            with T.block("B"):
+                vi = T.axis.spatial(16, i)
+                vj = T.axis.opaque(16, {variable})
+                T.where({"B[i] > 0" if "predicate" in around else "i < 15"})
+                B[vi + 1] = B[vj] + A[vi]
+"""
+    )
+
+
+@pytest.mark.parametrize(
+    ("around", "variable"),
+    [
+        ("        for j in range(T.min(T.max(B[i], 0), 3)):", "i"),
+        ("        for j in range(2):  # predicate", "i"),
+        ("        for j in range(2):", "T.max(B[i], 0)"),
+    ],
+)
+def test_cache_inplace_of_a_scan_that_decides_how_it_goes_on(around: str, variable: str) -> None:
+    """The copies stand outside of the loop: what says whether and where the block runs would read what was there before."""
+    program = _scan(around, variable)
+    sch = Schedule(program)
+    position = [region.buffer.name for region in sch.get(sch.get_block("B")).reads].index("B")
+    assert_refused(sch, lambda: sch.cache_inplace("B", position, "global"), "cache_inplace", "B says whether")
+
+
+def test_cache_inplace_of_a_scan() -> None:
+    for around in ("        for j in range(2):", "        if A[i] > 0:"):
+        program = _scan(around)
+        sch = Schedule(program)
+        position = [region.buffer.name for region in sch.get(sch.get_block("B")).reads].index("B")
+        sch.cache_inplace("B", position, "global")
+        assert_same_meaning(program, sch)
+
+
+@pytest.mark.parametrize("is_filled", [True, False])
+def test_cache_inplace_in_a_block_of_what_a_block_around_it_allocates(is_filled: bool) -> None:
+    """The copy in takes the elements along that the scan is about to write."""
+    fill = """
+    for i in range(16):
+        with T.block("C"):
+            vi = T.axis.spatial(16, i)
+            C[vi] = A[vi]
+"""
+    program = from_source(
+        f"""
+@T.prim_func
+def main(A: T.Buffer((16,), "int32"), B: T.Buffer((16,), "int32")):
+    C = T.alloc_buffer((16,), "int32")
+{fill if is_filled else ""}
+    for i in range(16):
+        with T.block("scan"):
+            vi = T.axis.opaque(16, i)
+            C[vi] = T.if_then_else(vi > 0, C[vi - 1], 0) + A[vi]
+    for i in range(16):
+        with T.block("B"):
+            vi = T.axis.spatial(16, i)
+            B[vi] = C[vi]
+"""
+    )
+    for is_nested in (False, True):
+        sch = Schedule(program)
+        if is_nested:
+            sch.loop_partition(sch.get_loops("scan")[0], [5])
+        name = "scan_i1" if is_nested else "scan"
+        if is_filled:
+            sch.cache_inplace(name, 0, "global")
+            assert_same_meaning(program, sch)
+        else:
+            assert_refused(sch, lambda: sch.cache_inplace(name, 0, "global"), "is known to fill")

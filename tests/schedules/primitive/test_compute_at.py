@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from ir import IRModule
 from ir.codegen.build import build
+from ir.script import from_source
 from ir.script import tir as T
 from ir.target import Target
 from schedules import Schedule
@@ -510,3 +511,23 @@ def test_a_block_stays_in_a_loop_that_writes_what_other_iterations_read() -> Non
     assert_same_meaning(program, sch)
     place = sch.get_loops("C_global")[0]
     assert_refused(sch, lambda: sch.compute_at("C", place), "compute_at", "'B'")
+
+
+def test_a_guard_that_no_iteration_passes_is_a_guard() -> None:
+    """Rows -1 and 2 are read, of rows 0 and 1: both ends of the domain's guard hold for no row at once."""
+    program = from_source(
+        """
+@T.prim_func
+def main(A: T.Buffer((2, 4), "int32"), C: T.Buffer((2, 4), "int32")):
+    for i, j in T.grid(2, 4):
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = T.if_then_else(1 <= vi * 3 and vi * 3 < 3, A[vi * 3 - 1, vj], 7)
+"""
+    )
+    sch = Schedule(program)
+    copy = sch.cache_read("C", 0, "global")
+    outer, inner = sch.get_loops("C")
+    sch.compute_at(copy, outer)
+    sch.compute_at(copy, inner)
+    assert_same_meaning(program, sch)

@@ -373,3 +373,44 @@ def main(A: T.Buffer((8,), "{dtype}"), D: T.Buffer((256,), "int32"), C: T.Buffer
         sch = Schedule(program)
         step(sch)
         assert_same_meaning(program, sch)
+
+
+_PRODUCERS = {
+    "vectorized": ("for i in T.vectorized(16):", "16", "B[vi] = A[vi] + 1"),
+    "backwards": ("for i in range(16):", "16", "B[15 - vi] = A[vi] + 1"),
+    "vectors": (
+        "for i in range(4):",
+        "4",
+        "B[T.Ramp(vi * 4, 1, 4)] = A[T.Ramp(vi * 4, 1, 4)] + T.Broadcast(1, 4)",
+    ),
+}
+
+
+@pytest.mark.parametrize("producer", _PRODUCERS)
+@pytest.mark.parametrize("index", ["vi", "vi // 2", "0"])
+def test_a_consumer_runs_in_the_order_of_its_producer(producer: str, index: str) -> None:
+    """Where several instances store to one element the last one counts, and none may where they run beside each other."""
+    loop, extent, store = _PRODUCERS[producer]
+    program = from_source(
+        f"""
+@T.prim_func
+def main(A: T.Buffer((16,), "int32"), C: T.Buffer((16,), "int32")):
+    B = T.alloc_buffer((16,), "int32")
+    {loop}
+        with T.block("B"):
+            vi = T.axis.spatial({extent}, i)
+            {store}
+    for i in range(16):
+        with T.block("C"):
+            vi = T.axis.spatial(16, i)
+            C[{index}] = B[vi] * 2
+"""
+    )
+    sch = Schedule(program)
+    if producer == "vectors":
+        assert_refused(sch, lambda: sch.reverse_compute_inline("C"), "single elements")
+    elif index == "vi":
+        sch.reverse_compute_inline("C")
+        assert_same_meaning(program, sch)
+    else:
+        assert_refused(sch, lambda: sch.reverse_compute_inline("C"), "to one element of C")

@@ -1,0 +1,116 @@
+"""blockize: which values the two parts of a variable take, where they do not simply count from 0."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+
+from ir import IRModule
+from ir.script import from_source
+from ir.tir.interpreter import Interpreter
+from schedules import Schedule, ScheduleError
+
+from ..checks import assert_same_meaning
+
+
+def copy_at(value: str, size: int, extent: int) -> Schedule:
+    """``B[vi] = A[vi] + 1`` of which the variable is bound to an expression of two loops, of 2 and of ``extent`` iterations."""
+    return Schedule(
+        from_source(
+            f"""
+@T.prim_func
+def main(A: T.Buffer((2, {size}), "int32"), B: T.Buffer((2, {size}), "int32")):
+    for j in range(2):
+        for i in range({extent}):
+            with T.block("B"):
+                vj = T.axis.spatial(2, j)
+                vi = T.axis.spatial({size}, {value})
+                B[vj, vi] = A[vj, vi] + 1
+"""
+        )
+    )
+
+
+@pytest.mark.parametrize("preserves", [True, False])
+@pytest.mark.parametrize("depth", [0, 1])
+def test_a_loop_of_one_iteration_keeps_the_offset(depth: int, preserves: bool) -> None:
+    sch = copy_at("i + 2", 4, 1)
+    before = sch.mod["main"]
+    sch.blockize(sch.get_loops("B")[depth], preserves)
+    assert_same_meaning(before, sch)
+
+
+@pytest.mark.parametrize(
+    ("value", "begin", "extent"), [("i * 3", 0, 13), ("i * 3 + 2", 2, 13), ("14 - i * 3", 2, 13)]
+)
+def test_a_strided_variable_runs_from_its_least_to_its_greatest_value(
+    value: str, begin: int, extent: int
+) -> None:
+    sch = copy_at(value, 16, 5)
+    before = sch.mod["main"]
+    outer = sch.get(sch.blockize(sch.get_loops("B")[1]))
+    assert_same_meaning(before, sch)
+    for region in (*outer.reads, *outer.writes):
+        assert (region.region[1].min.value, region.region[1].extent.value) == (begin, extent)
+
+
+def test_a_symbolic_offset_stands_beside_the_variable() -> None:
+    func = from_source(
+        """
+@T.prim_func
+def main(a: T.handle, b: T.handle, n: T.int32):
+    A = T.match_buffer(a, (64,), "int32")
+    B = T.match_buffer(b, (64,), "int32")
+    for i in range(4):
+        with T.block("B"):
+            vi = T.axis.spatial(64, i * 3 + n)
+            B[vi] = A[vi] + 1
+"""
+    )
+    sch = Schedule(func)
+    sch.blockize(sch.get_loops("B")[0])
+    results = []
+    for program in (func, sch.mod["main"]):
+        arrays = [np.arange(64, dtype="int32"), np.zeros(64, "int32")]
+        Interpreter(IRModule({"main": program})).call(program, [*arrays, 5])
+        results.append(arrays[1])
+    np.testing.assert_array_equal(*results)
+
+
+@pytest.mark.parametrize("order", list(permutations(range(4)))[::3])
+def test_blocks_of_a_partition_name_the_loops_outside_of_it(order: tuple[int, ...]) -> None:
+    """What stands outside of the block without variables that ``loop_partition`` makes is added to the parts."""
+    blocks = 0
+    for position in range(4):
+        for depth in range(4):
+            sch = Schedule(
+                from_source(
+                    """
+@T.prim_func
+def main(A: T.Buffer((8, 8), "int32"), B: T.Buffer((8, 8), "int32")):
+    for i, j in T.grid(8, 8):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = A[vi, vj] + 1
+"""
+                )
+            )
+            before = sch.mod["main"]
+            loops = [part for loop in sch.get_loops("B") for part in sch.split(loop, [2, 4])]
+            sch.reorder(*[loops[item] for item in order])
+            loop = sch.get_loops("B")[position]
+            name = f"B_{sch.get(loop).loop_var.name}0"
+            sch.loop_partition(loop, [1])
+            inner = sch.get_loops(name)
+            if depth >= len(inner):
+                continue
+            try:
+                sch.blockize(inner[depth])
+            except ScheduleError as error:
+                assert "cannot be divided" in str(error)
+                continue
+            blocks += 1
+            assert_same_meaning(before, sch)
+    assert blocks >= 3
