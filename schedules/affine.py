@@ -13,6 +13,7 @@ from typing import Any
 from ir import tir
 from ir.arith.domain import is_number
 from ir.arith.linear_form import combined, multiplied
+from ir.dtype import integer_range
 from ir.tir import expr as E
 
 Monomial = tuple[Any, ...]
@@ -61,6 +62,11 @@ class Polynomial:
             return 0
         return self.terms[()] if len(self.terms) == 1 and () in self.terms else None
 
+    def fits(self) -> bool:
+        """Whether its type holds its coefficients and their negatives."""
+        most = integer_range(self.dtype)[1]
+        return all(-most <= coefficient <= most for coefficient in self.terms.values())
+
     def is_polynomial(self) -> bool:
         """Whether all atoms are variables."""
         return all(isinstance(atom, tir.Var) for monomial in self.terms for atom in monomial)
@@ -104,11 +110,12 @@ def _terms(expr: Any, order: _Order) -> dict[Monomial, int]:
 
 
 def simplify_polynomial(expr: Any) -> tir.PrimExpr:
-    """Collect like terms; atoms stay as they are."""
+    """Collect like terms; atoms stay as they are, and so does a sum whose constants add up to what its type does not hold."""
     expr = tir.convert(expr)
     if isinstance(expr, E.IntImm | E.Var):
         return expr
-    return polynomial(expr).to_expr()
+    found = polynomial(expr)
+    return found.to_expr() if found.fits() else expr
 
 
 def constant_difference(a: Any, b: Any) -> int | None:

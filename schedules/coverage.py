@@ -205,7 +205,7 @@ def _why_no_box(
     running |= {loop.var: loop.range() for loop in _loops_below(block, place)}
     if any(_is_empty(item) for item in running.values()):
         return f"block {block.name!r} has a loop without iterations around it"
-    if may_be_idle(block, indices, running, initialises=True):
+    if may_pass_over(block, indices, running, initialises=True):
         return f"block {block.name!r} has a loop around it that may have no iterations"
     ends = [end for item in running.values() for end in (item.min, item.extent)]
     moving = _why_moving((*indices, *ends), block, place)
@@ -294,7 +294,7 @@ def why_not_over_all_values(block: BlockNode, variables: Sequence[tir.IterVar]) 
     running = {loop.var: loop.range() for loop in loops_around(block)}
     if any(_is_empty(item) for item in running.values()):
         return f"block {block.name!r} has a loop without iterations around it"
-    if may_be_idle(block, values, running, initialises=True):
+    if may_pass_over(block, values, running, initialises=True):
         return f"block {block.name!r} has a loop around it that may have no iterations"
     if any(is_open(item.extent) for item in running.values()):
         return None  # tiles with open decisions split loops that ran over the variables' domains
@@ -477,7 +477,7 @@ def only_reduces(loop: LoopNode, block: BlockNode) -> bool:
 def fills_box(indices: Sequence[Any], running: Mapping[Any, tir.Range]) -> bool:
     """Whether indices take all values of a box while loops run over ranges, which may depend on each other.
 
-    The loops that no index mentions do not count, as far as they have iterations (see :func:`may_be_idle`).
+    The loops that no index mentions do not count, as far as they have iterations (see :func:`may_pass_over`).
     """
     starts = {var: item.min + var for var, item in running.items() if mentions(item.min, running)}
     if starts:
@@ -492,7 +492,7 @@ def fills_box(indices: Sequence[Any], running: Mapping[Any, tir.Range]) -> bool:
     return _fills_rectangle(indices, {var: item.extent for var, item in running.items()})
 
 
-def may_be_idle(
+def may_pass_over(
     block: BlockNode, indices: Sequence[Any], running: Mapping[Any, tir.Range], *, initialises: bool
 ) -> bool:
     """Whether a loop around a block, or in it, that no index mentions may have no iterations, so that nothing is done at the indices.

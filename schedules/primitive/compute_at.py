@@ -27,7 +27,7 @@ from ..argument import Argument, Block, Loop
 from ..bounds import clause_beyond, guards, inside, is_open, tiles_at_most
 from ..coverage import (
     fills_box,
-    may_be_idle,
+    may_pass_over,
     why_conditional,
     why_not_contiguous,
     why_not_covered,
@@ -323,7 +323,7 @@ def _all_is_read(consumers: Sequence[BlockNode], loop: LoopNode, buffers: set[ti
         isinstance(consumer.predicate, tir.IntImm)
         and why_conditional(consumer, loop) is None
         and all(is_constant(item.extent, 1) for item in region.region)
-        and not may_be_idle(consumer, indices, running, initialises=False)
+        and not may_pass_over(consumer, indices, running, initialises=False)
         and fills_box(indices, running)
     )
 
