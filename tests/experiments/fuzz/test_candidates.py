@@ -25,6 +25,7 @@ from experiments.fuzz.candidates import (
 from experiments.fuzz.candidates.programs import _SHAPES, Pitched, program_of
 from experiments.fuzz.kind import KINDS
 from experiments.fuzz.kinds.candidates import _on
+from experiments.fuzz.verdict import Verdict
 from experiments.operators import suite
 from ir.target import Target
 from schedules import rule as rules
