@@ -9,6 +9,7 @@ from typing import Any, Self, overload
 import numpy as np
 
 from ir import IRModule, tir
+from ir.error import IRTypeError
 from ir.tir import IndexMap, PrimFunc
 
 from .affine import simplify_polynomial
@@ -31,10 +32,18 @@ class ScheduleState(ABC):
         mod: an IRModule, or a PrimFunc (which becomes ``main``).
         seed: of all random decisions; None draws one.
         error_render_level: "detail" quotes the program in errors, "fast" and "none" do not.
+
+    Raises:
+        IRTypeError: ``mod`` is neither.
+        ScheduleError: there is no such ``error_render_level``.
     """
 
     def __init__(self, mod: PrimFunc | IRModule, seed: int | None, error_render_level: str) -> None:
         module = IRModule({"main": mod}) if isinstance(mod, PrimFunc) else mod
+        if not isinstance(module, IRModule):
+            raise IRTypeError(
+                f"a schedule is of an IRModule or a PrimFunc, got {mod!r} ({type(mod).__name__})"
+            )
         if error_render_level not in ("detail", "fast", "none"):
             raise ScheduleError(
                 f"error_render_level must be detail, fast or none, got {error_render_level!r}"

@@ -19,6 +19,8 @@ from .search.base import MeasureCandidate
 from .state import TaskState, TuningRun
 
 _MAX_ROWS = 30
+_MAX_NAME = 44
+"""Characters of a kernel's name; one that is cut ends in an ellipsis."""
 
 
 class Progress(MeasureCallback):
@@ -64,7 +66,7 @@ class Progress(MeasureCallback):
             found = task.best_secs < float("inf")
             table.add_row(
                 str(number),
-                task.context.task_name[:44],
+                name if len(name := task.context.task_name) <= _MAX_NAME else f"{name[: _MAX_NAME - 1]}…",
                 f"{task.context.weight:g}",
                 str(task.trials + task.earlier_trials),
                 f"{task.best_secs * 1e3:.4f}" if found else "-",

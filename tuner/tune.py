@@ -24,7 +24,7 @@ from database import (
 )
 from ir import IRModule
 from ir.codegen.llvm.compile import options_of, require_host
-from ir.tir import IntImm, PrimFunc
+from ir.tir import IntImm, PrimFunc, Var
 from runners import Builder, Runner, WorkerPool
 from schedules.population import flops_of
 
@@ -32,6 +32,7 @@ from .callback.base import MeasureCallback
 from .context import TuneContext
 from .error import TunerError
 from .interrupt import Interrupts
+from .progress import progress_display
 from .scheduler.base import TaskScheduler
 from .search.base import SearchStrategy
 from .search.records import pretrain
@@ -68,7 +69,7 @@ def tune_tasks(
     cost_model: str | CostModel = "xgb",
     strategy: str | SearchStrategy | type[SearchStrategy] = "evolutionary",
     task_scheduler: str | TaskScheduler = "gradient",
-    measure_callbacks: Sequence[MeasureCallback] = (),
+    measure_callbacks: Sequence[MeasureCallback] | None = None,
     seed: int = 0,
 ) -> Database:
     """Tune tasks and return the database with all records.
@@ -83,6 +84,7 @@ def tune_tasks(
         builder, runner: instances, or "local" for worker processes of this machine.
         cost_model: "xgb", "mlp", "random", "prior" or an instance. All tasks share it, and what the database has of other workloads
             trains it first; an instance keeps what it has learnt.
+        measure_callbacks: told of each result; by default the display of progress on standard error. An empty list shows nothing.
         seed: of every random choice; the same seed, database and measured times give the same search.
 
     Raises:
@@ -90,6 +92,8 @@ def tune_tasks(
         KeyboardInterrupt: Ctrl-C ended the search; all finished trials are in the database, and the same call goes on.
     """
     check_budget(max_trials_global, max_seconds)
+    if measure_callbacks is None:
+        measure_callbacks = [progress_display(max_trials_global, max_seconds)]
     if runner == "local":
         for task in tasks:
             require_host(options_of(task.target))  # no candidate could be measured
@@ -208,16 +212,20 @@ def _require_static_arguments(func: PrimFunc) -> None:
     """Refuse what no trial could measure."""
     if has_static_arguments(func):
         return
-    for param in func.params:
+    for number, param in enumerate(func.params):
         buffer = func.buffer_map.get(param)
         if buffer is None:
-            what = f"its parameter {param.name} is no tensor"
+            what, variable = f"its parameter {param.name} is no tensor", f"func.params[{number}]"
             break
-        if not all(isinstance(extent, IntImm) for extent in buffer.shape):
+        symbolic = [axis for axis, extent in enumerate(buffer.shape) if not isinstance(extent, IntImm)]
+        if symbolic:
             what = f"its tensor {buffer.name} has the symbolic shape ({', '.join(map(str, buffer.shape))})"
+            plain = [axis for axis in symbolic if isinstance(buffer.shape[axis], Var)]
+            place = f"func.buffer_map[func.params[{number}]].shape[{(plain or symbolic)[0]}]"
+            variable = place if plain else f"*tir.analysis.undefined_vars({place})"
             break
     raise TunerError(
-        f"the kernel cannot be measured: {what}; give it a value with PrimFunc.specialize, as in func.specialize({{n: 128}})"
+        f"the kernel cannot be measured: {what}; give it a value with PrimFunc.specialize, as in func.specialize({{{variable}: 128}})"
     )
 
 

@@ -21,9 +21,7 @@ import sys
 from .campaign import Campaign
 from .children import judged_apart
 from .kind import KINDS, Kind
-
-_INTERRUPTED = 130
-"""The exit code of what Ctrl-C ended, as shells have it."""
+from .verdict import INTERRUPTED
 
 
 def seed_range(text: str) -> range:
@@ -101,15 +99,16 @@ def main(arguments: list[str] | None = None) -> int:
     """Runs the command line; the exit code."""
     options = parser().parse_args(arguments)
     kind: Kind = options.kind
-    if options.reduce:
-        return int(any([reduce_seed(kind, seed, options) for seed in options.seeds]))
-    if options.show:
-        print("\n".join(kind.show(seed, options) for seed in options.seeds))
-        return 0
     try:
+        if options.reduce:
+            return int(any([reduce_seed(kind, seed, options) for seed in options.seeds]))
+        if options.show:
+            for seed in options.seeds:
+                print(kind.show(seed, options))
+            return 0
         return int(Campaign(kind, options, options.seconds).run(options.seeds))
     except KeyboardInterrupt:
-        return _INTERRUPTED
+        return INTERRUPTED
 
 
 if __name__ == "__main__":

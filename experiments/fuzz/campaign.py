@@ -17,6 +17,8 @@ _SECONDS_BETWEEN_REPORTS = 10.0
 _BLAME_SECONDS = 60
 _MOST_INVALID, _FEWEST = 0.2, 20
 """A larger share of invalid programs is a failure too, from so many programs on: an interpreter that refuses everything finds nothing."""
+_NAMED = 20
+"""How many seeds of invalid programs are told."""
 _LINES = 6
 """Of a failure's message: some carry whole programs."""
 
@@ -32,6 +34,8 @@ class Campaign:
     counts: Counter[str] = field(default_factory=Counter)
     groups: dict[str, list[int]] = field(default_factory=dict)
     """The seeds of each signature, in the order in which they failed."""
+    invalid: list[int] = field(default_factory=list)
+    """The seeds of programs that the interpreter refuses."""
 
     def run(self, seeds: Sequence[int]) -> bool:
         """Judges seeds, prints a line for each new kind of failure, and in the end a table; whether somebody should look."""
@@ -79,6 +83,8 @@ class Campaign:
 
     def _enter(self, seed: int, verdict: Verdict) -> None:
         self.counts[verdict.kind] += 1
+        if verdict.kind == "invalid":
+            self.invalid.append(seed)
         if not verdict.failed:
             return
         place = verdict.place or self._blame(seed)
@@ -104,5 +110,11 @@ class Campaign:
         print(f"{counts}; {seconds:.0f} s, {sum(self.counts.values()) / max(seconds, 1e-9):.1f}/s")
         for signature, seeds in sorted(self.groups.items(), key=lambda item: -len(item[1])):
             print(f"  {len(seeds)} times, from seed {min(seeds)}: {signature}")
+        if self.invalid:
+            more = len(self.invalid) - _NAMED
+            print(
+                f"  invalid: {', '.join(map(str, self.invalid[:_NAMED]))}"
+                + (f" and {more} more" if more > 0 else "")
+            )
         if self._judges_too_little:
             print("  so many invalid programs are a defect of the generator or of the interpreter")

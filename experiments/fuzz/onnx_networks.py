@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .onnx_models import Graph, Value
-from .onnx_templates import template, without_nan
+from .onnx_templates import finite, template, without_nan
 
 
 @template(4)
@@ -145,6 +145,10 @@ def resize(g: Graph) -> None:
         # Other roundings, and places that are halves or whole up to float error, are a matter of taste of implementations.
         attrs["nearest_mode"] = g.rng.choice(["floor", "round_prefer_floor"])
         sizes[2:] = [extent * g.rng.randint(1, 3) for extent in x.shape[2:]]
+    else:
+        x = finite(
+            g, x
+        )  # runtimes multiply different neighbours by 0 where an element is hit: rule [op-weight]
     g.node(
         "Resize",
         [x, "", "", g.weight(sizes)],

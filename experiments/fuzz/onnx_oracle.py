@@ -27,8 +27,8 @@ def judge_model(made: RandomModel) -> Verdict:
     """Imports, builds and runs a model; it must give what one of the others does."""
     if not made.outputs:
         return Verdict("ok", "no node was found")
-    opinions = _opinions(made)
-    if not opinions:
+    others = opinions(made)
+    if not others:
         return Verdict("invalid", "neither ONNX Runtime nor the reference evaluator runs the model")
     try:
         module = from_onnx(made.model)
@@ -46,7 +46,7 @@ def judge_model(made: RandomModel) -> Verdict:
         return crash("run", error)
     results = list(found) if isinstance(found, tuple | list) else [found]
     for number, (value, result) in enumerate(zip(made.outputs, results, strict=True)):
-        wrong = _difference(value, result.numpy(), [opinion[number] for opinion in opinions])
+        wrong = _difference(value, result.numpy(), [opinion[number] for opinion in others])
         if wrong:
             producer = next(node.op_type for node in made.model.graph.node if value.name in node.output)
             return Verdict("wrong", f"output {value.name}: {wrong}", f"at {producer}")
@@ -77,13 +77,13 @@ def judge_export(made: RandomModel) -> Verdict:
         found = {"imported again": _evaluated(from_onnx(exported), again)}
     except Exception as error:  # any error is a verdict
         return crash("import", error)
-    opinions = [wanted, *_opinions(made)]
+    others = [wanted, *opinions(made)]
     runtime = _opinion(_runtime, again)
     if runtime is not None:
         found["in ONNX Runtime"] = runtime
     for where, results in found.items():
         for number, (value, result) in enumerate(zip(made.outputs, results, strict=True)):
-            wrong = _difference(value, result, [opinion[number] for opinion in opinions])
+            wrong = _difference(value, result, [opinion[number] for opinion in others])
             if wrong:
                 producer = next(node.op_type for node in made.model.graph.node if value.name in node.output)
                 return Verdict("wrong", f"output {value.name} {where}: {wrong}", f"{where}, at {producer}")
@@ -95,7 +95,8 @@ def _evaluated(module: Any, made: RandomModel) -> list[np.ndarray]:
     return [np.asarray(item) for item in (found if isinstance(found, tuple | list) else [found])]
 
 
-def _opinions(made: RandomModel) -> list[list[np.ndarray]]:
+def opinions(made: RandomModel) -> list[list[np.ndarray]]:
+    """What those that run a model say that its results are."""
     found = [_opinion(run, made) for run in (_runtime, _reference)]
     return [opinion for opinion in found if opinion is not None]
 

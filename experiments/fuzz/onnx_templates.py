@@ -75,6 +75,13 @@ def without_nan(g: Graph, x: Value) -> Value:
     return g.node("Where", [number, x, g.weight(0, x.dtype)], x.dtype, x.shape, bound=x.bound)
 
 
+def finite(g: Graph, x: Value) -> Value:
+    """The value with zeros where it is NaN or infinite."""
+    nothing = g.node("Sub", [x, x], x.dtype, x.shape, bound=0.0)
+    number = g.node("Equal", [nothing, nothing], "bool", x.shape)
+    return g.node("Where", [number, x, g.weight(0, x.dtype)], x.dtype, x.shape, bound=x.bound)
+
+
 # ---- one operand ---------------------------------------------------------------------------------------------------
 
 

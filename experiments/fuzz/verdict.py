@@ -6,6 +6,9 @@ import re
 import traceback
 from dataclasses import dataclass
 
+INTERRUPTED = 130
+"""The exit code of what Ctrl-C ended, as shells have it."""
+
 _VARYING = re.compile(r"0x[0-9a-f]+|[-+.\de]*\d|'[^']*'|\"[^\"]*\"|\([^()]*\)|\[[^\[\]]*\]")
 """What two messages of one defect differ in: numbers, names in quotes, shapes."""
 

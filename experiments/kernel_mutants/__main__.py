@@ -10,7 +10,7 @@ all kinds of inputs, guarded memory, timed calls, several numbers of threads. On
 against the unchanged program; where all outputs have the same values on all inputs the change means nothing, and it is
 counted as equivalent; where floats differ by 4 units in the last place at most (a sum in another order, a softmax shifted
 by another row's maximum), as same to rounding. The exit code is 1 if more than a hundredth of the mutants is accepted, or
-a right candidate is refused, or none was made.
+a right candidate is refused, or none was made; after Ctrl-C, which ends with what is counted so far, it is 130.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from functools import lru_cache
 from typing import Any
 
 from experiments.fuzz.children import judged_apart
-from experiments.fuzz.verdict import Verdict
+from experiments.fuzz.verdict import INTERRUPTED, Verdict
 from ir import IRModule
 from runners.verify import Reference
 from runners.verify.facts import entry
@@ -113,17 +113,21 @@ def run_mutants(options: argparse.Namespace) -> int:
     items = items_of(options.kernels or names(), options.each, options.seed)
     counts: Counter[tuple[str, str]] = Counter()
     accepted: list[Item] = []
-    for item, verdict in judged_apart(items, judge_mutant, _SECONDS):
-        kind = verdict.kind
-        if kind.startswith(("died", "exit", "took")):
-            kind = "refused"  # it costs a worker process, as in a search
-        counts[item[1], kind] += 1
-        if kind not in _COLUMNS[:1] + _COLUMNS[2:]:
-            accepted.append(item)
-            print(f"{kind}: {item} {verdict.detail[-500:]}", flush=True)
-        elif options.verbose:
-            print(f"{kind}: {item} {verdict.kind} {verdict.detail[:160]}", flush=True)
-    if options.show:
+    interrupted = False
+    try:
+        for item, verdict in judged_apart(items, judge_mutant, _SECONDS):
+            kind = verdict.kind
+            if kind.startswith(("died", "exit", "took")):
+                kind = "refused"  # it costs a worker process, as in a search
+            counts[item[1], kind] += 1
+            if kind not in _COLUMNS[:1] + _COLUMNS[2:]:
+                accepted.append(item)
+                print(f"{kind}: {item} {verdict.detail[-500:]}", flush=True)
+            elif options.verbose:
+                print(f"{kind}: {item} {verdict.kind} {verdict.detail[:160]}", flush=True)
+    except KeyboardInterrupt:
+        interrupted = True
+    if options.show and not interrupted:
         for item in accepted:
             print(difference(item))
     print(f"{'':32}" + "".join(f"{column:>18}" for column in _COLUMNS))
@@ -131,9 +135,10 @@ def run_mutants(options: argparse.Namespace) -> int:
         print(f"{mutation:32}" + "".join(f"{counts[mutation, column]:18}" for column in _COLUMNS))
     refused = sum(count for (_, kind), count in counts.items() if kind == "refused")
     total = refused + len(accepted)
-    print(
-        f"{len(items)} mutants, {total} that mean something: {refused} refused, {refused / max(total, 1):.2%}"
-    )
+    judged = f"{counts.total()} of {len(items)}" if interrupted else len(items)
+    print(f"{judged} mutants, {total} that mean something: {refused} refused, {refused / max(total, 1):.2%}")
+    if interrupted:
+        return INTERRUPTED
     return int(len(accepted) > total / 100 or not total)
 
 
@@ -169,22 +174,30 @@ def run_candidates(options: argparse.Namespace) -> int:
     kernels = options.kernels or names()
     begin = time.monotonic()
     accepted, failed, batch = 0, 0, 0
-    while accepted < options.number and (failed == 0 or options.go_on):
-        items = [(name, options.seed + batch, _BATCH) for name in kernels]
-        batch += 1
-        before = accepted
-        for item, verdict in judged_apart(items, judge_candidates, 20 * _SECONDS):
-            if verdict.kind == "ok":
-                accepted += int(verdict.detail)
-            else:
-                failed += 1
-                print(f"{verdict.kind}: {item} {verdict.detail[-600:]}", flush=True)
-            if accepted >= options.number:
-                break
+
+    def report() -> None:
         print(
             f"{accepted} candidates accepted, {failed} batches failed, {time.monotonic() - begin:.0f} s",
             flush=True,
         )
+
+    while accepted < options.number and (failed == 0 or options.go_on):
+        items = [(name, options.seed + batch, _BATCH) for name in kernels]
+        batch += 1
+        before = accepted
+        try:
+            for item, verdict in judged_apart(items, judge_candidates, 20 * _SECONDS):
+                if verdict.kind == "ok":
+                    accepted += int(verdict.detail)
+                else:
+                    failed += 1
+                    print(f"{verdict.kind}: {item} {verdict.detail[-600:]}", flush=True)
+                if accepted >= options.number:
+                    break
+        except KeyboardInterrupt:
+            report()
+            return INTERRUPTED
+        report()
         if accepted == before:
             break
     return int(failed > 0 or accepted == 0)
@@ -203,6 +216,28 @@ def kernel_names(text: str) -> list[str]:
     return chosen
 
 
+def positive(text: str) -> int:
+    """A number of at least 1.
+
+    Raises:
+        argparse.ArgumentTypeError: it is none: nothing would be checked.
+    """
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of at least 1")
+    return int(text)
+
+
+def seed_of(text: str) -> int:
+    """A seed.
+
+    Raises:
+        argparse.ArgumentTypeError: it is negative, or no number.
+    """
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is no seed, a number of at least 0")
+    return int(text)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command."""
     command = argparse.ArgumentParser(
@@ -213,19 +248,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command.add_argument("what", choices=["mutants", "candidates"])
     command.add_argument("--kernels", type=kernel_names, help="names, with commas between; default: all")
     command.add_argument(
-        "--each", type=int, default=2, help="mutants: places of each kind in each kernel (default: 2)"
+        "--each", type=positive, default=2, help="mutants: places of each kind in each kernel (default: 2)"
     )
     command.add_argument(
-        "--number", type=int, default=500, help="candidates: right ones to check (default: 500)"
+        "--number", type=positive, default=500, help="candidates: right ones to check (default: 500)"
     )
-    command.add_argument("--seed", type=int, default=0, help="of places and schedules (default: 0)")
+    command.add_argument("--seed", type=seed_of, default=0, help="of places and schedules (default: 0)")
     command.add_argument("--show", action="store_true", help="mutants: print accepted ones as differences")
     command.add_argument("--verbose", action="store_true", help="mutants: print every verdict")
     command.add_argument(
         "--go-on", action="store_true", help="candidates: do not stop at the first that is refused"
     )
     options = command.parse_args(arguments)
-    return run_mutants(options) if options.what == "mutants" else run_candidates(options)
+    try:
+        return run_mutants(options) if options.what == "mutants" else run_candidates(options)
+    except KeyboardInterrupt:  # before anything was judged
+        return INTERRUPTED
 
 
 if __name__ == "__main__":

@@ -134,12 +134,24 @@ class Tensor(_TensorArithmetic):
         return getattr(self.op, "axis", ())
 
     def __call__(self, *indices: Any) -> PrimExpr:
-        """The element at ``indices``; raises IRValueError when their number is not ``ndim``."""
+        """The element at ``indices``.
+
+        Raises:
+            IRValueError: their number is not ``ndim``.
+            IRTypeError: one is no integer.
+        """
         if len(indices) != len(self.shape):
             raise IRValueError(
                 f"tensor {self.name} has {len(self.shape)} dimensions, got {len(indices)} indices"
             )
-        return ProducerLoad(self, indices)
+        load = ProducerLoad(self, indices)
+        for place, index in enumerate(load.indices):
+            if dt.code(index.dtype) not in ("int", "uint"):
+                raise IRTypeError(
+                    f"index {place} of tensor {self.name} is {index}, of dtype {index.dtype}; an index is an integer:"
+                    ' cast it, as in x.astype("int32")'
+                )
+        return load
 
     def __getitem__(self, indices: Any) -> Any:
         items = indices if isinstance(indices, tuple | list) else (indices,)

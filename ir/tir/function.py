@@ -109,7 +109,14 @@ class PrimFunc(BaseFunc, type_key="tir.PrimFunc"):
         return self.replace(body=new_body, span=self.span if span is None else span)
 
     def specialize(self, param_map: Mapping[Var, Any]) -> PrimFunc:
-        """A copy with parameters replaced: a scalar or symbolic variable by a value, a handle by a Buffer of the shape wanted."""
+        """A copy with parameters replaced: a scalar or symbolic variable by a value, a handle by a Buffer of the shape wanted.
+
+        Variables are the function's own, as in ``func.specialize({func.buffer_map[func.params[0]].shape[0]: 128})``; a name, or
+        another variable of this name, is none of them.
+
+        Raises:
+            IRValueError: one is no parameter or symbolic shape of this function, or a buffer does not have the wanted shape.
+        """
         values: dict[Any, Any] = {}
         for param, value in param_map.items():
             if isinstance(value, Buffer):
@@ -118,7 +125,12 @@ class PrimFunc(BaseFunc, type_key="tir.PrimFunc"):
                 values[param] = convert(value)
         unknown = [var for var in values if not self._mentions(var)]
         if unknown:
-            raise IRValueError(f"specialize: {unknown[0]} is no parameter or symbolic shape of this function")
+            advice = "; pass the variable, as in {func.params[0]: 128}, and not its name" * isinstance(
+                unknown[0], str
+            )
+            raise IRValueError(
+                f"specialize: {unknown[0]!r} is no parameter or symbolic shape of this function{advice}"
+            )
         kept = tuple(param for param in self.params if param not in values)
         return substitute(self.replace(params=kept), values)
 

@@ -74,12 +74,16 @@ def any(*args: Any, span: Span | None = None) -> PrimExpr:
 
 
 def min_value(dtype: str, span: Span | None = None) -> PrimExpr:
-    """The smallest finite value of a dtype."""
+    """The smallest finite value of a dtype.
+
+    Of floats it is no identity of ``max``: a maximum that begins with it is it where all elements are -inf. Begin with
+    :func:`max_identity`, as ``te.max`` does, or ``T.float32("-inf")``.
+    """
     return located(_extreme_value(dtype, lowest=True), span)
 
 
 def max_value(dtype: str, span: Span | None = None) -> PrimExpr:
-    """The largest finite value of a dtype."""
+    """The largest finite value of a dtype; of floats no identity of ``min``, which :func:`min_identity` is."""
     return located(_extreme_value(dtype, lowest=False), span)
 
 

@@ -242,9 +242,14 @@ def _number(imm: Any) -> Any:
 def _numbers(lhs: Any, rhs: Any, what: str) -> tuple[PrimExpr, PrimExpr]:
     """Operands of arithmetic that bools do not have."""
     a, b = operands(lhs, rhs)
-    if a.dtype[:4] == "bool":
-        raise IRTypeError(f"{what} of bools is not defined; convert them to numbers with .astype")
+    refuse_bools(a, what)
     return a, b
+
+
+def refuse_bools(value: PrimExpr, what: str) -> None:
+    """Raise the IRTypeError that an operation is one of numbers, where it is given a bool."""
+    if value.dtype[:4] == "bool":
+        raise IRTypeError(f"{what} of bools is not defined; convert them to numbers with .astype")
 
 
 def add(lhs: Any, rhs: Any, span: Span | None = None) -> PrimExpr:
@@ -293,8 +298,8 @@ def multiply(lhs: Any, rhs: Any, span: Span | None = None) -> PrimExpr:
 
 
 def divide(lhs: Any, rhs: Any) -> PrimExpr:
-    """Python's ``/``: floats only, raises IRTypeError for integers, whose rounding it would leave open."""
-    a, b = operands(lhs, rhs)
+    """Python's ``/``: floats only, raises IRTypeError for bools and for integers, whose rounding it would leave open."""
+    a, b = _numbers(lhs, rhs, "division")
     if dt.is_integral(a.dtype):
         raise IRTypeError(
             "/ on integers is ambiguous; use // (floordiv), tir.truncdiv, tir.indexdiv, or convert to float first"

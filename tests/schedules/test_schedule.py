@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -176,3 +178,9 @@ def test_debug_mode_verifies_every_step(monkeypatch: pytest.MonkeyPatch) -> None
         sch.vectorize(sch.get_loops("D")[-1])
     careless = Schedule(chain)
     careless.vectorize(careless.get_loops("D")[-1])
+
+
+@pytest.mark.parametrize("program", [None, 42, "main", [], {}])
+def test_what_is_no_program_is_refused(program: Any) -> None:
+    with pytest.raises(TypeError, match="of an IRModule or a PrimFunc, got "):
+        Schedule(program)

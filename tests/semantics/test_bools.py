@@ -32,6 +32,24 @@ def test_plus_is_or_and_times_is_and(value: str, expected: list[bool]) -> None:
 
 
 @pytest.mark.meaning("bool-arith")
+@pytest.mark.parametrize(
+    ("value", "numpy"),
+    [
+        ("T.min(A[i], B[i])", np.minimum), ("T.max(A[i], B[i])", np.maximum), ("A[i] < B[i]", np.less),
+        ("A[i] <= B[i]", np.less_equal), ("A[i] > B[i]", np.greater), ("A[i] >= B[i]", np.greater_equal),
+        ("A[i] == B[i]", np.equal), ("A[i] != B[i]", np.not_equal), ("A[i] & B[i]", np.bitwise_and),
+        ("A[i] | B[i]", np.bitwise_or), ("A[i] ^ B[i]", np.bitwise_xor), ("~A[i]", lambda a, b: ~a),
+    ],
+)  # fmt: skip
+def test_false_is_smaller_than_true(value: str, numpy: Any) -> None:
+    """In native code, in the interpreter, and where all of it is constants."""
+    law(value, BOTH, numpy(np.array(A), np.array(B)), "bool")
+    for a, b in zip(A, B):
+        constants = value.replace("A[i]", f"T.bool({a})").replace("B[i]", f"T.bool({b})")
+        law(constants, BOTH, [bool(numpy(np.bool_(a), np.bool_(b)))] * 4, "bool")
+
+
+@pytest.mark.meaning("bool-arith")
 def test_a_sum_of_bools_with_a_number_counts_them() -> None:
     law("A[i] + B[i] + 1", BOTH, [1, 2, 2, 2], "int32")
     law("A[i] + (B[i] + 1)", BOTH, [1, 2, 2, 3], "int32")
@@ -50,6 +68,8 @@ X, TRUE = tir.Var("x", "bool"), tir.const(True, "bool")
 REFUSED: list[Callable[[], Any]] = [
     lambda: X - X, lambda: X // X, lambda: X % X, lambda: tir.truncdiv(X, X), lambda: tir.truncmod(X, X), lambda: X**X,
     lambda: X << X, lambda: X >> X, lambda: -X, lambda: TRUE - TRUE, lambda: TRUE // TRUE, lambda: -TRUE, lambda: TRUE**TRUE,
+    lambda: X / X, lambda: TRUE / TRUE,
+    *(lambda name=name, x=x: getattr(tir, name)(x) for name in ("abs", "floor", "ceil", "trunc", "round", "nearbyint") for x in (X, TRUE)),
 ]  # fmt: skip
 
 

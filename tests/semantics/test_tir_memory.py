@@ -190,6 +190,24 @@ def test_extents_are_compared_at_entry() -> None:
 
 
 @pytest.mark.meaning("entry")
+def test_an_extent_that_is_an_expression_says_what_does_not_fit() -> None:
+    """``n * 2`` gives n no value, and is compared once another argument has, also one behind it."""
+
+    @T.prim_func
+    def main(a: T.handle, b: T.handle):
+        n = T.int32()
+        A = T.match_buffer(a, (n * 2,), "float32")
+        B = T.match_buffer(b, (n,), "float32")
+        for i in range(n):
+            B[i] = A[i * 2]
+
+    holds(main, [np.arange(4, dtype="float32"), np.zeros(2, "float32")], {1: [0, 2]})
+    each_refuses(
+        main, np.zeros(3, "float32"), np.zeros(2, "float32"), match=r"\bA (is|must have shape) .*4.*\(3,\)"
+    )
+
+
+@pytest.mark.meaning("entry")
 @pytest.mark.parametrize("dtype", ["int32", "uint8", "float32"])
 @pytest.mark.parametrize("given", ["3", None, np.zeros(1, "int32"), np.zeros(3, "float32"), [3]])
 def test_what_is_no_number_is_refused(dtype: str, given: Any) -> None:

@@ -19,7 +19,7 @@ from database import (
     open_database,
     open_for_writing,
 )
-from database.workload import entry_function
+from database.workload import WorkloadSummary, entry_function
 from schedules.population import flops_of
 
 from ..console import Fitted
@@ -37,13 +37,19 @@ def _workloads(store: Database) -> list[tuple[int, Workload, list[TuningRecord]]
     return [(i, item, by_hash.get(item.shash, [])) for i, item in enumerate(store.get_workloads())]
 
 
+def _kernel_name(workload: Workload) -> str:
+    """The name of a workload's function; of one that is called ``main``, as tasks are, the names of its blocks."""
+    summary = WorkloadSummary.of(workload.mod)
+    return summary.name if summary.name != "main" else " ".join(dict.fromkeys(summary.blocks))
+
+
 @app.command("ls")
 def list_workloads(path: Path_) -> None:
     """List the workloads: trials, failures, and the best time of each."""
     store = open_database(path, must_exist=True)
     table = Table(title=f"{path}: {len(store)} records", title_justify="left")
-    for name in ("task", "workload", "trials", "failed", "best ms", "GFLOP/s", "target"):
-        table.add_column(name, justify="left" if name in ("workload", "target") else "right")
+    for name in ("task", "kernel", "workload", "trials", "failed", "best ms", "GFLOP/s", "target"):
+        table.add_column(name, justify="left" if name in ("kernel", "workload", "target") else "right")
     for number, workload, records in _workloads(store):
         trials = [item for item in records if not item.remeasured]
         best = next((item.mean_secs for item in by_speed(records)), None)
@@ -54,12 +60,13 @@ def list_workloads(path: Path_) -> None:
         targets = {str(item.target) for item in records}
         table.add_row(
             str(number),
+            _kernel_name(workload),
             shapes,
             str(len(trials)),
             str(sum(not item.is_valid() for item in trials)),
             "-" if best is None else f"{best * 1e3:.4f}",
             "-" if best is None else f"{flops_of(func) / best / 1e9:.1f}",
-            "; ".join(sorted(target[:60] for target in targets)),
+            "; ".join(sorted(targets)),
         )
     out.print(Fitted(table))
 

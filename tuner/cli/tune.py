@@ -15,7 +15,6 @@ from ..compare.reference import TOLERANCE
 from ..compare.survival import EndsProcessError
 from ..error import TunerError
 from ..model import Model, load_model
-from ..progress import progress_display
 from ..search.base import SearchStrategy
 from ..task import extract_tasks
 from ..tune import check_budget, contexts_of, open_store, tune_tasks
@@ -83,7 +82,6 @@ def tune(
             max_seconds=seconds,
             strategy=strategy,
             cost_model=cost_model,
-            measure_callbacks=[progress_display(trials, seconds)],
             seed=seed,
         )
     except KeyboardInterrupt:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 from ..candidates import (
@@ -53,26 +54,28 @@ class Candidates(Kind):
         return "\n".join([*parts, f"# accepted: {candidate.accepted}", trace_text(candidate.trace), script])
 
     def judge(self, seed: int, options: argparse.Namespace) -> Verdict:
-        return judge_candidate(seed, self._target(seed, options))
+        target = self._target(seed, options)
+        return _on(target, judge_candidate(seed, target))
 
     def judge_together(self, seeds: Sequence[int], options: argparse.Namespace) -> list[Verdict]:
         """Seeds of one space together."""
         groups: dict[int, list[int]] = {}
         for seed in seeds:
             groups.setdefault(seed // ROWS, []).append(seed)
-        return [
-            verdict
-            for group in groups.values()
-            for verdict in judge_candidates(group, self._target(group[0], options))
-        ]
+        verdicts: list[Verdict] = []
+        for group in groups.values():
+            target = self._target(group[0], options)
+            verdicts += [_on(target, verdict) for verdict in judge_candidates(group, target)]
+        return verdicts
 
     def reduced(self, seed: int, options: argparse.Namespace, verdict: Verdict) -> str:
         """The kernel, and a failing trace with as few instructions as fail alike."""
         number, position = divmod(seed, ROWS)
-        space = space_of(number, self._target(seed, options))
+        target = self._target(seed, options)
+        space = space_of(number, target)
 
         def fails(trace: TraceJson) -> bool:
-            found = judged_alone(lambda: judge_trace(space, trace))
+            found = judged_alone(lambda: _on(target, judge_trace(space, trace)))
             return (found.kind, found.place) == (verdict.kind, verdict.place)
 
         head = f"# {space.program.name} for {space.target}, {space.name}\n{space.func.script()}"
@@ -86,3 +89,10 @@ class Candidates(Kind):
             trace = smaller if fails(smaller) else trace
             position = min(position - 1, len(trace[0]) - 1)
         return f"{head}\n# by:\n{trace_text(trace)}"
+
+
+def _on(target: str, verdict: Verdict) -> Verdict:
+    """A failure of a target: one of another is not taken for the same defect."""
+    if not verdict.failed or verdict.place.startswith(target):
+        return verdict
+    return replace(verdict, place=", ".join(filter(None, [target, verdict.place])))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 
+from ..children import judged_alone
 from ..kind import KINDS, Kind
-from ..relax.opinions import asked, disagreement
+from ..relax.opinions import Asked, asked, disagreement, reduced
 from ..verdict import Verdict, crash
 
 
@@ -17,10 +18,23 @@ class Opinions(Kind):
         return str(asked(seed))
 
     def judge(self, seed: int, options: argparse.Namespace) -> Verdict:
-        question = asked(seed)
-        name = question.opinion.name
-        try:
-            difference = disagreement(question)
-        except Exception as error:  # any error is a verdict
-            return crash(name, error)
-        return Verdict("disagrees", difference, name) if difference else Verdict("ok")
+        return _judged(asked(seed))
+
+    def reduced(self, seed: int, options: argparse.Namespace, verdict: Verdict) -> str:
+        """The same question with fewer elements, and simpler ones."""
+
+        def fails(question: Asked) -> bool:
+            found = judged_alone(lambda: _judged(question))
+            return (found.kind, found.place) == (verdict.kind, verdict.place)
+
+        small = reduced(asked(seed), fails)
+        return f"{small}\n# {judged_alone(lambda: _judged(small))}"
+
+
+def _judged(question: Asked) -> Verdict:
+    name = question.opinion.name
+    try:
+        difference = disagreement(question)
+    except Exception as error:  # any error is a verdict
+        return crash(name, error)
+    return Verdict("disagrees", difference, name) if difference else Verdict("ok")

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
+from typing import Any
 
 from ir.module import IRModule
 from ir.target import Target
+from ir.transform import Pass
 
+from ..children import judged_alone
 from ..kind import KINDS, Kind, add_targets, targets_of
 from ..oracle import TARGETS, meaning
 from ..passes.step import judge_sequence
 from ..passes.tir import pass_sequence, same_meaning
+from ..reduce import reduced
 from ..tir_programs import TirProgram, tir_program
 from ..verdict import Verdict
 
@@ -37,14 +42,29 @@ class TirPasses(Kind):
         return tir_program(seed, options.wrap, options.size)
 
     def judge(self, seed: int, options: argparse.Namespace) -> Verdict:
-        program = self._program(seed, options)
-        found = meaning(program.text, program.arguments)
-        if isinstance(found, Verdict):
-            return found
-        (target, *_) = targets_of(seed, options)
-        with Target(TARGETS[target]):
-            return judge_sequence(
-                IRModule({"main": found.func}),
-                pass_sequence(seed, target, options.alone),
-                same_meaning(found),
-            )
+        program, target = self._program(seed, options), targets_of(seed, options)[0]
+        passes = pass_sequence(seed, target, options.alone)
+        return _judged(program.text, program.arguments, passes, target)
+
+    def reduced(self, seed: int, options: argparse.Namespace, verdict: Verdict) -> str:
+        """With as few passes as fail alike, then of the program as little as does."""
+        program, target = self._program(seed, options), targets_of(seed, options)[0]
+        passes = pass_sequence(seed, target, options.alone)
+
+        def fails(text: str, some: list[Pass]) -> bool:
+            found = judged_alone(lambda: _judged(text, program.arguments, some, target))
+            return (found.kind, found.place) == (verdict.kind, verdict.place)
+
+        for position in reversed(range(len(passes))):
+            fewer = passes[:position] + passes[position + 1 :]
+            passes = fewer if fails(program.text, fewer) else passes
+        small = reduced(program.text, lambda text: fails(text, passes))
+        return f"{small}\n# passes: {', '.join(item.info.name for item in passes)}"
+
+
+def _judged(text: str, arguments: Sequence[Any], passes: Sequence[Pass], target: str) -> Verdict:
+    found = meaning(text, arguments)
+    if isinstance(found, Verdict):
+        return found
+    with Target(TARGETS[target]):
+        return judge_sequence(IRModule({"main": found.func}), passes, same_meaning(found))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -253,3 +253,44 @@ def disagreement(question: Asked) -> str:
         return ""
     place = tuple(int(index) for index in np.argwhere(wrong)[0])
     return f"at {place} {ours[place]}, PyTorch {theirs[place]}"
+
+
+def reduced(question: Asked, fails: Callable[[Asked], bool]) -> Asked:
+    """The question with as few elements as fail alike, and zeros and ones among them where these do.
+
+    Args:
+        question: one whose operands the reference and PyTorch disagree about.
+        fails: whether another one fails in the way that matters.
+    """
+    smaller = True
+    while smaller:
+        smaller = False
+        for arrays in _smaller(question.arrays):
+            other = replace(question, arrays=arrays)
+            if fails(other):
+                question, smaller = other, True
+                break
+    return question
+
+
+def _smaller(arrays: list[np.ndarray]) -> Iterator[list[np.ndarray]]:
+    """Operands with half of an axis, with all of it that is behind the first, or with a simpler element; the rank stays."""
+    for axis in range(-max(array.ndim for array in arrays), 0):
+        extent = max(array.shape[axis] for array in arrays if array.ndim >= -axis)
+        for kept in (slice(0, extent // 2), slice(extent // 2, None), slice(1, None)) if extent > 1 else ():
+            yield [_along(array, axis, kept) for array in arrays]
+    for number, array in enumerate(arrays):
+        for place in np.ndindex(array.shape):
+            for value in (0, 1)[: 2 if array[place] != 1 else 1] if array[place] != 0 else ():
+                simpler = array.copy()
+                simpler[place] = value
+                yield [*arrays[:number], simpler, *arrays[number + 1 :]]
+
+
+def _along(array: np.ndarray, axis: int, kept: slice) -> np.ndarray:
+    """A part of an axis, counted from the end; an array that is broadcast along it stays."""
+    if array.ndim < -axis or array.shape[axis] == 1:
+        return array
+    index: list[Any] = [slice(None)] * array.ndim
+    index[axis] = kept
+    return array[tuple(index)].copy()

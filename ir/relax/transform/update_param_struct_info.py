@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from ...expr import GlobalVar
 from ...module import IRModule
 from ...transform import ModulePass, PassContext
+from ..analysis.binding import all_global_vars
 from ..expr import Var
 from ..expr_functor import ExprMutator
 from ..function import Function
-from ..function_signature import SignatureChange, change_signatures
-from ..struct_info import StructInfo
+from ..function_signature import SignatureChange, change_signatures, reference_to
+from ..struct_info import FuncStructInfo, StructInfo
 
 
 @dataclass(frozen=True)
@@ -32,24 +34,74 @@ class UpdateParamStructInfo(ModulePass):
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """The module with other signatures."""
-        changes: dict[GlobalVar, SignatureChange] = {}
-        for var, func in mod.functions.items():
-            new = self._updated(mod, func) if isinstance(func, Function) else func
-            if new is not func:
-                changes[var] = SignatureChange(new)
-        return change_signatures(mod, changes)
+        return change_signatures(mod, _Signatures(mod, self.sinfo_func).changes())
 
-    def _updated(self, mod: IRModule, func: Function) -> Function:
+
+class _Signatures:
+    """Gives the functions of a module other parameters, callees before their callers.
+
+    So a call is inferred by what its callee is, and not by what it was. A function that calls itself, also through others, is known to
+    these calls by its new parameters and its former result; :func:`change_signatures` infers them again.
+    """
+
+    def __init__(self, mod: IRModule, sinfo_func: Callable[[Var], StructInfo | None]) -> None:
+        self._mod = mod
+        self._by_name = {var.name_hint: var for var in mod.functions}
+        self._infos = {
+            var: [sinfo_func(param) or param.struct_info_ for param in func.params]
+            for var, func in mod.functions.items()
+            if isinstance(func, Function)
+        }
+        self._references: dict[GlobalVar, GlobalVar] = {}
+        """What callers call, of functions whose signature has changed."""
+        self._changes: dict[GlobalVar, SignatureChange] = {}
+        self._entered: set[GlobalVar] = set()
+
+    def changes(self) -> dict[GlobalVar, SignatureChange]:
+        """What becomes of the functions that are not what they were."""
+        for var in self._infos:
+            self._enter(var)
+        return self._changes
+
+    def _enter(self, var: GlobalVar) -> None:
+        func = self._mod.functions[var]
+        if var in self._entered or not isinstance(func, Function):
+            return
+        self._entered.add(var)
+        infos = self._infos[var]
+        has_others = any(info != param.struct_info_ for info, param in zip(infos, func.params, strict=True))
+        if has_others:
+            self._references[var] = GlobalVar(
+                var.name_hint, FuncStructInfo(infos, func.ret_struct_info, func.is_pure)
+            )
+        named = [self._by_name.get(item.name_hint) for item in all_global_vars(func.body)]
+        callees = [callee for callee in named if callee is not None]
+        for callee in callees:
+            self._enter(callee)
+        if not has_others and not any(callee in self._references for callee in callees):
+            return
+        new = self._updated(func, infos)
+        self._changes[var] = SignatureChange(new)
+        self._references[var] = reference_to(var.name_hint, new)
+
+    def _updated(self, func: Function, infos: Sequence[StructInfo]) -> Function:
         """The function with other parameters; every value that used one is inferred again where it is bound."""
-        infos = [self.sinfo_func(param) for param in func.params]
-        if all(
-            info is None or info == param.struct_info_ for info, param in zip(infos, func.params, strict=True)
-        ):
-            return func
-        mutator = ExprMutator(mod)
+        mutator = _Inferred(self._mod, {var.name_hint: new for var, new in self._references.items()})
         params: list[Var] = []
         for param, info in zip(func.params, infos, strict=True):
-            params.append(param if info is None else mutator.with_struct_info(param, info))
+            params.append(param if info is param.struct_info_ else mutator.with_struct_info(param, info))
             mutator.set_var_remap(param.vid, params[-1])
         body = mutator.visit_with_new_scope(func.body, tuple(params))
         return Function(params, body, None, func.is_pure, func.attrs, func.span)
+
+
+class _Inferred(ExprMutator):
+    """Infers a body again, with other references to functions, by name."""
+
+    def __init__(self, mod: IRModule, references: Mapping[str, GlobalVar]) -> None:
+        super().__init__(mod)
+        self._references = references
+
+    def visit_global_var_(self, var: Any) -> Any:
+        """A function, called or as a value."""
+        return self._references.get(var.name_hint, var)

@@ -15,7 +15,7 @@ from ... import dtype as dt
 from ...error import IRTypeError
 from ...span import Span
 from ..expr import Add, Call, FloatImm, IntImm, Let, PrimExpr, Select, Var
-from ..operators import cast, const, convert, logical_and, logical_not, logical_or, power
+from ..operators import cast, const, convert, logical_and, logical_not, logical_or, power, refuse_bools
 from .declaration import Lowering, call, first, intrinsic
 from .lowering import library_function, llvm_function, shared, widened
 
@@ -338,12 +338,13 @@ def fabs(x: Any, span: Span | None = None) -> PrimExpr:
 
 
 def abs(x: Any, span: Span | None = None) -> PrimExpr:
-    """The absolute value of any number, elementwise."""
+    """The absolute value of any number, elementwise; raises IRTypeError for bools."""
     value = convert(x)
+    refuse_bools(value, "tir.abs")
     if isinstance(value, IntImm | FloatImm):
         return const(value.value if value.value >= 0 else -value.value, value.dtype)
     if dt.is_float(value.dtype):
         return fabs(value, span)
-    if dt.is_uint(value.dtype) or dt.is_bool(value.dtype):
+    if dt.is_uint(value.dtype):
         return value
     return Select(value >= const(0, value.dtype), value, const(0, value.dtype) - value)

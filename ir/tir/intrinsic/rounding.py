@@ -11,7 +11,7 @@ import numpy as np
 from ... import dtype as dt
 from ...span import Span
 from ..expr import Call, FloatImm, PrimExpr
-from ..operators import const, convert
+from ..operators import const, convert, refuse_bools
 from .declaration import INTRINSICS, Lowering, call, first, intrinsic
 from .lowering import library_function, llvm_function, shared, widened
 
@@ -43,8 +43,9 @@ def rounded_argument(node: Call) -> PrimExpr | None:
 
 
 def _rounded(name: str, x: Any, span: Span | None) -> PrimExpr:
-    """Integers as they are, constants rounded, else a call."""
+    """Integers as they are, constants rounded, else a call; raises IRTypeError for bools."""
     value = convert(x)
+    refuse_bools(value, f"tir.{name}")
     if dt.is_integral(value.dtype):
         return value
     if isinstance(value, FloatImm) and math.isfinite(value.value):

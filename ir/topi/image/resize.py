@@ -46,50 +46,46 @@ class _Axis:
         self.mode = mode
         self.low, self.high = low, high
 
-    def scale(self) -> PrimExpr:
-        """Input elements per output element."""
-        if is_const(self.in_size, self.out_size):
-            return const(as_int(self.in_size) / as_int(self.out_size), "float32")
-        return _f32(self.in_size) / _f32(self.out_size)
-
-    def coordinate(self, x: PrimExpr) -> PrimExpr:
-        """The place of output index ``x`` in the input, in float32."""
-        position, half = _f32(x), const(0.5, "float32")
-        if self.mode in ("half_pixel", "half_pixel_symmetric"):
-            # The symmetric form differs only where a fractional scale was rounded to the size, which sizes cannot tell.
-            return (position + half) * self.scale() - half
-        if self.mode == "align_corners":
-            if is_const(self.out_size) and as_int(self.out_size) == 1:
-                return const(0.0, "float32") * position
-            return _f32(self.in_size - 1) / _f32(self.out_size - 1) * position
-        if self.mode == "asymmetric":
-            return self.scale() * position
-        if self.mode == "pytorch_half_pixel":
-            inside = (position + half) * self.scale() - half
-            if is_const(self.out_size):
-                return inside if as_int(self.out_size) > 1 else const(0.0, "float32") * position
-            return T.if_then_else(self.out_size > 1, inside, const(0.0, "float32"))
-        if self.mode == "tf_half_pixel_for_nn":
-            return (position + half) * self.scale()
+    def _crop_coordinate(self, x: PrimExpr) -> PrimExpr:
+        """The place of output index ``x`` in the input, of the mode "tf_crop_and_resize", in float32."""
         last = _f32(self.in_size - 1)
         low, high = _f32(self.low), _f32(self.high)
         if is_const(self.out_size) and as_int(self.out_size) == 1:
-            return (low + high) * half * last
-        return low * last + position * ((high - low) * last / _f32(self.out_size - 1))
+            return (low + high) * const(0.5, "float32") * last
+        return low * last + _f32(x) * ((high - low) * last / _f32(self.out_size - 1))
 
     def inside(self, index: PrimExpr) -> PrimExpr:
         """An index brought into the input."""
         zero = const(0, index.dtype)
         return _max(_min(index, cast(index.dtype, self.in_size) - 1), zero)
 
+    def _place(self, x: PrimExpr) -> tuple[PrimExpr, PrimExpr]:
+        """The element at or before the place of output index ``x``, and how far behind it, below 1, that is.
+
+        Behind an element that is hit, the share is exactly 0: its neighbour does not count.
+        """
+        if self.mode == "tf_crop_and_resize":
+            place = self._crop_coordinate(x)
+            left = T.floor(place)
+            return cast(x.dtype, left), place - left
+        n, d = self._ratio(x)
+        left = floordiv(n, d)
+        return cast(x.dtype, left), _f32(n - left * d) / _f32(d)
+
     def _whole_ratio(self) -> bool:
         """Whether an input element gives a whole number of output elements."""
         return is_const(self.in_size, self.out_size) and as_int(self.out_size) % as_int(self.in_size) == 0
 
     def _ratio(self, x: PrimExpr) -> tuple[PrimExpr, PrimExpr]:
-        """Numerator and denominator of :meth:`coordinate`, integers: no rounding of floats moves a place between two elements."""
+        """Numerator and denominator of the place of output index ``x`` in the input.
+
+        They are integers: no rounding of floats moves a place between two elements.
+        """
+        if self._needs_int64():
+            x = cast("int64", x)
         one = const(1, x.dtype)
         before, after = cast(x.dtype, self.in_size), cast(x.dtype, self.out_size)
+        # The symmetric form of half_pixel differs only where a fractional scale was rounded to the size, which sizes cannot tell.
         factor, offset, denominator = {
             "align_corners": (before - one, 0 * one, _max(after - one, one)),
             "asymmetric": (before, 0 * one, after),
@@ -107,11 +103,10 @@ class _Axis:
     def nearest(self, x: PrimExpr, rounding: str) -> PrimExpr:
         """The index of the nearest element."""
         if self.mode == "tf_crop_and_resize":
-            return self.inside(cast(x.dtype, self._rounded_place(self.coordinate(x), rounding)))
+            return self.inside(cast(x.dtype, self._rounded_place(self._crop_coordinate(x), rounding)))
         if self.mode == "asymmetric" and rounding == "round" and self._whole_ratio():
             rounding = "floor"  # by the field's convention
-        at = cast("int64", x) if self._needs_int64() else x
-        n, d = self._ratio(at)
+        n, d = self._ratio(x)
         # The place n / d, rounded.
         rounded = {
             "round": lambda: floordiv(2 * n + d, 2 * d),
@@ -143,15 +138,12 @@ class _Axis:
         """Whether a cropped coordinate lies outside of the input; None when it cannot."""
         if self.mode != "tf_crop_and_resize":
             return None
-        place = self.coordinate(x)
+        place = self._crop_coordinate(x)
         return T.any(place < 0.0, place > _f32(self.in_size - 1))
 
     def linear(self, x: PrimExpr) -> list[tuple[PrimExpr, PrimExpr]]:
         """(index, weight) of the two neighbours."""
-        place = self.coordinate(x)
-        left = T.floor(place)
-        fraction = place - left
-        index = cast(x.dtype, left)
+        index, fraction = self._place(x)
         return [
             (self.inside(index), const(1.0, "float32") - fraction),
             (self.inside(index + 1), fraction),
@@ -159,10 +151,7 @@ class _Axis:
 
     def cubic(self, x: PrimExpr, alpha: float, exclude: int) -> list[tuple[PrimExpr, PrimExpr]]:
         """(index, weight) of the four neighbours; ``exclude`` leaves those outside out and rescales the others."""
-        place = self.coordinate(x)
-        left = T.floor(place)
-        t = place - left
-        index = cast(x.dtype, left)
+        index, t = self._place(x)
         a, one = const(alpha, "float32"), const(1.0, "float32")
         t2, t3 = t * t, t * t * t
         weights = [

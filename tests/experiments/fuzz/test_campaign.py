@@ -151,9 +151,34 @@ def refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     return capsys.readouterr().err
 
 
-def test_kinds_without_a_reducer_are_not_offered(capsys: pytest.CaptureFixture[str]) -> None:
-    said = refused(["reduce", "tir-passes", "--seeds", "3"], capsys)
-    assert "invalid choice: 'tir-passes'" in said and "'schedules', 'tir')" in said
+def test_kinds_without_a_reducer_are_not_offered(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(KINDS._found, "numbers", Numbers)
+    said = refused(["reduce", "numbers", "--seeds", "3"], capsys)
+    assert "invalid choice: 'numbers'" in said and "'tir-passes'" in said
+
+
+@pytest.mark.parametrize("name", KINDS.names())
+def test_every_kind_has_a_reducer(name: str) -> None:
+    assert KINDS[name]().has_reducer
+
+
+def test_the_seeds_of_invalid_programs_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    Campaign(Refused(), argparse.Namespace(every=8)).run(range(20))
+    assert "  invalid: 0, 8, 16\n" in capsys.readouterr().out
+    Campaign(Refused(), argparse.Namespace(every=1)).run(range(25))
+    assert "18, 19 and 5 more\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("arguments", [["reduce", "tir"], ["tir", "--show"]])
+def test_ctrl_c_ends_the_other_commands_too(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command, "reduce_seed", interrupted)
+    monkeypatch.setattr(KINDS["tir"], "show", interrupted)
+    assert command.main([*arguments, "--seeds", "3"]) == 130
 
 
 def test_what_is_made_smaller_is_named(capsys: pytest.CaptureFixture[str]) -> None:

@@ -24,6 +24,8 @@ from experiments.fuzz.candidates import (
 )
 from experiments.fuzz.candidates.programs import _SHAPES, Pitched, program_of
 from experiments.fuzz.kind import KINDS
+from experiments.fuzz.kinds.candidates import _on
+from experiments.fuzz.verdict import Verdict
 from experiments.operators import suite
 from ir.target import Target
 from schedules import rule as rules
@@ -154,3 +156,9 @@ def test_code_that_differs_from_the_interpreted_candidate_is_found(monkeypatch: 
 
 def _nothing() -> Any:
     return reduction.tir.Evaluate(reduction.tir.const(0))
+
+
+def test_failures_of_two_targets_are_two() -> None:
+    wrong = Verdict("wrong", "at 3", "somewhere")
+    assert _on("cpu", wrong).signature != _on("gpu", wrong).signature
+    assert _on("cpu", Verdict("ok")) == Verdict("ok")

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from experiments.fuzz.verdict import Verdict
 from experiments.kernel_mutants import __main__ as command
 from experiments.kernel_mutants.__main__ import difference, items_of, main, mutant_of
 from experiments.kernel_mutants.candidates import random_candidates
@@ -101,3 +102,30 @@ def test_wrong_kernels_are_refused(capfd: Any) -> None:
 def test_right_kernels_are_accepted(capfd: Any) -> None:
     status = main(["candidates", "--kernels", "dense_relu,softmax", "--number", "8"])
     assert status == 0, capfd.readouterr().out
+
+
+@pytest.mark.parametrize("option", ["--each=-1", "--each=0", "--number=x", "--seed=-1"])
+def test_numbers_that_are_none_are_refused(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["mutants", option])
+    assert (
+        capsys.readouterr()
+        .err.splitlines()[-1]
+        .endswith(("is no number of at least 1", "a number of at least 0"))
+    )
+
+
+@pytest.mark.parametrize(
+    ("what", "said"), [("mutants", "1 of 3 mutants, 1 that mean"), ("candidates", "7 candidates accepted")]
+)
+def test_ctrl_c_tells_what_is_counted(
+    what: str, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def judged(items: Any, *_: object) -> Any:
+        yield items[0], Verdict("refused") if what == "mutants" else Verdict("ok", "7")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command, "items_of", lambda *_: [("relu", MUTATIONS[0].name, 0, 0)] * 3)
+    monkeypatch.setattr(command, "judged_apart", judged)
+    assert main([what, "--kernels", "relu"]) == 130
+    assert said in capsys.readouterr().out

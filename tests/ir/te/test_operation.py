@@ -126,3 +126,15 @@ def test_tensors_are_equal_to_themselves_alone() -> None:
     one, other = (te.placeholder((4,), name="A") for _ in range(2))
     assert one == one and not one == other and one != other
     assert len({one, other, one}) == 2
+
+
+@pytest.mark.parametrize(
+    "indexed", [lambda A, x, i: A[x[i]], lambda A, x, i: A(x[i]), lambda A, x, i: A[1.5]]
+)
+def test_an_index_that_is_no_integer_is_refused(indexed):
+    A, x = te.placeholder((8,), name="A"), te.placeholder((8,), name="x")
+    with pytest.raises(
+        IRTypeError, match=r"index 0 of tensor A is .*, of dtype float32; an index is an integer"
+    ):
+        te.compute((8,), lambda i: indexed(A, x, i), name="B")
+    te.compute((8,), lambda i: A[x[i].astype("int32")], name="B")

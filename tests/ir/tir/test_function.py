@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 import ir
 from ir import relax, tir
+from ir.error import IRValueError
 from ir.script import tir as T
 from ir.span import SourceName, Span
 
@@ -62,3 +65,19 @@ def test_a_body_may_come_from_another_place() -> None:
     assert func.with_body(body).span is func.span and func.with_body(body, there).span is there
     pointer = tir.decl_buffer((4,), "float32").access_ptr("r", "int64")
     assert pointer.dtype == "int64"
+
+
+def test_a_name_is_no_variable_to_specialize() -> None:
+    @T.prim_func
+    def func(a: T.handle):
+        n = T.int32()
+        A = T.match_buffer(a, (n,), "float32")
+        for i in range(n):
+            A[i] = T.float32(0)
+
+    with pytest.raises(
+        IRValueError, match=r"'n' is no parameter .*; pass the variable, as in .*, and not its name"
+    ):
+        func.specialize({"n": 8})
+    (shape,) = func.specialize({func.buffer_map[func.params[0]].shape[0]: 8}).buffer_map.values()
+    assert shape.shape[0].value == 8

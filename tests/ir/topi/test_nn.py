@@ -492,6 +492,7 @@ def test_places_beyond_int32_are_found(check):
         )
 
 
+@pytest.mark.meaning("op-weight")
 @pytest.mark.parametrize("method", ["linear", "cubic"])
 def test_neighbours_without_weight_do_not_count(check, method):
     x = np.array([[[1, np.inf, 2, 3, 4, 5]]], "float32")

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ir import tir
 from ir.script import tir as T
-from schedules import Schedule
+from schedules import Schedule, ScheduleError
 from tests.programs import kernels
 
 from ..checks import assert_program, assert_refused, assert_replays, assert_same_meaning
@@ -79,4 +85,20 @@ def test_annotations() -> None:
     sch.unannotate(i, "names")
     assert "names" not in sch.get(i).annotations
     assert_refused(sch, lambda: sch.unannotate(i, "names"), "unannotate", "names", "table")
+    assert_replays(sch, rowsum)
+
+
+@pytest.mark.parametrize(
+    "value", [object(), {1, 2}, b"x", np.float32(3), np.arange(3), {"a": [1, object()]}, {1: 2}]
+)
+def test_values_that_no_trace_stores_are_refused(value: Any) -> None:
+    sch = Schedule(rowsum)
+    with pytest.raises(ScheduleError, match="annotate: .* cannot be stored: .*; use numbers, strings"):
+        sch.annotate(sch.get_block("B"), "note", value)
+
+
+def test_values_that_traces_store() -> None:
+    sch = Schedule(rowsum)
+    for number, value in enumerate([1, 2.5, "text", None, [1, ["x"]], (1, 2), {"a": {"b": 1}}, tir.const(3)]):
+        sch.annotate(sch.get_block("B"), f"note{number}", value)
     assert_replays(sch, rowsum)

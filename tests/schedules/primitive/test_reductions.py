@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from ir.script import from_source
 from ir.script import tir as T
 from ir.tir import IterVar
+from ir.tir.interpreter import run
 from schedules import Schedule, ScheduleError
 from tests.programs import kernels
 
@@ -661,3 +662,27 @@ def test_the_init_of_a_decomposed_reduction_keeps_the_clauses_inside_of_a_mark()
     sch = Schedule(marked)
     sch.decompose_reduction("C", sch.get_loops("C")[1])
     assert_same_meaning(marked, main_of(sch))
+
+
+@pytest.mark.parametrize("identity", ['T.min_value("float32")', 'T.float32("-inf")'])
+def test_a_maximum_keeps_the_identity_it_is_written_with(identity: str) -> None:
+    """Of nothing but -inf one gives the smallest number, the other -inf: factored or not."""
+    func = from_source(f"""
+@T.prim_func
+def main(A: T.Buffer((8,), "float32"), B: T.Buffer((1,), "float32")):
+    for k in range(8):
+        with T.block("B"):
+            vk = T.axis.reduce(8, k)
+            with T.init():
+                B[0] = {identity}
+            B[0] = T.max(B[0], A[vk])
+""")
+    sch = Schedule(func)
+    outer, _ = sch.split(sch.get_loops("B")[0], [None, 4])
+    sch.rfactor(outer, 0)
+    found = []
+    for program in (func, sch.mod["main"]):
+        result = np.zeros(1, "float32")
+        run(program, np.full(8, -np.inf, "float32"), result)
+        found.append(result[0])
+    assert found[0] == found[1] == (-np.inf if "inf" in identity else np.finfo("float32").min)

@@ -84,53 +84,57 @@ _ROUNDED: dict[str, Callable[[Fraction], int]] = {
 }
 
 
-def _np_axis_weights(attrs: dict[str, Any], count: int, size: int) -> np.ndarray:
-    """The matrix that resizes one axis: (size, count)."""
+def keys_cubic(distance: float, a: float) -> float:
+    """The weight of an element at a distance, by the piecewise cubic kernel of Keys (1981); exactly 0 at whole distances but 0.
+
+    Args:
+        distance: from the place to the element, in elements.
+        a: the slope of the kernel at distance 1.
+    """
+    d = abs(distance)
+    if d <= 1:
+        return (1 - d) * (1 + d - (a + 2) * d * d)
+    return a * (d - 1) * (d - 2) ** 2 if d < 2 else 0.0
+
+
+def _np_axis_taps(attrs: dict[str, Any], count: int, size: int) -> list[list[tuple[int, float]]]:
+    """For each result along an axis, the elements that count, with their weights.
+
+    One beyond the border is the last one at it, which then counts more than once: with infinities this is not the sum of its weights.
+    """
     places = _source_places(attrs["coordinate_transformation_mode"], count, size)
-    weights = np.zeros((size, count))
     if attrs["method"] == "nearest_neighbor":
         default = "round" if attrs["coordinate_transformation_mode"] == "align_corners" else "floor"
         how = attrs["rounding_method"] or default
         if attrs["coordinate_transformation_mode"] == "asymmetric" and how == "round" and size % count == 0:
             how = "floor"  # by the field's convention
-        rounded = np.array([_ROUNDED[how](place) for place in places], dtype=int)
-        weights[np.arange(size), np.clip(rounded, 0, count - 1)] = 1
-        return weights
-    low = np.array([math.floor(place) for place in places], dtype=int)
-    share = np.array([float(place - math.floor(place)) for place in places])
-    if attrs["method"] == "linear":
-        taps = [(0, 1 - share), (1, share)]
-    else:
-        a = attrs["cubic_alpha"]
-
-        def cubic(t: np.ndarray) -> np.ndarray:
-            t = np.abs(t)
-            near, far = (a + 2) * t**3 - (a + 3) * t**2 + 1, a * t**3 - 5 * a * t**2 + 8 * a * t - 4 * a
-            return np.where(t <= 1, near, np.where(t < 2, far, 0))
-
-        taps = [(k, cubic(share - k)) for k in range(-1, 3)]
-    for offset, factor in taps:
-        np.add.at(weights, (np.arange(size), np.clip(low + offset, 0, count - 1)), factor)
-    return weights
+        return [[(min(max(_ROUNDED[how](place), 0), count - 1), 1.0)] for place in places]
+    found = []
+    for place in places:
+        low, share = math.floor(place), float(place - math.floor(place))
+        if attrs["method"] == "linear":
+            weights = {low: 1 - share, low + 1: share}
+        else:
+            weights = {low + k: keys_cubic(share - k, attrs["cubic_alpha"]) for k in range(-1, 3)}
+        found.append([(min(max(index, 0), count - 1), weight) for index, weight in weights.items() if weight])
+    return found
 
 
 def _np_resize2d(x: np.ndarray, size: Any, **attrs: Any) -> np.ndarray:
-    """A matrix product per spatial axis; regions of interest and excluded borders are not covered."""
+    """One spatial axis after the other; regions of interest and excluded borders are not covered."""
     h, w = attrs["layout"].index("H"), attrs["layout"].index("W")
     y = x
     for axis, extent in ((h, size[0]), (w, size[1])):
-        y = _np_resized_axis(y, axis, _np_axis_weights(attrs, x.shape[axis], extent))
+        y = _np_resized_axis(y, axis, _np_axis_taps(attrs, x.shape[axis], extent))
     dtype = np.dtype(attrs["out_dtype"] or x.dtype)
     if dtype.kind in "iu" and attrs["method"] != "nearest_neighbor":
         y = np.floor(y + 0.5)
     return y.astype(dtype)
 
 
-def _np_resized_axis(x: np.ndarray, axis: int, weights: np.ndarray) -> np.ndarray:
+def _np_resized_axis(x: np.ndarray, axis: int, taps: list[list[tuple[int, float]]]) -> np.ndarray:
     """The weighted sums along an axis; elements without weight do not count, even if they are infinite."""
-    rows = [
-        sum(x.take(index, axis) * weight for index, weight in enumerate(row) if weight) for row in weights
-    ]
+    rows = [sum(x.take(index, axis) * weight for index, weight in row) for row in taps]
     return np.stack([np.asarray(row) for row in rows], axis)
 
 

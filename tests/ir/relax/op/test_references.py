@@ -28,8 +28,6 @@ FINITE = EDGES[3:]
 FINITE_ONLY = {
     # a phase of the kernel meets the zeros around the data: an infinite weight is no number there
     "nn.conv1d_transpose-channels_last", "nn.conv2d_transpose-channels_last", "nn.conv3d_transpose-channels_last",
-    # neighbours beyond the border repeat its element; their weights have different signs
-    "image.resize2d-cubic",
 }  # fmt: skip
 NUMBERED = [item for item in CASES if item.numbers and item.op not in DATA_DEPENDENT]
 

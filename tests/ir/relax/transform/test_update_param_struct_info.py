@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from ir import relax
+from ir import relax, structural_equal
 from ir.relax import transform
+from ir.relax.analysis import check_well_formed
 from ir.script import ir as I
 from ir.script import relax as R
 
@@ -36,3 +37,55 @@ def test_update_param_struct_info():
             return gv
 
     verify(transform.UpdateParamStructInfo(half)(Before), Expected)
+
+
+def test_a_call_is_inferred_by_what_its_callee_has_become():
+    """The caller comes first, calls a function by way of another, and a new argument does not fit the former parameter."""
+
+    def half(var):
+        return relax.TensorStructInfo(var.struct_info.shape, "float16")
+
+    @I.ir_module
+    class Before:
+        @R.function
+        def main(x: R.Tensor((8,), "float32")) -> R.Tensor((8,), "float32"):
+            cls = Before
+            y: R.Tensor((8,), "float32") = cls.between(x)
+            return y
+
+        @R.function(private=True)
+        def between(x: R.Tensor((8,), "float32")) -> R.Tensor((8,), "float32"):
+            cls = Before
+            y: R.Tensor((8,), "float32") = cls.last(x)
+            z: R.Tensor((8,), "float32") = R.add(y, x)
+            return z
+
+        @R.function(private=True)
+        def last(x: R.Tensor((8,), "float32")) -> R.Tensor((8,), "float32"):
+            y: R.Tensor((8,), "float32") = R.exp(x)
+            return y
+
+    after = transform.UpdateParamStructInfo(half)(Before)
+    for name in ("main", "between", "last"):
+        assert after[name].ret_struct_info == relax.TensorStructInfo((8,), "float16"), name
+    assert structural_equal(transform.UpdateParamStructInfo(half)(after), after)
+
+
+def test_a_function_that_calls_itself_gets_other_parameters():
+    def half(var):
+        return relax.TensorStructInfo(var.struct_info.shape, "float16") if var.name_hint == "x" else None
+
+    @I.ir_module
+    class Before:
+        @R.function
+        def main(x: R.Tensor((8,), "float32"), done: R.Tensor((), "bool")) -> R.Tensor((8,), "float32"):
+            cls = Before
+            if done:
+                y: R.Tensor((8,), "float32") = R.exp(x)
+            else:
+                y: R.Tensor((8,), "float32") = cls.main(x, R.const(True, "bool"))
+            return y
+
+    after = transform.UpdateParamStructInfo(half)(Before)
+    assert after["main"].params[0].struct_info.dtype == "float16"
+    check_well_formed(after)

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ import numpy as np
 from ir import dtype as dt
 from ir.relax import op as _op
 from ir.relax.expr import Expr, const
+from ir.relax.op.image.resize import keys_cubic
 
 from ..context import NodeContext
 from ..registry import converter
@@ -197,19 +199,18 @@ def _relax_can(options: _Options, axes: dict[int, _Axis]) -> bool:
     return options.transformation in ("half_pixel", "align_corners", "asymmetric")
 
 
-def _apply(ctx: NodeContext, x: Expr, number: int, taps: list[dict[int, float]]) -> Expr:
+def _apply(ctx: NodeContext, x: Expr, number: int, taps: list[list[tuple[int, float]]]) -> Expr:
     """The weighted sums of an axis's elements; those without weight do not count, even if they are infinite."""
     count = max(len(row) for row in taps)
     if count == 1:
-        return ctx.emit(_op.take(x, const(np.array([next(iter(row)) for row in taps]), "int64"), number))
+        return ctx.emit(_op.take(x, const(np.array([index for ((index, _),) in taps]), "int64"), number))
     dtype, total = ctx.dtype(x), None
     kind = dtype if dt.is_float(dtype) and dt.bits(dtype) >= 32 else "float32"
     wide = x if kind == dtype else ctx.emit(_op.astype(x, kind))
     shape = [len(taps) if axis == number else 1 for axis in range(ctx.rank(x))]
     for place in range(count):
         # A row with fewer elements repeats its first one, and leaves it out.
-        rows = [list(row.items()) for row in taps]
-        chosen = [row[place] if place < len(row) else (row[0][0], 0.0) for row in rows]
+        chosen = [row[place] if place < len(row) else (row[0][0], 0.0) for row in taps]
         indices = const(np.array([index for index, _ in chosen]), "int64")
         weights = np.array([weight for _, weight in chosen]).reshape(shape)
         term = ctx.emit(_op.multiply(_op.take(wide, indices, number), const(weights, kind)))
@@ -254,8 +255,8 @@ def _positions(axis: _Axis, options: _Options) -> list[Fraction]:
     return [center + (x + half) / scale - half for x in index]
 
 
-def _taps(axis: _Axis, options: _Options) -> tuple[list[dict[int, float]], np.ndarray]:
-    """The weights, by input element, of each output element; and which of these lie outside of the input."""
+def _taps(axis: _Axis, options: _Options) -> tuple[list[list[tuple[int, float]]], np.ndarray]:
+    """The input elements of each output element, with their weights; and which of these lie outside of the input."""
     positions = _positions(axis, options)
     outside = np.zeros(axis.target, dtype=bool)
     if options.transformation == "tf_crop_and_resize":
@@ -265,8 +266,10 @@ def _taps(axis: _Axis, options: _Options) -> tuple[list[dict[int, float]], np.nd
         return min(max(index, 0), axis.extent - 1)
 
     if options.mode == "nearest":
-        return [{inside(_ROUNDED[options.rounding](place)): 1.0} for place in positions], outside
-    kernel, radius = (_linear, 1.0) if options.mode == "linear" else (_cubic(options.cubic), 2.0)
+        return [[(inside(_ROUNDED[options.rounding](place)), 1.0)] for place in positions], outside
+    kernel, radius = (
+        (_linear, 1.0) if options.mode == "linear" else (partial(keys_cubic, a=options.cubic), 2.0)
+    )
     stretch = max(1.0, 1.0 / axis.scale) if options.antialias else 1.0
     reach = radius * stretch
     rows = []
@@ -275,11 +278,8 @@ def _taps(axis: _Axis, options: _Options) -> tuple[list[dict[int, float]], np.nd
         if options.exclude_outside:
             taps = range(max(taps.start, 0), min(taps.stop, axis.extent))
         weights = [kernel(float(tap - place) / stretch) for tap in taps]
-        row: dict[int, float] = {}
-        for tap, weight in zip(taps, weights):
-            if weight:
-                row[inside(tap)] = row.get(inside(tap), 0.0) + weight / sum(weights)
-        rows.append(row)
+        total = sum(weights)
+        rows.append([(inside(tap), weight / total) for tap, weight in zip(taps, weights) if weight])
     return rows, outside
 
 
@@ -293,15 +293,3 @@ _ROUNDED: dict[str, Callable[[Fraction], int]] = {
 
 def _linear(distance: float) -> float:
     return max(0.0, 1.0 - abs(distance))
-
-
-def _cubic(a: float) -> Any:
-    """The piecewise cubic kernel of Keys (1981) with the coefficient ``a``."""
-
-    def kernel(distance: float) -> float:
-        d = abs(distance)
-        if d <= 1:
-            return (a + 2) * d**3 - (a + 3) * d**2 + 1
-        return a * d**3 - 5 * a * d**2 + 8 * a * d - 4 * a if d < 2 else 0.0
-
-    return kernel

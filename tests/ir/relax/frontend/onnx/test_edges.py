@@ -257,6 +257,20 @@ def test_an_infinite_element_does_not_spread(transformation: str, rank: int) -> 
         assert not np.isnan(y).any() and np.isfinite(y[0, 0, 4:]).all()
 
 
+@pytest.mark.meaning("op-weight")
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+def test_three_axes_are_resized_as_two(mode: str) -> None:
+    """One becomes an operator, the other sums of elements: what counts is the same."""
+    x = np.ones((6, 1, 6, 2), np.float32)
+    x[range(6), :, range(6)] = INF
+    empty = np.empty(0, np.float32)
+    options = {"mode": mode, "constant": (1, 2, 3), "coordinate_transformation_mode": "align_corners"}
+    two = one("Resize", x, empty, empty, np.array([6, 1, 11, 2], I64), **options)
+    three = one("Resize", x[..., None], empty, empty, np.array([6, 1, 11, 2, 1], I64), **options)
+    np.testing.assert_allclose(three[..., 0], two, rtol=1e-5)
+    np.testing.assert_array_equal(two[:, :, ::2], x)
+
+
 def test_an_infinite_weight_of_a_transposed_convolution() -> None:
     x, w = np.ones((1, 1, 2), np.float32), np.array([[[1, INF, 2]]], np.float32)
     np.testing.assert_array_equal(one("ConvTranspose", x, w, strides=[2]), [[[1, INF, 3, INF, 2]]])
