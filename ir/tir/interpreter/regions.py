@@ -49,18 +49,14 @@ class StatedBlock:
         env[self] = {}
 
 
-def is_root(realize: S.BlockRealize) -> bool:
-    """Whether a block that is the whole body of a function states nothing: it promises nothing, then."""
-    block = realize.block
-    return not (block.iter_vars or block.reads or block.writes)
-
-
 class Regions:
     """Compares accesses with the regions that the blocks around them state."""
 
     def __init__(self, expressions: Expressions) -> None:
         self._expressions = expressions
         self._blocks: list[StatedBlock] = []
+        self._depth = 0
+        """How many blocks are around, the root included."""
         self._sources: dict[Buffer, S.MatchBufferRegion] = {}
         self._addresses: set[E.Var] = set()
         self._homes: dict[Any, int] = {}
@@ -68,13 +64,17 @@ class Regions:
 
     # -- what is around --------------------------------------------------------------------------------------------
     @contextmanager
-    def of(self, block: StatedBlock, promises: bool = True) -> Iterator[None]:
-        """What is translated inside stands in a block, which may promise nothing."""
+    def of(self, stated: StatedBlock) -> Iterator[None]:
+        """What is translated inside stands in a block; the root, which has no variables and states nothing, promises nothing."""
+        block = stated.block
+        promises = self._depth > 0 or bool(block.iter_vars or block.reads or block.writes)
+        self._depth += 1
         if promises:
-            self._blocks.append(block)
+            self._blocks.append(stated)
         yield
         if promises:
             self._blocks.pop()
+        self._depth -= 1
 
     def begins(self, data: E.Var) -> None:
         """Memory begins here: a parameter, or what is allocated."""

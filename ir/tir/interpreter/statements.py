@@ -20,7 +20,7 @@ from .lanes import Closure
 from .memory import Memory, Pointer
 from .protocol import Machine
 from .races import Iterations
-from .regions import StatedBlock, is_root
+from .regions import StatedBlock
 
 Env = dict[Any, Any]
 _UNORDERED = {S.ForKind.PARALLEL: "parallel", S.ForKind.VECTORIZED: "vectorized"}
@@ -37,7 +37,6 @@ class Statements:
             self._regions.is_address(param)
         for buffer in func.buffer_map.values():
             self._regions.begins(buffer.data)
-        self._root = func.body
         self._path: list[S.For] = []
         """The parallel and vectorized loops around what is translated."""
         self._uses: dict[E.Var, tuple[S.For, ...]] = {}
@@ -318,8 +317,7 @@ class Statements:
             if item.iter_type == E.IterVar.CommReduce
         ]
         stated, regions = StatedBlock(block), self._regions
-        promises = not (node is self._root and is_root(node))
-        with regions.of(stated, promises):
+        with regions.of(stated):
             for buffer in block.alloc_buffers:
                 regions.begins(buffer.data)
             memory = [self._allocation(buffer, buffer.data) for buffer in block.alloc_buffers]
@@ -336,7 +334,7 @@ class Statements:
             if found is not None:
                 self._before.setdefault(id(found[0]), []).append(found[1])
         outer, self._around = self._around, Around(expressions)
-        with regions.of(stated, promises):
+        with regions.of(stated):
             body = self.translate(block.body)
         self._around = outer
         if stated.is_asked:
