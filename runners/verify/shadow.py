@@ -492,7 +492,8 @@ def _over_all(buffer: Buffer, value_at: _At) -> Stmt:
 def _stated(block: Block) -> Block:
     """The block stating what it reads and writes: its body is another one than the original's, and reads more."""
     reads, writes = get_block_read_write_region(block)
-    return block.replace(reads=tuple(reads), writes=tuple(writes))
+    stated: Block = block.replace(reads=tuple(reads), writes=tuple(writes))
+    return stated
 
 
 def _root(body: Stmt, tail: Sequence[Stmt], extra: Sequence[Buffer]) -> Stmt:
