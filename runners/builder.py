@@ -195,6 +195,11 @@ def message_of(outcome: Outcome) -> str:
     """One message for a person from a call that did not return."""
     text = f"{outcome.error}: {outcome.message}" if outcome.kind == "raised" else outcome.message
     if is_of_program(outcome):
+        if outcome.kind == "timeout":
+            return (
+                f"the program itself does not end on the check's inputs, before any schedule: {text}; does a loop wait for what"
+                " random inputs do not hold?"
+            )
         return f"the program itself fails, before any schedule: {text}; ir.tir.interpreter.run says what is undefined in it, and where"
     return f"{text}\n{outcome.traceback[-3000:]}" if outcome.traceback else text
 

@@ -48,7 +48,7 @@ Build = Callable[[Any, Any], Callable[..., Any]]
 Room = Callable[[int, list[int], Any], Array]
 
 REFERENCE_PHASE = "running the unscheduled program"
-_REFERENCE_SECONDS = 300.0
+REFERENCE_SECONDS = 300.0
 """The unscheduled program is slow, and it is the user's own: it gets much more time than a candidate."""
 _HOPELESS = 3.0
 """How many times the ratio at which a candidate is cut it may be behind before even the second check is left out."""
@@ -134,6 +134,8 @@ class RunSettings:
     timeout_sec: float
     cut_ratio: float
     cooldown_sec: float = 0.0
+    reference_timeout_sec: float = REFERENCE_SECONDS
+    """Seconds that one run of the unscheduled program may take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +238,7 @@ def run_candidate(
         if reference_key is None:
             return _time(kernel, None, best_secs, settings)
         begin = time.perf_counter()
-        known = _reference(reference_key, reference, target, f_build)
+        known = _reference(reference_key, reference, target, f_build, settings.reference_timeout_sec)
         took = time.perf_counter() - begin
         report = _time(kernel, known, best_secs, settings)
         if report.kind is ResultKind.WRONG_RESULT:
@@ -286,25 +288,41 @@ def confirm_candidate(
         return wrong
 
 
-def _reference(key: str, mod: Any, target: Any, f_build: Build | None) -> Reference:
+def _reference(
+    key: str, mod: Any, target: Any, f_build: Build | None, limit: float = REFERENCE_SECONDS
+) -> Reference:
     known = _REFERENCES.in_memory(key)
     if known is None:
         if mod is None:
             raise Forgotten(f"reference {key}")
-        phase(REFERENCE_PHASE, _REFERENCE_SECONDS)
-        known = _REFERENCES.get(key, mod, lambda program: _reference_run(program, target, f_build))
+        notice = _slow_reference(mod, limit)
+        phase(REFERENCE_PHASE, limit, notice)
+        known = _REFERENCES.get(
+            key, mod, lambda program: _reference_run(program, target, f_build, limit, notice)
+        )
     return known
 
 
-def _reference_run(mod: Any, target: Any, f_build: Build | None) -> Callable[[list[Array]], object]:
+def _slow_reference(mod: Any, limit: float) -> str:
+    """What the user is told when the unscheduled program takes long."""
+    name = entry(mod).attrs.get("global_symbol", "main")
+    return (
+        f"kernel {name}: still running the unscheduled program, which its candidates are compared with, on the check's inputs"
+        f" (random ones among them); a run is ended after {limit:g} seconds"
+    )
+
+
+def _reference_run(
+    mod: Any, target: Any, f_build: Build | None, limit: float, notice: str
+) -> Callable[[list[Array]], object]:
     if f_build is None:
         from .native import build_reference  # as above
 
         f_build = build_reference
-    kernel = _build(in_fast_order(mod), target, f_build, _REFERENCE_SECONDS)
+    kernel = _build(in_fast_order(mod), target, f_build, limit)
 
     def run(arguments: list[Array]) -> object:
-        phase(REFERENCE_PHASE, _REFERENCE_SECONDS)
+        phase(REFERENCE_PHASE, limit, notice)
         return kernel.call(*arguments)
 
     return run

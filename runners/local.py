@@ -32,6 +32,7 @@ class LocalRunner(Runner):
         cooldown_sec: float = 0.0,
         *,
         cut_ratio: float = 3.5,
+        reference_timeout_sec: float = candidate.REFERENCE_SECONDS,
         pool: WorkerPool | None = None,
     ) -> None:
         """
@@ -41,12 +42,14 @@ class LocalRunner(Runner):
             cooldown_sec: pause before each measurement.
             cut_ratio: a candidate whose first calls take this many times the best time, and 20 milliseconds more, is not
                 called again; one that is as far behind once it is warm is not timed further.
+            reference_timeout_sec: seconds that one run of the unscheduled program may take, which is slow; the user is told after a few.
             pool: worker processes; those that the builder uses.
         """
         self.timeout_sec = timeout_sec
         self.evaluator_config = EvaluatorConfig._normalized(evaluator_config)
         self.cooldown_sec = cooldown_sec
         self.cut_ratio = cut_ratio
+        self.reference_timeout_sec = reference_timeout_sec
         self._pool = pool
 
     @property
@@ -80,7 +83,13 @@ class LocalRunner(Runner):
         return future
 
     def _start(self, item: RunnerInput, artifact: Artifact, future: Future[RunnerResult]) -> None:
-        settings = RunSettings(self.evaluator_config, self.timeout_sec, self.cut_ratio, self.cooldown_sec)
+        settings = RunSettings(
+            self.evaluator_config,
+            self.timeout_sec,
+            self.cut_ratio,
+            self.cooldown_sec,
+            self.reference_timeout_sec,
+        )
         key = None if item.reference is None else _reference_key(item.reference, artifact.target)
         worker, generation = artifact.worker, artifact.generation
         alive = worker is not None and worker in self.pool.workers and worker.pid is not None

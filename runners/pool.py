@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import atexit
 import json
+import logging
+import math
 import os
+import select
 import shutil
 import signal
 import socket
@@ -27,7 +30,10 @@ from typing import IO, Any
 from .error import WorkerError
 from .worker import PHASE, RETURNED, receive, send
 
+_LOG = logging.getLogger(__package__)
 _START_SECONDS = 120.0
+_PATIENCE = 5.0
+"""Seconds after which the user is told what is waited for."""
 DEFAULT_MEMORY_LIMIT = 8 << 30
 """Bytes that a worker may map beyond what it starts with; thread stacks count too."""
 
@@ -224,7 +230,7 @@ class Worker:
             self.generation += 1
         if job.owner is not None:
             job.owner.worker, job.owner.generation = self, self.generation
-        phase = job.phase
+        phase, limit, notice = job.phase, job.limit, None
         deadline: float | None = time.monotonic() + job.limit
         connection = self._connection
         try:
@@ -232,15 +238,24 @@ class Worker:
             send(connection, (job.function, job.args))
             while True:
                 left = None if deadline is None else max(deadline - time.monotonic(), 1e-3)
+                if notice is not None and not _answers(connection, min(left or math.inf, _PATIENCE)):
+                    self._pool.tell(notice)
+                    notice = None
+                    continue
                 connection.settimeout(left)
                 message = receive(connection)
                 if message[0] != PHASE:
                     break
-                _, phase, limit = message
+                _, phase, limit, notice = message
                 deadline = None if limit is None else time.monotonic() + limit
         except TimeoutError:
             self._end(kill=True)
-            return Outcome("timeout", phase=phase, message=f"no answer in time from the phase {phase!r}")
+            seconds = "" if limit is None else f" of {limit:g} seconds"
+            return Outcome(
+                "timeout",
+                phase=phase,
+                message=f"no answer within the limit{seconds} from the phase {phase!r}",
+            )
         except (EOFError, ConnectionError):
             return self._died(phase)
         if message[0] == RETURNED:
@@ -300,6 +315,13 @@ class Worker:
             return None
 
 
+def _answers(connection: socket.socket, seconds: float) -> bool:
+    """Whether a worker sends something within some seconds."""
+    waiting = select.poll()
+    waiting.register(connection, select.POLLIN)
+    return bool(waiting.poll(1000 * seconds))
+
+
 class WorkerPool:
     """Worker processes behind one queue.
 
@@ -322,6 +344,7 @@ class WorkerPool:
         self.n_workers = n_workers or len(os.sched_getaffinity(0))
         self.template = Template(preload, memory_limit)
         self.closed = False
+        self._told: set[str] = set()
         self._condition = threading.Condition()
         self._jobs: deque[_Job] = deque()
         self.workers = [Worker(self, index) for index in range(self.n_workers)]
@@ -358,6 +381,12 @@ class WorkerPool:
             (self._jobs if worker is None else worker.jobs).append(job)
             self._condition.notify_all()
         return job.future
+
+    def tell(self, notice: str) -> None:
+        """Tell the user what is waited for: once, though several workers may wait for the same."""
+        if notice not in self._told:
+            self._told.add(notice)
+            _LOG.warning("%s", notice)
 
     def close(self) -> None:
         """End all processes now."""

@@ -46,13 +46,18 @@ def _receive_bytes(connection: socket.socket, size: int) -> bytes:
     return b"".join(parts)
 
 
-def phase(name: str, limit: float | None) -> None:
+def phase(name: str, limit: float | None, notice: str | None = None) -> None:
     """Tell the parent what comes next and how many seconds it may take; it kills this process after that.
 
     None stands for no limit, as while waiting for the machine. Outside a worker this does nothing.
+
+    Args:
+        name: of the phase.
+        limit: seconds until the process is killed.
+        notice: what the parent tells the user if the phase takes longer than a few seconds; None where that is expected.
     """
     if _connection is not None:
-        send(_connection, (PHASE, name, limit))
+        send(_connection, (PHASE, name, limit, notice))
 
 
 def serve(connection: socket.socket, memory_limit: int) -> None:

@@ -19,6 +19,7 @@ from typing import Any
 
 from ..arith.analyzer import Analyzer
 from ..error import IRTypeError, IRValueError
+from ..node import post_order_visit
 from ..structural import structural_equal
 from ..tir.buffer import Buffer, decl_buffer
 from ..tir.expr import BufferLoad, IntImm, IterVar, PrimExpr, ProducerLoad, Range, Reduce, Var
@@ -241,11 +242,23 @@ class _Builder:
         for index, placeholder in enumerate(op.output_placeholders):
             self.declare(op.output(index), placeholder)
         body = _ToBuffers(self.buffers, {}).visit(substitute(op.body, replaced))
-        reads = [full_region(self.buffers[tensor]) for tensor in op.input_tensors]
+        inputs = [self.buffers[tensor] for tensor in op.input_tensors]
+        updated = [buffer for buffer in op.output_placeholders if buffer in _loaded(body)]
+        reads = [full_region(buffer) for buffer in (*inputs, *updated)]
         writes = [full_region(buffer) for buffer in op.output_placeholders]
+        if isinstance(body, BlockRealize) and not (body.block.reads or body.block.writes):
+            # the root of a function, which states nothing there, is a block like any other here
+            body = body.replace(block=body.block.replace(reads=reads, writes=writes))
         annotations = {key: self._annotation(value) for key, value in op.attrs.items()}
         block = Block((), reads, writes, self.fresh_name(op.name), body, None, (), (), annotations)
         return BlockRealize((), const(True), block)
+
+
+def _loaded(body: Stmt) -> set[Buffer]:
+    """The buffers that a statement loads from."""
+    found: set[Buffer] = set()
+    post_order_visit(body, lambda node: found.add(node.buffer) if isinstance(node, BufferLoad) else None)
+    return found
 
 
 def _is_empty(axis: IterVar) -> bool:

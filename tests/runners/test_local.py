@@ -649,3 +649,29 @@ def test_a_factor_that_is_a_little_off_is_refused(builder: LocalBuilder, runner:
     result = runner.submit(RunnerInput(bad, reference=scaled(factor=0.5))).result()
     assert result.kind is ResultKind.WRONG_RESULT
     assert "expected a number from -1.5000001" in (result.error_msg or "")
+
+
+def test_a_program_that_does_not_end_is_told_of_and_ended(
+    pool: WorkerPool, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its loop waits for data that the check's inputs do not hold; candidates that do not end are not the program's fault."""
+    mod = IRModule({
+        "main": from_source('''
+@T.prim_func
+def main(A: T.Buffer((4,), "float32"), B: T.Buffer((4,), "float32")):
+    T.func_attr({"global_symbol": "search"})
+    B[0] = T.float32(0)
+    while A[0] != T.float32(1234567):
+        B[0] = B[0] + T.float32(1)
+''')
+    })  # fmt: skip
+    monkeypatch.setattr("runners.pool._PATIENCE", 0.2)
+    artifact = built(LocalBuilder(timeout_sec=20.0, pool=pool), mod)
+    runner = LocalRunner(evaluator_config=QUICK, reference_timeout_sec=1.0, pool=pool)
+    with caplog.at_level("WARNING", "runners"):
+        result = runner.submit(RunnerInput(artifact, reference=mod)).result()
+    assert result.kind is ResultKind.PROGRAM_ERROR
+    assert "does not end on the check's inputs" in (result.error_msg or "")
+    assert "the limit of 1 seconds" in (result.error_msg or "")
+    (record,) = caplog.records
+    assert "kernel search: still running the unscheduled program" in record.message

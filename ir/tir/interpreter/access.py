@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from ... import dtype as dt
 from .. import expr as E
 from ..buffer import Buffer
-from .error import InterpreterError, refusal
+from .error import ElementError, InterpreterError, element, refusal
 from .lanes import Closure
 from .memory import Elements, Pointer
 from .numbers import number
+from .regions import Check, Regions
 
 if TYPE_CHECKING:
     from .expressions import Expressions
 
 Env = dict[Any, Any]
+
+
+class Use(Enum):
+    """What an access does to an element."""
+
+    READ = "read"
+    WRITE = "write"
 
 
 class Accesses:
@@ -26,6 +35,7 @@ class Accesses:
         self._expressions = expressions
         self.views: set[Buffer] = set()
         """Matched regions without strides of their own: they have the source's, which are values of the buffer as a variable."""
+        self.regions = Regions(expressions)
 
     # -- layout ----------------------------------------------------------------------------------------------------
     def numbers(self, values: Sequence[E.PrimExpr]) -> Callable[[Env], Sequence[int]]:
@@ -62,33 +72,63 @@ class Accesses:
         return find
 
     # -- places ----------------------------------------------------------------------------------------------------
-    def place(self, buffer: Buffer, indices: Sequence[E.PrimExpr]) -> Callable[[Env], int]:
+    def place(
+        self, buffer: Buffer, indices: Sequence[E.PrimExpr], uses: Sequence[Use] = ()
+    ) -> Callable[[Env], int]:
         """The offset of one element (the first lane, where elements are vectors) behind the buffer's address."""
         closures, offset = self._indices(buffer, indices), self._offset(buffer)
-        return lambda env: offset(env, [closure(env) for closure in closures])
+        checks = self._checks(buffer, indices, uses)
+        if not checks:
+            return lambda env: offset(env, [closure(env) for closure in closures])
+
+        def place(env: Env) -> int:
+            numbers = [closure(env) for closure in closures]
+            found = offset(env, numbers)
+            for check in checks:
+                check(env, numbers)
+            return found
+
+        return place
 
     def places(
-        self, buffer: Buffer, indices: Sequence[E.PrimExpr]
+        self, buffer: Buffer, indices: Sequence[E.PrimExpr], use: Use
     ) -> Callable[[Env, Sequence[bool]], list[Any]]:
         """The offsets of the lanes of an access, where elements are vectors those of their lanes; None where it is not active."""
-        closures, offset = self._indices(buffer, indices), self._offset(buffer)
-        widths, inner = [dt.lanes(index.dtype) for index in indices], dt.lanes(buffer.dtype)
+        columns_of, offset = self._columns(indices), self._offset(buffer)
+        self._require_rank(buffer, indices)
+        checks, inner = self._checks(buffer, indices, [use]), dt.lanes(buffer.dtype)
 
         def lanes(env: Env, active: Sequence[bool]) -> list[Any]:
             accessed = [any(active[at : at + inner]) for at in range(0, len(active), inner)]
             if not any(accessed):
                 return [None] * len(active)
-            columns = [
-                index(env, accessed) if width > 1 else [index(env)] * len(accessed)
-                for index, width in zip(closures, widths)
-            ]
+            columns = columns_of(env, accessed)
             found: list[Any] = []
             for access, is_on in enumerate(accessed):
-                start = offset(env, [column[access] for column in columns]) if is_on else 0
+                start = 0
+                if is_on:
+                    numbers = [column[access] for column in columns]
+                    start = offset(env, numbers)
+                    for check in checks:
+                        check(env, numbers)
                 found += [start + lane if active[access * inner + lane] else None for lane in range(inner)]
             return found
 
         return lanes
+
+    def _columns(self, indices: Sequence[E.PrimExpr]) -> Callable[[Env, Sequence[bool]], list[Sequence[int]]]:
+        """The numbers of each index in all lanes."""
+        closures = [self._expressions.index(index) for index in indices]
+        widths = [dt.lanes(index.dtype) for index in indices]
+        return lambda env, accessed: [
+            index(env, accessed) if width > 1 else [index(env)] * len(accessed)
+            for index, width in zip(closures, widths)
+        ]
+
+    def _checks(self, buffer: Buffer, indices: Sequence[E.PrimExpr], uses: Sequence[Use]) -> list[Check]:
+        """What refuses an access that the blocks around do not state."""
+        checks = [self.regions.check(buffer, indices, use is Use.WRITE) for use in uses]
+        return [check for check in checks if check is not None]
 
     def corner(
         self, buffer: Buffer, first: Sequence[E.PrimExpr], extents: Sequence[E.PrimExpr]
@@ -114,11 +154,14 @@ class Accesses:
         return find
 
     def _indices(self, buffer: Buffer, indices: Sequence[E.PrimExpr]) -> list[Closure]:
+        self._require_rank(buffer, indices)
+        return [self._expressions.index(index) for index in indices]
+
+    def _require_rank(self, buffer: Buffer, indices: Sequence[E.PrimExpr]) -> None:
         if len(indices) != len(buffer.shape):
             raise InterpreterError(
                 f"buffer {buffer.name} has {len(buffer.shape)} dimensions, got {len(indices)} indices"
             )
-        return [self._expressions.index(index) for index in indices]
 
     def _offset(self, buffer: Buffer) -> Callable[[Env, Sequence[int]], int]:
         """The offset of the element that numbers as indices address, which must be within the extents."""
@@ -132,7 +175,8 @@ class Accesses:
                 if not 0 <= index < extent:
                     raise refusal(
                         "bounds",
-                        f"index {index} of dimension {axis} of {buffer.name} is not in [0, {extent})",
+                        f"index {index} of dimension {axis} of {buffer.name} is not in [0, {extent}):"
+                        f" {element(buffer.name, indices)}",
                     )
                 found += index * stride
                 axis += 1
@@ -144,21 +188,30 @@ class Accesses:
     def load(self, node: E.BufferLoad) -> Closure:
         """The value of an element, or of several; lanes under a predicate that does not hold are zero."""
         elements, name = self.elements(node.buffer), node.buffer.name
-        zero = number(0, dt.element_of(node.dtype))
+        zero, named = number(0, dt.element_of(node.dtype)), self._named(node.buffer, node.indices)
         if dt.lanes(node.dtype) == 1:
-            place = self.place(node.buffer, node.indices)
-            load = lambda env: elements(env).read(place(env), name)  # noqa: E731
+            place = self.place(node.buffer, node.indices, [Use.READ])
+
+            def load(env: Env) -> Any:
+                try:
+                    return elements(env).read(place(env), name)
+                except ElementError as error:
+                    raise error.of(named(env, [error.index], error)) from None
+
             if node.predicate is None:
                 return load
             predicate = self._expressions.condition(node.predicate)
             return lambda env: load(env) if predicate(env) else zero
-        places = self.places(node.buffer, node.indices)
+        places = self.places(node.buffer, node.indices, Use.READ)
         mask = self._mask(node.predicate, dt.lanes(node.dtype))
 
         def lanes(env: Env, active: Sequence[bool]) -> list[Any]:
             masked = mask(env, active)
-            memory = elements(env)
-            values = [None if at is None else memory.read(at, name) for at in places(env, masked)]
+            memory, found = elements(env), places(env, masked)
+            try:
+                values = [None if at is None else memory.read(at, name) for at in found]
+            except ElementError as error:
+                raise error.of(named(env, found, error)) from None
             return [
                 zero if is_on and not unmasked else value
                 for is_on, unmasked, value in zip(active, masked, values)
@@ -172,19 +225,23 @@ class Accesses:
         """A statement that stores a value; storing ``undef()`` leaves an element as if nobody had written it."""
         elements, name = self.elements(buffer), buffer.name
         new = self._expressions.data(value)
-        is_undefined = _is_undefined(value)
+        is_undefined, named = _is_undefined(value), self._named(buffer, indices)
         if dt.lanes(value.dtype) == 1 and predicate is None and dt.lanes(buffer.dtype) == 1:
-            place = self.place(buffer, indices)
-            if is_undefined:
-                return lambda env: elements(env).forget(place(env), name)
+            place = self.place(buffer, indices, [Use.WRITE])
 
             def store(env: Env) -> None:
-                stored = new(env)
-                elements(env).write(place(env), stored, name)
+                stored = None if is_undefined else new(env)
+                try:
+                    if is_undefined:
+                        elements(env).forget(place(env), name)
+                    else:
+                        elements(env).write(place(env), stored, name)
+                except ElementError as error:
+                    raise error.of(named(env, [error.index], error)) from None
 
             return store
         lanes = max([dt.lanes(index.dtype) for index in indices] + [1]) * dt.lanes(buffer.dtype)
-        places, mask = self.places(buffer, indices), self._mask(predicate, lanes)
+        places, mask = self.places(buffer, indices, Use.WRITE), self._mask(predicate, lanes)
         whole, is_scalar = (True,) * lanes, dt.lanes(value.dtype) == 1
 
         def store_lanes(env: Env) -> None:
@@ -195,14 +252,31 @@ class Accesses:
                 values = [None] * lanes
             else:
                 values = [new(env)] * lanes if is_scalar else new(env, masked)
-            memory = elements(env)
-            for at, stored in zip(places(env, masked), values):
-                if at is not None and is_undefined:
-                    memory.forget(at, name)
-                elif at is not None:
-                    memory.write(at, stored, name)
+            memory, found = elements(env), places(env, masked)
+            try:
+                for at, stored in zip(found, values):
+                    if at is not None and is_undefined:
+                        memory.forget(at, name)
+                    elif at is not None:
+                        memory.write(at, stored, name)
+            except ElementError as error:
+                raise error.of(named(env, found, error)) from None
 
         return store_lanes
+
+    def _named(
+        self, buffer: Buffer, indices: Sequence[E.PrimExpr]
+    ) -> Callable[[Env, Sequence[int | None], ElementError], str]:
+        """The name of the element that an error is about, among the offsets of the lanes of an access."""
+        columns, inner = self._columns(indices), dt.lanes(buffer.dtype)
+
+        def named(env: Env, places: Sequence[int | None], error: ElementError) -> str:
+            accesses = [places[at : at + inner] for at in range(0, len(places), inner)]
+            found = columns(env, [any(at is not None for at in lanes) for lanes in accesses])
+            access = next(number for number, lanes in enumerate(accesses) if error.index in lanes)
+            return element(buffer.name, [column[access] for column in found])
+
+        return named
 
     def _mask(
         self, predicate: E.PrimExpr | None, lanes: int

@@ -12,6 +12,7 @@ from ...error import IRValueError
 from ...registry import get_global_func
 from .. import expr as E
 from ..intrinsic.declaration import Intrinsic, find
+from .access import Use
 from .arithmetic import data_operation
 from .error import InterpreterError, refusal
 from .lanes import Closure, lifted
@@ -195,10 +196,10 @@ def _prefetch(expressions: Expressions, node: E.Call) -> Closure:
     return lambda env: 0  # a hint, whose address may lie outside of its buffer
 
 
-def _address_of(expressions: Expressions, node: E.Call) -> Closure:
+def _address_of(expressions: Expressions, node: E.Call, uses: Sequence[Use] = ()) -> Closure:
     load = node.args[0]
     assert isinstance(load, E.BufferLoad)
-    place, data = expressions.accesses.place(load.buffer, load.indices), load.buffer.data
+    place, data = expressions.accesses.place(load.buffer, load.indices, uses), load.buffer.data
     elements, element = expressions.accesses.elements(load.buffer), dt.element_of(load.buffer.dtype)
 
     def address(env: dict[Any, Any]) -> Pointer:
@@ -209,9 +210,16 @@ def _address_of(expressions: Expressions, node: E.Call) -> Closure:
     return address
 
 
+def _address_to_update(expressions: Expressions, node: E.PrimExpr) -> Closure:
+    """The address of an element that is read and written, which the blocks around must state as for a load and a store."""
+    if isinstance(node, E.Call) and getattr(node.op, "name", "") == "tir.address_of":
+        return _address_of(expressions, node, [Use.READ, Use.WRITE])
+    return expressions.data(node)
+
+
 def _atomic_add(expressions: Expressions, node: E.Call) -> Closure:
     """Additions by several iterations do not disturb each other, so the loops around are not told of them."""
-    address, value = expressions.data(node.args[0]), expressions.data(node.args[1])
+    address, value = _address_to_update(expressions, node.args[0]), expressions.data(node.args[1])
     add = data_operation(E.Add(E.Var("old", node.dtype), E.Var("added", node.dtype)))
 
     def run(env: dict[Any, Any]) -> Any:

@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from ... import dtype as dt
@@ -60,6 +61,13 @@ class Expressions:
     def statement(self) -> None:
         """Forget what was translated: a new statement begins."""
         self._memo.clear()
+
+    @contextmanager
+    def apart(self) -> Iterator[None]:
+        """What is translated inside shares nothing with the statement."""
+        memo, self._memo = self._memo, {}
+        yield
+        self._memo = memo
 
     def translate(self, node: Any, position: Position) -> Closure:
         """The closure of an expression."""

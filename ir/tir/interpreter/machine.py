@@ -55,7 +55,11 @@ class Interpreter:
         callee = self.module[name]
         if not isinstance(callee, PrimFunc):
             raise InterpreterError(f"{name.name_hint} is called, which is no PrimFunc")
-        return self._returned(callee, args)[0]
+        try:
+            return self._returned(callee, args)[0]
+        except InterpreterError as error:
+            error.in_function(name.name_hint)
+            raise
 
     def _returned(self, func: PrimFunc, args: Sequence[Any]) -> tuple[Any, str]:
         """What a function returns, with its dtype; None where its body ends."""
@@ -63,9 +67,12 @@ class Interpreter:
         bind(self, func, args, env)
         body = self._bodies.get(func)
         if body is None:
-            body = self._bodies[func] = Statements(self).translate(func.body)
+            body = self._bodies[func] = Statements(self, func).translate(func.body)
         try:
             body(env)
+        except InterpreterError as error:
+            error.at(func.body)
+            raise
         except Returned as returned:
             return returned.value, returned.dtype
         return None, "void"

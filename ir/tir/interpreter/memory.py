@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ... import dtype as dt
-from .error import InterpreterError, refusal
+from .error import ElementError, refusal
 from .races import Iterations
 
 _UNWRITTEN = 0x55
@@ -78,9 +78,11 @@ class Elements:
         if memory.written is not None or memory.loops:
             start = place * self.size + self._phase
             if memory.written is not None and memory.written[start : start + self.size] != self._set:
-                raise refusal("unwritten", f"element {index} of {name} is read, which nobody wrote")
+                raise ElementError("unwritten", "{} is read, which nobody wrote", name, index)
             for loop in () if is_atomic else memory.loops[memory.age :]:
-                loop.read(memory, start, self.size, name)
+                race = loop.read(memory, start, self.size)
+                if race is not None:
+                    raise ElementError("parallel", race, name, index)
         return self._get(place)
 
     def write(self, index: int, value: Any, name: str, is_atomic: bool = False) -> None:
@@ -98,7 +100,9 @@ class Elements:
             if memory.written is not None:
                 memory.written[start : start + self.size] = self._set
             for loop in () if is_atomic else memory.loops[memory.age :]:
-                loop.write(memory, start, self.size, name)
+                race = loop.write(memory, start, self.size)
+                if race is not None:
+                    raise ElementError("parallel", race, name, index)
         if not self.array.flags.writeable:
             raise refusal("read-only", f"the array of {name} may not be written")
         return place
@@ -110,8 +114,8 @@ class Elements:
             self.memory.written = bytearray(b"\1" * len(self.memory.content))
         self.memory.written[start : start + self.size] = bytes(self.size)
 
-    def _outside(self, index: int, name: str) -> InterpreterError:
-        return refusal("bounds", f"an access of {name} at element {index} is outside of its memory")
+    def _outside(self, index: int, name: str) -> ElementError:
+        return ElementError("bounds", "an access of {} is outside of the memory", name, index)
 
 
 class Pointer:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Container, Iterator
 from typing import Any
 
-from .error import InterpreterError, refusal
-
 _SEVERAL = "several"
 """In place of the iteration that read an element: more than one did. What is refused does not depend on it, only the words do."""
 
@@ -42,29 +40,35 @@ class Iterations:
         self._kind, self._name = kind, name
         self._logs: dict[Any, dict[int, _Log]] = {}
 
-    def read(self, memory: Any, start: int, size: int, buffer: str) -> None:
-        """The current iteration reads ``size`` bytes of a memory."""
-        log, now = self._log(memory, start, size, False, buffer), self.current
+    def read(self, memory: Any, start: int, size: int) -> str | None:
+        """The current iteration reads ``size`` bytes of a memory; what is wrong with that, with ``{}`` for the element."""
+        log, rival, now = self._log(memory, start, size, False)
+        if rival is not None:
+            return self._race(rival, False)
         if memory.owner in self.private and log.writers.get(start) == now:
-            return  # what it wrote itself, wherever that will be
+            return None  # what it wrote itself, wherever that will be
         if log.writers.get(start, now) != now:
-            raise self._race(log.writers[start], False, buffer)
+            return self._race(log.writers[start], False)
         if log.readers.setdefault(start, now) != now:
             log.readers[start] = _SEVERAL
+        return None
 
-    def write(self, memory: Any, start: int, size: int, buffer: str) -> None:
-        """The current iteration writes."""
-        log, now = self._log(memory, start, size, True, buffer), self.current
+    def write(self, memory: Any, start: int, size: int) -> str | None:
+        """The current iteration writes; what is wrong with that, with ``{}`` for the element."""
+        log, rival, now = self._log(memory, start, size, True)
+        if rival is not None:
+            return self._race(rival, True)
         if log.writers.setdefault(start, now) != now:
             if memory.owner not in self.private:
-                raise self._race(log.writers[start], True, buffer)
+                return self._race(log.writers[start], True)
             log.writers[start] = now
         if log.readers.get(start, now) != now:
-            raise self._race(log.readers[start], True, buffer)
+            return self._race(log.readers[start], True)
+        return None
 
-    def _log(self, memory: Any, start: int, size: int, is_write: bool, buffer: str) -> _Log:
-        """The log for elements of this size; elements of other sizes that overlap are looked at here."""
-        logs = self._logs.get(memory)
+    def _log(self, memory: Any, start: int, size: int, is_write: bool) -> tuple[_Log, Any, int]:
+        """The log for elements of this size, an iteration that disturbs by elements of another size that overlap, and the current one."""
+        logs, now = self._logs.get(memory), self.current
         if logs is None:
             logs = self._logs[memory] = {}
         log = logs.get(size)
@@ -74,15 +78,14 @@ class Iterations:
             for width, other in logs.items():
                 for at in range(start - width + 1, start + size) if width != size else ():
                     for iteration in other.rivals(at, is_write):
-                        if iteration != self.current:
-                            raise self._race(iteration, is_write, buffer)
-        return log
+                        if iteration != now:
+                            return log, iteration, now
+        return log, None, now
 
-    def _race(self, other: Any, is_write: bool, buffer: str) -> InterpreterError:
+    def _race(self, other: Any, is_write: bool) -> str:
         what = "writes" if is_write else "reads"
         by = "several other iterations read" if other is _SEVERAL else f"iteration {other} uses"
-        return refusal(
-            "parallel",
-            f"iteration {self.current} of the {self._kind} loop over {self._name} {what} an element of {buffer} that {by},"
-            " and one of them writes it",
+        return (
+            f"iteration {self.current} of the {self._kind} loop over {self._name} {what} {{}}, which {by},"
+            " and one of them writes it"
         )

@@ -12,6 +12,7 @@ from ... import dtype as dt
 from .. import expr as E
 from .. import stmt as S
 from ..buffer import Buffer
+from ..function import PrimFunc
 from .empty_reductions import Around, Initialization, beside
 from .error import InterpreterError, refusal
 from .expressions import Expressions
@@ -19,6 +20,7 @@ from .lanes import Closure
 from .memory import Memory, Pointer
 from .protocol import Machine
 from .races import Iterations
+from .regions import StatedBlock
 
 Env = dict[Any, Any]
 _UNORDERED = {S.ForKind.PARALLEL: "parallel", S.ForKind.VECTORIZED: "vectorized"}
@@ -27,9 +29,14 @@ _UNORDERED = {S.ForKind.PARALLEL: "parallel", S.ForKind.VECTORIZED: "vectorized"
 class Statements:
     """Translates the statements of one function."""
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: Machine, func: PrimFunc) -> None:
         self.machine = machine
         self.expressions = Expressions(machine, self._use)
+        self._regions = self.expressions.accesses.regions
+        for param in func.params:
+            self._regions.is_address(param)
+        for buffer in func.buffer_map.values():
+            self._regions.begins(buffer.data)
         self._path: list[S.For] = []
         """The parallel and vectorized loops around what is translated."""
         self._uses: dict[E.Var, tuple[S.For, ...]] = {}
@@ -57,7 +64,17 @@ class Statements:
 
     # -- control ---------------------------------------------------------------------------------------------------
     def _sequence(self, node: S.SeqStmt) -> Closure:
-        return _one_by_one([self.translate(item) for item in node.seq])
+        items, statements = [self.translate(item) for item in node.seq], node.seq
+
+        def run(env: Env) -> None:
+            try:
+                for item in items:
+                    item(env)
+            except InterpreterError as error:
+                error.at(statements[items.index(item)])
+                raise
+
+        return run
 
     def _evaluate(self, node: S.Evaluate) -> Closure:
         value, lanes = self.expressions.data(node.value), dt.lanes(node.value.dtype)
@@ -65,12 +82,22 @@ class Statements:
 
     def _if(self, node: S.IfThenElse) -> Closure:
         condition = self.expressions.condition(node.condition)
-        then = self._below((node.condition, True), lambda: self.translate(node.then_case))
-        if node.else_case is None:
-            return lambda env: then(env) if condition(env) else None
-        otherwise = node.else_case
-        other = self._below((node.condition, False), lambda: self.translate(otherwise))
-        return lambda env: (then if condition(env) else other)(env)
+        yes, no = node.then_case, node.else_case
+        then = self._below((node.condition, True), lambda: self.translate(yes))
+        other = None if no is None else self._below((node.condition, False), lambda: self.translate(no))
+
+        def run(env: Env) -> None:
+            is_chosen = condition(env)
+            try:
+                if is_chosen:
+                    then(env)
+                elif other is not None:
+                    other(env)
+            except InterpreterError as error:
+                error.at(yes if is_chosen else no)
+                raise
+
+        return run
 
     def _while(self, node: S.While) -> Closure:
         condition = self.expressions.condition(node.condition)
@@ -78,7 +105,11 @@ class Statements:
 
         def run(env: Env) -> None:
             while condition(env):
-                body(env)
+                try:
+                    body(env)
+                except InterpreterError as error:
+                    error.at(node.body)
+                    raise
 
         return run
 
@@ -86,7 +117,7 @@ class Statements:
         begin, extent = self.expressions.index(node.min), self.expressions.index(node.extent)
         kind = _UNORDERED.get(node.kind)
         if kind is None:
-            loop = self._loop(node.loop_var, begin, extent, self.translate(node.body))
+            loop = self._loop(node.loop_var, begin, extent, node.body)
         else:
             self._path.append(node)
             body = self.translate(node.body)
@@ -95,11 +126,18 @@ class Statements:
         before = self._before.pop(id(node), None)
         return loop if before is None else _one_by_one([*before, loop])
 
-    def _loop(self, var: E.Var, begin: Closure, extent: Closure, body: Closure) -> Closure:
+    def _loop(self, var: E.Var, begin: Closure, extent: Closure, statement: S.Stmt) -> Closure:
+        body = self.translate(statement)
+
         def run(env: Env) -> None:
-            for value in _values(var, begin(env), extent(env)):
-                env[var] = value
-                body(env)
+            values = _values(var, begin(env), extent(env))
+            try:
+                for value in values:
+                    env[var] = value
+                    body(env)
+            except InterpreterError as error:
+                error.at(statement).in_loop(var.name, value)
+                raise
 
         return run
 
@@ -121,6 +159,9 @@ class Statements:
                 for value in machine.order(values):
                     env[var] = iterations.current = value
                     body(env)
+            except InterpreterError as error:
+                error.at(node.body).in_loop(var.name, value)
+                raise
             finally:
                 machine.loops.pop()
 
@@ -135,7 +176,7 @@ class Statements:
         if node.attr_key == "thread_extent" and isinstance(node.node, E.IterVar):
             # threads run one after the other, as loops do that are bound to them
             extent = self.expressions.index(node.value)
-            return self._loop(node.node.var, lambda env: 0, extent, self.translate(node.body))
+            return self._loop(node.node.var, lambda env: 0, extent, node.body)
         return self.translate(node.body)
 
     def _let(self, node: S.LetStmt) -> Closure:
@@ -150,6 +191,8 @@ class Statements:
             lanes = dt.lanes(inner.value.dtype)
             value = self.expressions.bound(inner.var, inner.value)
             bindings.append((inner.var, value, () if lanes == 1 else ((True,) * lanes,)))
+            if inner.var.dtype == "handle":
+                self._regions.is_address(inner.var)
             inner = inner.body
         body = self.translate(inner)
         del self._around.steps[depth:]
@@ -157,18 +200,35 @@ class Statements:
         def run(env: Env) -> None:
             for var, value, active in bindings:
                 env[var] = value(env, *active)
-            body(env)
+            try:
+                body(env)
+            except InterpreterError as error:
+                error.at(inner)
+                raise
 
         return run
 
     def _assert(self, node: S.AssertStmt) -> Closure:
         condition = self.expressions.condition(node.condition)
-        body, message = self.translate(node.body), getattr(node.message, "value", node.message)
+        body, message = self._inner(node.body), getattr(node.message, "value", node.message)
 
         def run(env: Env) -> None:
             if not condition(env):
                 raise InterpreterError(f"assertion failed: {message}")
             body(env)
+
+        return run
+
+    def _inner(self, body: S.Stmt) -> Closure:
+        """What a statement is the body of another one's for: errors say that they happened there."""
+        run_body = self.translate(body)
+
+        def run(env: Env) -> None:
+            try:
+                run_body(env)
+            except InterpreterError as error:
+                error.at(body)
+                raise
 
         return run
 
@@ -178,6 +238,7 @@ class Statements:
 
     def _allocate(self, node: S.Allocate) -> Closure:
         extents = self.expressions.accesses.numbers(node.extents)
+        self._regions.begins(node.buffer_var)
         return self._with_memory(
             node.buffer_var, node.dtype, lambda env: math.prod(_sizes(extents(env))), node.body
         )
@@ -186,7 +247,8 @@ class Statements:
         data = np.asarray(getattr(node.data, "numpy", lambda: node.data)())
         content = np.ascontiguousarray(data).reshape(-1).view("uint8")
         content.flags.writeable = False  # it belongs to the program
-        body, loops = self.translate(node.body), self.machine.loops
+        self._regions.begins(node.buffer_var)
+        body, loops = self._inner(node.body), self.machine.loops
 
         def run(env: Env) -> None:
             env[node.buffer_var] = Pointer(Memory(content, loops), 0, dt.element_of(node.dtype))
@@ -195,7 +257,8 @@ class Statements:
         return run
 
     def _declare(self, node: S.DeclBuffer) -> Closure:
-        allocate, body = self._allocation(node.buffer), self.translate(node.body)
+        self._regions.declared(node.buffer)
+        allocate, body = self._allocation(node.buffer), self._inner(node.body)
 
         def run(env: Env) -> None:
             if node.buffer.data not in env:
@@ -205,7 +268,8 @@ class Statements:
         return run
 
     def _realize(self, node: S.BufferRealize) -> Closure:
-        allocate, body = self._allocation(node.buffer), self.translate(node.body)
+        self._regions.begins(node.buffer.data)
+        allocate, body = self._allocation(node.buffer), self._inner(node.body)
 
         def run(env: Env) -> None:
             allocate(env)
@@ -214,7 +278,7 @@ class Statements:
         return run
 
     def _with_memory(self, var: E.Var, dtype: str, count: Callable[[Env], int], body: S.Stmt) -> Closure:
-        run_body, loops, element = self.translate(body), self.machine.loops, dt.element_of(dtype)
+        run_body, loops, element = self._inner(body), self.machine.loops, dt.element_of(dtype)
 
         def run(env: Env) -> None:
             env[var] = Pointer(Memory.allocated(count(env) * dt.bytes_of(dtype), loops, None), 0, element)
@@ -243,6 +307,7 @@ class Statements:
         predicate = expressions.condition(node.predicate)
         values = [expressions.index(value) for value in node.iter_values]
         variables = [item.var for item in block.iter_vars]
+        variable_names = [var.name for var in variables]
         domains = [
             (expressions.index(item.dom.min), expressions.index(item.dom.extent)) for item in block.iter_vars
         ]
@@ -251,22 +316,29 @@ class Statements:
             for item, (begin, _) in zip(block.iter_vars, domains)
             if item.iter_type == E.IterVar.CommReduce
         ]
-        memory = [self._allocation(buffer, buffer.data) for buffer in block.alloc_buffers]
-        views = [self._match(match) for match in block.match_buffers]
+        stated, regions = StatedBlock(block), self._regions
+        with regions.of(stated):
+            for buffer in block.alloc_buffers:
+                regions.begins(buffer.data)
+            memory = [self._allocation(buffer, buffer.data) for buffer in block.alloc_buffers]
+            views = [self._match(match) for match in block.match_buffers]
+            init = None if block.init is None else self.translate(block.init)
         prepare = [*memory, *views]
-        init = None if block.init is None else self.translate(block.init)
         if init is not None and _may_have_nothing(block):
             kept = [
                 (item.var, value)
                 for item, value in zip(block.iter_vars, values)
                 if item.iter_type != E.IterVar.CommReduce
             ]
-            found = beside(self._around, node, Initialization(kept, memory, views, init))
+            found = beside(self._around, node, Initialization(kept, [*memory, stated.enter], views, init))
             if found is not None:
                 self._before.setdefault(id(found[0]), []).append(found[1])
         outer, self._around = self._around, Around(expressions)
-        body = self.translate(block.body)
+        with regions.of(stated):
+            body = self.translate(block.body)
         self._around = outer
+        if stated.is_asked:
+            prepare.append(stated.enter)
 
         def run(env: Env) -> None:
             if not predicate(env):
@@ -280,11 +352,18 @@ class Statements:
                         f"variable {var.name} of block {block.name_hint} is {value}, outside of [{begin(env)},"
                         f" {begin(env) + extent(env)})",
                     )
-            for item in prepare:
-                item(env)
-            if init is not None and all(env[var] == begin(env) for var, begin in reductions):
-                init(env)
-            body(env)
+            is_init = init is not None
+            try:
+                for item in prepare:
+                    item(env)
+                if init is not None and all(env[var] == begin(env) for var, begin in reductions):
+                    init(env)
+                is_init = False
+                body(env)
+            except InterpreterError as error:
+                error.at(block.init if is_init else block.body)
+                error.in_block(block.name_hint, dict(zip(variable_names, bindings)))
+                raise
 
         return run
 
@@ -303,8 +382,11 @@ class Statements:
             [] if view.elem_offset is None else [view.elem_offset], f"the offset of {view.name}"
         )
         element = dt.element_of(view.dtype)
+        corner = accesses.numbers([item.min for item in region])
+        self._regions.views(match)
 
         def run(env: Env) -> None:
+            env[match] = corner(env)
             start, pointer = first(env), env[source.data]
             # a view with an offset of its own indexes from there, so its address is that of the source
             offset = 0 if view.elem_offset is not None else start * dt.bytes_of(source.dtype)

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 from ...module import IRModule
 from ...node import Mutator
+from ...structural import structural_equal
 from ...transform import PassContext
+from ..buffer import Buffer
 from ..expr import EQ, And, IterVar, PrimExpr
 from ..function import PrimFunc
 from ..stmt import Block, For, IfThenElse, Stmt, seq
@@ -18,6 +20,8 @@ class _Lower(Mutator):
     def __init__(self, beside: dict[int, list[Stmt]]) -> None:
         super().__init__()
         self.beside = beside
+        self._initialized: set[Buffer] = set()
+        """What blocks with an init write, in the block that is visited."""
 
     def visit_For(self, loop: For) -> Stmt:
         return seq(*self.beside.get(id(loop), ()), self.generic_visit(loop))
@@ -29,16 +33,36 @@ class _Lower(Mutator):
         return node
 
     def visit_Block(self, block: Block) -> Block:
+        around, self._initialized = self._initialized, set()
         block = self.generic_visit(block)
-        if block.init is None:
-            return block
-        condition: PrimExpr | None = None
-        for axis in block.iter_vars:
-            if axis.iter_type == IterVar.CommReduce:
-                first = EQ(axis.var, axis.dom.min)
-                condition = first if condition is None else And(condition, first)
-        init: Stmt = block.init if condition is None else IfThenElse(condition, block.init)
-        return block.replace(init=None, body=seq(init, block.body))
+        if block.init is not None:
+            block = _with_conditional_init(block)
+            self._initialized.update(region.buffer for region in block.writes)
+        block = _restated(block, self._initialized)
+        local = set(block.alloc_buffers)
+        sources = {match.buffer: match.source.buffer for match in block.match_buffers}
+        self._initialized = around | {sources.get(buffer, buffer) for buffer in self._initialized - local}
+        return block
+
+
+def _with_conditional_init(block: Block) -> Block:
+    condition: PrimExpr | None = None
+    for axis in block.iter_vars:
+        if axis.iter_type == IterVar.CommReduce:
+            first = EQ(axis.var, axis.dom.min)
+            condition = first if condition is None else And(condition, first)
+    init: Stmt = block.init if condition is None else IfThenElse(condition, block.init)
+    return block.replace(init=None, body=seq(init, block.body))
+
+
+def _restated(block: Block, initialized: set[Buffer]) -> Block:
+    """The block stating that it reads what it updates: where there is no init, nothing says that this comes from the block itself."""
+    updated = [
+        region
+        for region in block.writes
+        if region.buffer in initialized and not any(structural_equal(region, read) for read in block.reads)
+    ]
+    return block.replace(reads=(*block.reads, *updated)) if updated else block
 
 
 @dataclass(frozen=True)
@@ -59,6 +83,7 @@ class LowerInitBlock(PrimFuncPass):
 
         with T.block("C"):
             vi, vk = T.axis.remap("SR", [i, k])
+            T.reads(A[vi, vk], C[vi])  # instead of A[vi, vk]
             if vk == 0:
                 C[vi] = 0.0
             C[vi] = C[vi] + A[vi, vk]

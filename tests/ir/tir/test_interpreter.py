@@ -60,7 +60,7 @@ def test_reading_what_nobody_wrote_is_refused() -> None:
         for i in range(4):
             A[i] = B[i]
 
-    with pytest.raises(InterpreterError, match=r"element 3 of B is read, which nobody wrote \[unwritten\]"):
+    with pytest.raises(InterpreterError, match=r"B\[3\] is read, which nobody wrote \[unwritten\]"):
         run(main, np.zeros(4, "float32"))
 
 

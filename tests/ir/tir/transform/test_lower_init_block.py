@@ -12,7 +12,7 @@ def lowered(A: T.Buffer((4, 8), "float32"), B: T.Buffer((4,), "float32")):
     for i, k in T.grid(4, 8):
         with T.block("B"):
             vi, vk = T.axis.remap("SR", [i, k])
-            T.reads(A[vi, vk])
+            T.reads(A[vi, vk], B[vi])
             T.writes(B[vi])
             if vk == 0:
                 B[vi] = T.float32(0)

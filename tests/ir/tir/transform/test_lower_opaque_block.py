@@ -10,8 +10,8 @@ def before(A: T.Buffer((16,), "float32"), C: T.Buffer((16,), "float32")):
         for u in range(1):
             with T.block(""):
                 T.where(i < 10)
-                T.reads()
-                T.writes()
+                T.reads(A[i + u])
+                T.writes(C[i])
                 B = T.alloc_buffer((4,))
                 B[0] = A[i + u]
                 C[i] = B[0]
