@@ -18,10 +18,10 @@ from ir.node import Visitor
 from ir.tir.analysis.empty_domains import may_be_empty
 from ir.tir.stmt_functor import substitute
 
-from .affine import constant_difference, mentions, polynomial, simplify_polynomial, variables_in
-from .analysis import is_affine, read_buffers
+from .affine import constant_difference, mentions, polynomial, simplify_polynomial
+from .analysis import read_buffers
 from .bounds import clause_beyond, inside, is_open
-from .random_variable import DecisionVar
+from .first_instance import is_tiled, why_not_begun_first
 from .region import relax_domains
 from .surroundings import evaluated_by, loads_in, nodes_around
 from .touches import buffers_read_elsewhere
@@ -320,31 +320,13 @@ def why_not_begun(block: BlockNode, buffer: tir.Buffer, place: TreeNode) -> str 
         return None
     if buffer in buffers_read_elsewhere(block):
         return f"block {block.name!r} reads elements of {buffer.name} beside the one that it initialises"
-    around = loops_around(block)
-    standing = {loop.var: loop.min for loop in around if constant_difference(loop.extent, 1) == 0}
-    below = {loop.var for loop in _loops_below(block, place)}
-    first = {loop.var: loop.min for loop in around if loop.var in below and only_reduces(loop, block)}
-    for item, value in zip(block.iter_vars, block.iter_values, strict=True):
-        value = substitute(value, standing)
-        if item.iter_type != tir.IterVar.CommReduce or constant_difference(value, item.dom.min) == 0:
-            continue
-        used = variables_in(value)
-        outside = [var for var in used if var not in below and not isinstance(var, DecisionVar)]
-        if outside or not used or not _begins(value, item.dom.min, first, block):
-            return f"the reduction {item.var.name!r} of block {block.name!r} is not finished here: it is bound to {value}"
-    return _why_not_first(block, place, first)
-
-
-def _begins(value: tir.PrimExpr, begin: tir.PrimExpr, first: Mapping[Any, Any], block: BlockNode) -> bool:
-    """Whether a reduction variable's value is its least in the first iterations of the loops that only feed reductions.
-
-    A loop that feeds other variables too, in a bijection, goes through the reduction in the same order for each of their values.
-    """
-    start = substitute(value, first)
-    fused = {loop.var: loop.min for loop in loops_around(block) if mentions(start, {loop.var})}
-    if fused and is_affine(block):
-        start = substitute(start, fused)
-    return constant_difference(start, begin) == 0 or Analyzer().can_prove_equal(start, begin)
+    below = _loops_below(block, place)
+    if is_tiled(block, below):
+        return None
+    reason = why_not_begun_first(block, below)
+    if reason is not None:
+        return f"what block {block.name!r} reduces is not finished here: {reason}"
+    return _why_not_first(block, place, {loop.var: loop.min for loop in below if only_reduces(loop, block)})
 
 
 def _why_not_first(block: BlockNode, place: TreeNode, first: Mapping[Any, Any]) -> str | None:

@@ -10,14 +10,14 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from ir import dtype as dt
-from ir import structural_equal
+from ir import structural_equal, tir
 from ir.script import from_source
 from ir.tir import interpreter
 from ir.tir.function import PrimFunc
@@ -27,13 +27,15 @@ from tests.programs.irregular import IRREGULAR
 from .kernels import kernel
 from .kernels_te import workload
 from .oracle import Backwards, Guarded, Outcome, interpreted, run_native
-from .schedules_steps import RefusalError, take_steps
+from .schedules_steps import RefusalError, WiderStep, take_steps
 from .tir_programs import tir_program
 from .verdict import Verdict, crash, is_folded_divisor
 
 _ORDERED = {"reduction that is no known one"}
 """Their reductions depend on the order of elements, which rule ``[reduce-order]`` leaves open."""
 _SPECIAL = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0])
+_MOST_EXTENT = 5
+"""The greatest number that a scalar parameter is given."""
 
 
 @dataclass(frozen=True)
@@ -83,12 +85,28 @@ def scheduled_kernel(seed: int) -> ScheduledKernel:
         RefusalError: a primitive refused and left something behind.
     """
     generator = random.Random(seed)
-    program = program_of(generator, seed)
+    return scheduled(program_of(generator, seed), generator, seed, WiderStep)
+
+
+def scheduled(
+    program: Program, generator: random.Random, seed: int, step: type[WiderStep]
+) -> ScheduledKernel:
+    """A random schedule of a program.
+
+    Args:
+        program: what is scheduled.
+        generator: what says which steps are taken.
+        seed: of the schedule's own decisions.
+        step: what the steps are drawn from.
+
+    Raises:
+        RefusalError: a primitive refused and left something behind.
+    """
     sch = Schedule(program.func, seed=seed, error_render_level="none")
-    counts = take_steps(sch, generator, generator.randint(2, 12))
-    scheduled = sch.mod["main"]
-    assert isinstance(scheduled, PrimFunc) and sch.trace is not None
-    return ScheduledKernel(program, scheduled, sch.trace.as_json(), counts)
+    counts = take_steps(sch, generator, generator.randint(2, 12), step)
+    found = sch.mod["main"]
+    assert isinstance(found, PrimFunc) and sch.trace is not None
+    return ScheduledKernel(program, found, sch.trace.as_json(), counts)
 
 
 def trace_text(trace: list[Any]) -> str:
@@ -96,12 +114,17 @@ def trace_text(trace: list[Any]) -> str:
     return "\n".join(Trace.from_json(json.loads(json.dumps(trace))).as_python())
 
 
-def arguments_for(func: PrimFunc, seed: int) -> list[np.ndarray]:
-    """Small integers, so that sums of floats are exact in any order; for some seeds NaN and infinities, and all of an integer type."""
+def arguments_for(func: PrimFunc, seed: int) -> list[Any]:
+    """Small integers, so that sums of floats are exact in any order; for some seeds NaN and infinities, and all of an integer type; small
+    extents for parameters that are numbers.
+    """
     numbers = np.random.default_rng(seed)
     has_special, is_wide = numbers.random() < 0.25, numbers.random() < 0.3
-    arrays = []
+    arguments: list[Any] = []
     for param in func.params:
+        if param not in func.buffer_map:
+            arguments.append(int(numbers.integers(0, _MOST_EXTENT, endpoint=True)))
+            continue
         buffer = func.buffer_map[param]
         shape = [int(extent) for extent in buffer.shape]  # type: ignore[call-overload]
         array = numbers.integers(-3, 4, shape).astype(dt.to_numpy(buffer.dtype))
@@ -110,16 +133,23 @@ def arguments_for(func: PrimFunc, seed: int) -> list[np.ndarray]:
             array = np.where(numbers.random(shape) < 0.1, odd, array.astype("float64")).astype(array.dtype)
         elif buffer.dtype == "int8" and is_wide:
             array = numbers.integers(-128, 127, shape, dtype="int8", endpoint=True)
-        arrays.append(array)
-    return arrays
+        arguments.append(array)
+    return arguments
 
 
-def judge_schedule(seed: int, targets: Sequence[str]) -> Verdict:
+def judge_schedule(
+    seed: int, targets: Sequence[str], made: Callable[[int], ScheduledKernel] = scheduled_kernel
+) -> Verdict:
     """Whether a schedule computes what its program does, interpreted in both directions and compiled for some targets, and is replayed
     from JSON.
+
+    Args:
+        seed: what the schedule is drawn by.
+        targets: names of targets to compile for.
+        made: draws the program and the schedule of a seed.
     """
     try:
-        found = scheduled_kernel(seed)
+        found = made(seed)
     except RefusalError as error:
         return Verdict("a refusal changes the program", str(error), str(error).partition(" ")[0])
     except Exception as error:  # refusals are handled where steps are taken: any other error is a finding
@@ -173,13 +203,25 @@ def _judge_scheduled(
         return Verdict("the schedule is wrong")
     if not agrees(backwards, expected, program.tolerance):
         return Verdict("the schedule has a race")
-    for target in targets:
+    for target in [] if _has_threads(scheduled) else targets:
         verdict = _judge_native(program, scheduled, expected, target)
         if verdict.failed and _judge_native(program, program.func, expected, target).failed:
             return Verdict("native code is wrong without a schedule", str(verdict), target)
         if verdict.failed:
             return verdict
     return Verdict("ok")
+
+
+def _has_threads(func: PrimFunc) -> bool:
+    """Whether loops are bound to threads, which processors do not have."""
+    found: list[tir.For] = []
+
+    def visit(node: object) -> None:
+        if isinstance(node, tir.For) and node.kind == tir.ForKind.THREAD_BINDING:
+            found.append(node)
+
+    tir.post_order_visit(func.body, visit)
+    return bool(found)
 
 
 def _judge_native(program: Program, scheduled: PrimFunc, expected: Outcome, target: str) -> Verdict:

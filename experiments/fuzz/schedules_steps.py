@@ -4,25 +4,13 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
 
 from ir import structural_equal
 from schedules import Schedule, ScheduleError
 from schedules.tree import all_blocks
 from tests.schedules.random_steps import Step
-
-_OFTEN = [
-    "split",
-    "compute_at",
-    "reverse_compute_at",
-    "vectorize last",
-    "parallel first",
-    "split",
-    "reorder",
-    "fuse",
-]
-"""Primitives that are drawn once more for each time they are named here, for others build on them."""
 
 
 class RefusalError(Exception):
@@ -31,6 +19,18 @@ class RefusalError(Exception):
 
 class WiderStep(Step):
     """The steps of the tests, and all others."""
+
+    often: ClassVar[Sequence[str]] = (
+        "split",
+        "compute_at",
+        "reverse_compute_at",
+        "vectorize last",
+        "parallel first",
+        "split",
+        "reorder",
+        "fuse",
+    )
+    """Primitives that are drawn once more for each time they are named here, for others build on them."""
 
     def actions(self) -> dict[str, Callable[[], Any]]:
         sch, name, pick, number = self.sch, self.name, self.random.choice, self.random.randint
@@ -126,7 +126,7 @@ class WiderStep(Step):
             RefusalError: the refused primitive left something behind.
         """
         actions = self.actions()
-        chosen = self.random.choice([*sorted(actions), *_OFTEN])
+        chosen = self.random.choice([*sorted(actions), *self.often])
         try:
             actions[chosen]()
             counts[chosen, True] += 1
@@ -136,11 +136,13 @@ class WiderStep(Step):
                 raise RefusalError(f"{chosen} refused, and changed the program: {error}") from error
 
 
-def take_steps(sch: Schedule, generator: random.Random, count: int) -> Counter[tuple[str, bool]]:
+def take_steps(
+    sch: Schedule, generator: random.Random, count: int, step: type[WiderStep] = WiderStep
+) -> Counter[tuple[str, bool]]:
     """Random steps on a schedule; how often each was (legal, or refused)."""
     counts: Counter[tuple[str, bool]] = Counter()
     for _ in range(count):
         names = [block.name for block in all_blocks(sch._root("main")) if block.name != "root"]
         if any(names.count(name) == 1 for name in names):
-            WiderStep(sch, generator).run_counted(counts)
+            step(sch, generator).run_counted(counts)
     return counts

@@ -39,6 +39,7 @@ from ..early import always_runs, may_be_undefined
 from ..error import ScheduleError
 from ..order import require_order_kept
 from ..random_variable import BlockRV, LoopRV
+from ..reduction_order import loops_of_sums, why_not_begun_once
 from ..region import Box, bind_region, lies_inside, relax_region, union_boxes
 from ..state import INLINE, ComputeLocation
 from ..surroundings import loads_in, nodes_around
@@ -290,6 +291,7 @@ def _check_move(block: BlockNode, loop: LoopNode, primitive: str) -> None:
     require_blocks_only(block, primitive)
     _require_only_guards(block, primitive)
     require_own_elements(block, loops_around(block), primitive)
+    _require_begun_once(block, primitive)
     require_order_kept(block, loop, primitive)
     outer = {item.var for item in loops_around(block)}
     if not block.iter_vars and outer:
@@ -298,6 +300,15 @@ def _check_move(block: BlockNode, loop: LoopNode, primitive: str) -> None:
             primitive,
             f"block {block.name!r} has no iteration variables and uses the loops around it; it cannot leave them",
         )
+
+
+def _require_begun_once(block: BlockNode, primitive: str) -> None:
+    """New loops run each instance of a reduction once, the first one with its init: so must the old ones that run while an element is
+    reduced.
+    """
+    if block.init is not None:
+        reason = why_not_begun_once(block, loops_of_sums(block, loops_around(block)))
+        require(reason is None, primitive, f"{reason}")
 
 
 def _require_whole(block: BlockNode, variables: Sequence[IterVar], primitive: str) -> None:

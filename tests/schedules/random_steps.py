@@ -17,11 +17,15 @@ class Step:
         self.sch, self.random = sch, generator
         names = [block.name for block in all_blocks(sch._root("main")) if block.name != "root"]
         self.names = [name for name in names if names.count(name) == 1]
-        self.name = generator.choice(self.names)
+        self.name = self.drawn_block()
         self.loops = sch.get_loops(self.name)
         self.block = sch.get(sch.get_block(self.name))
         self.before = sch.mod
         """The program as the last primitive left it, which one that is refused must not change."""
+
+    def drawn_block(self) -> str:
+        """The block that the step is about."""
+        return self.random.choice(self.names)
 
     def loop(self) -> Any:
         if not self.loops:

@@ -147,6 +147,43 @@ for i, j, r in T.grid(8, 6, 3):
         sch.cache_write("B", 0, "local")
 
 
+def test_loops_that_do_not_count_a_fused_number_up_come_late_to_the_init() -> None:
+    """The numbers are 0, 2, 4 in the first iteration of i: the second element is updated before it is initialised."""
+    sch = schedule(
+        """
+for i, j in T.grid(2, 3):
+    with T.block("B"):
+        vi = T.axis.spatial(3, (j * 2 + i) % 3)
+        vr = T.axis.reduce(2, (j * 2 + i) // 3)
+        with T.init():
+            B[vi, 0] = 0.0
+        B[vi, 0] = B[vi, 0] + A[vi, vr]
+"""
+    )
+    with pytest.raises(ScheduleError, match="do not run in the order of its elements"):
+        sch.cache_write("B", 0, "local")
+
+
+@pytest.mark.parametrize("extent", ["3", "n"])
+def test_one_loop_for_both_kinds_initialises_the_first_element_only(extent: str) -> None:
+    sch = Schedule(
+        from_source(f"""
+@T.prim_func
+def main(A: T.Buffer((8, 8), "int32"), B: T.Buffer((8,), "int32"), n: T.int32):
+    for i, k in T.grid({extent}, {extent}):
+        with T.block("B"):
+            vi = T.axis.spatial({extent}, i)
+            vr, vk = T.axis.remap("RR", [i, k])
+            with T.init():
+                B[vi] = 0
+            B[vi] = B[vi] + A[vr, vk]
+"""),
+        error_render_level="none",
+    )
+    with pytest.raises(ScheduleError, match="is not finished here"):
+        sch.cache_write("B", 0, "local")
+
+
 FILLED = """
 for i in range(2):
     with T.block("B"):

@@ -12,7 +12,7 @@ from ir import IRModule, te, tir, topi
 from ir.dtype import to_numpy
 from ir.script import from_source
 from ir.tir import transform
-from ir.tir.interpreter import run
+from ir.tir.interpreter import InterpreterError, run
 
 from .running import executors, holds, script
 
@@ -315,3 +315,21 @@ def test_passes_keep_what_a_reduction_over_nothing_leaves(nest: str, make: Any) 
         out = np.full(5, 77, "float32")
         run(module, np.zeros((5, 0), "float32"), np.zeros(5, "int32"), out)
         np.testing.assert_array_equal(out, np.zeros(5))
+
+
+@pytest.mark.meaning("reduce-empty")
+def test_an_init_over_nothing_is_bound_inside_of_its_domains_too() -> None:
+    func = from_source("""
+@T.prim_func
+def main(B: T.Buffer((2,), "int32")):
+    for k in range(0):
+        with T.block("sum"):
+            vi, vk = T.axis.spatial(1, 1), T.axis.reduce(0, k)
+            with T.init():
+                B[vi] = 0
+            B[vi] = B[vi] + vk
+""")
+    with pytest.raises(
+        InterpreterError, match=r"variable vi of block sum is 1, outside of \[0, 1\) \[block\]"
+    ):
+        run(func, np.zeros(2, "int32"))

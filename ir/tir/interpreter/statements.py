@@ -305,11 +305,14 @@ class Statements:
     def _block(self, node: S.BlockRealize) -> Closure:
         block, expressions = node.block, self.expressions
         predicate = expressions.condition(node.predicate)
-        values = [expressions.index(value) for value in node.iter_values]
         variables = [item.var for item in block.iter_vars]
         variable_names = [var.name for var in variables]
         domains = [
             (expressions.index(item.dom.min), expressions.index(item.dom.extent)) for item in block.iter_vars
+        ]
+        values = [
+            _inside(domain, expressions.index(value), f"variable {var.name} of block {block.name_hint}")
+            for var, value, domain in zip(variables, node.iter_values, domains)
         ]
         reductions = [
             (item.var, begin)
@@ -344,14 +347,7 @@ class Statements:
             if not predicate(env):
                 return
             bindings = [value(env) for value in values]
-            for var, value, (begin, extent) in zip(variables, bindings, domains):
-                env[var] = value
-                if not begin(env) <= value < begin(env) + extent(env):
-                    raise refusal(
-                        "block",
-                        f"variable {var.name} of block {block.name_hint} is {value}, outside of [{begin(env)},"
-                        f" {begin(env) + extent(env)})",
-                    )
+            env.update(zip(variables, bindings))
             is_init = init is not None
             try:
                 for item in prepare:
@@ -416,6 +412,20 @@ class Statements:
                     raise refusal("view", f"{what} have {closure(env)} where the matched region has {value}")
 
         return bind
+
+
+def _inside(domain: tuple[Closure, Closure], value: Closure, name: str) -> Closure:
+    """What computes a value that a domain must hold."""
+    begin, extent = domain
+
+    def run(env: Env) -> Any:
+        found = value(env)
+        low = begin(env)
+        if not low <= found < low + extent(env):
+            raise refusal("block", f"{name} is {found}, outside of [{low}, {low + extent(env)})")
+        return found
+
+    return run
 
 
 def _one_by_one(items: Sequence[Closure]) -> Closure:

@@ -12,13 +12,14 @@ import pytest
 
 from experiments.fuzz import __main__ as command
 from experiments.fuzz.kernels_te import FAMILIES, Sizes
+from experiments.fuzz.reductions import ReductionProgram, scheduled_reduction
 from experiments.fuzz.schedules import Program, judge_schedule, judge_trace, scheduled_kernel
 from experiments.fuzz.schedules_reduce import reduced_schedule, without
 from experiments.fuzz.schedules_steps import RefusalError, WiderStep
 from ir import structural_equal
 from ir.script import from_source
 from schedules import Schedule, ScheduleError
-from schedules.primitive import for_kind, loops
+from schedules.primitive import for_kind, loops, reduction
 
 OVERLAPPING = """@T.prim_func
 def main(A: T.Buffer((8, 6)), B: T.Buffer((8, 6)), C: T.Buffer((8, 6))):
@@ -65,8 +66,22 @@ def test_every_family_makes_kernels(name: str) -> None:
         assert FAMILIES[name](sizes) is not None and len(sizes.inputs) == len(sizes.bounds) > 0
 
 
-def test_some_schedules_pass(capsys: pytest.CaptureFixture[str]) -> None:
-    assert command.main(["schedules", "--seeds", "100:110"]) == 0
+@pytest.mark.parametrize("kind", ["schedules", "reductions"])
+def test_some_schedules_pass(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main([kind, "--seeds", "100:110"]) == 0
+
+
+def test_random_reductions_are_bound_to_all_sorts_of_values() -> None:
+    texts = [ReductionProgram(random.Random(seed)).text() for seed in range(150)]
+    for part in ("T.axis.reduce", "T.where", "if l", "range(n)", "T.max(l", " // ", " % ", "range(0)"):
+        assert any(part in text for text in texts), part
+
+
+def test_steps_are_about_reductions() -> None:
+    counts: Counter[tuple[str, bool]] = Counter()
+    for seed in range(60):
+        counts += scheduled_reduction(seed).counts
+    assert all(counts[name, True] and counts[name, False] for name in ("rfactor", "decompose_reduction"))
 
 
 # -- bugs planted in primitives ----------------------------------------------------
@@ -91,6 +106,12 @@ def test_a_forgotten_predicate_is_found(monkeypatch: pytest.MonkeyPatch) -> None
         "the schedule is not defined",
         "the schedule is wrong",
     }
+
+
+def test_an_init_that_is_taken_for_the_first_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reduction, "require_begun_once", lambda *given: None)
+    wrong = found(lambda seed: judge_schedule(seed, [], scheduled_reduction), range(60))
+    assert "the schedule is wrong" in wrong
 
 
 def test_a_refusal_that_leaves_something_behind_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

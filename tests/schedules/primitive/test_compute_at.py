@@ -531,3 +531,31 @@ def main(A: T.Buffer((2, 4), "int32"), C: T.Buffer((2, 4), "int32")):
     sch.compute_at(copy, outer)
     sch.compute_at(copy, inner)
     assert_same_meaning(program, sch)
+
+
+@pytest.mark.parametrize(
+    ("loops", "binding"),
+    [("4", "3 - l0"), ("8", "l0 // 2"), ("4, 2", "l0")],
+)
+def test_new_loops_run_each_instance_of_a_reduction_once_and_its_init_first(loops: str, binding: str) -> None:
+    """So a reduction whose loops repeat instances, or come late to the one with the init, keeps these loops."""
+    names = ", ".join(f"l{position}" for position in range(loops.count(",") + 1))
+    program = from_source(f"""
+@T.prim_func
+def main(A: T.Buffer((2, 4), "int32"), D: T.Buffer((2,), "int32")):
+    C = T.alloc_buffer((2,), "int32")
+    for i in range(2):
+        for {names} in T.grid({loops}):
+            with T.block("C"):
+                v, k = T.axis.spatial(2, i), T.axis.reduce(4, {binding})
+                with T.init():
+                    C[v] = 0
+                C[v] = C[v] + A[v, k]
+    for i in range(2):
+        with T.block("D"):
+            v = T.axis.spatial(2, i)
+            D[v] = C[v]
+""")
+    sch = Schedule(program, error_render_level="none")
+    assert_refused(sch, lambda: sch.compute_at("C", sch.get_loops("D")[0]), "compute_at", "initialise")
+    assert_refused(sch, lambda: sch.reverse_compute_at("C", sch.get_loops("D")[0]), "initialise")

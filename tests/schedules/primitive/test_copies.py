@@ -233,7 +233,7 @@ def test_a_reduction_that_runs_outside_is_not_begun_anew(primitive: str) -> None
         "reindex_cache_write": lambda: sch.reindex_cache_write("B", 0, "local", lambda i, k: (i,)),
         "write_at": lambda: sch.write_at(sch.get_loops("B")[0], "B", 0, "local"),
     }
-    assert_refused(sch, steps[primitive], "the reduction 'vk' of block 'B' is not finished here")
+    assert_refused(sch, steps[primitive], "what block 'B' reduces is not finished here")
 
 
 EINSUM = """
