@@ -12,7 +12,7 @@ from ir.node import Visitor
 from ir.tir.stmt_functor import substitute
 
 from .affine import mentions
-from .region import Box, bind_region, relax_domains, relax_loops, relax_region, union_boxes
+from .region import Box, bind_region, contains, relax_domains, relax_loops, relax_region, union_boxes
 from .surroundings import evaluated_by, names_around
 from .tree import BlockNode, LeafNode, LoopNode, SeqNode, TreeNode, WrapNode, walk
 
@@ -167,7 +167,7 @@ def _touched(index: tir.PrimExpr, dim: tir.PrimExpr) -> tir.Range:
 
 
 def access_regions(block: BlockNode, init: tir.Stmt | None) -> tuple[Regions, Regions]:
-    """(reads, writes) of a block from its body and ``init``; a reduction's own buffer counts as written only."""
+    """(reads, writes) of a block from its body and ``init``; what a reduction reads of the elements that it writes is no input."""
     found = _Accesses()
     found._local = set(block.alloc_buffers)
     if init is not None:
@@ -178,8 +178,12 @@ def access_regions(block: BlockNode, init: tir.Stmt | None) -> tuple[Regions, Re
             if table.pop(view.buffer, None):
                 found.add_region(table, view.source)
     if init is not None:
-        for buffer in found.writes:
-            found.reads.pop(buffer, None)
+        for buffer, written in found.writes.items():
+            read = [
+                box for box in found.reads.pop(buffer, ()) if not any(contains(item, box) for item in written)
+            ]
+            if read:
+                found.reads[buffer] = read
     return _as_regions(found.reads), _as_regions(found.writes)
 
 

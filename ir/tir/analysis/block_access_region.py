@@ -68,6 +68,26 @@ class _Regions:
         x, y = self.interval(a), self.interval(b)
         return x if _equal(x, y) else union_sets([x, y], self._analyzer)
 
+    def are_within(self, buffer: Buffer, region: Region) -> bool:
+        """Whether all that is accessed of a buffer is known to lie in a region."""
+        found = self.regions.get(buffer)
+        return found is None or all(map(self._is_within, found, region))
+
+    def _is_within(self, inner: IntervalSet | _Span, outer: IntervalSet | _Span) -> bool:
+        if isinstance(inner, _Span) and isinstance(outer, _Span):
+            distance = inner.first.plus(outer.first, -1)
+            if not distance.terms:
+                return 0 <= distance.const <= outer.extent - inner.extent
+        x, y = self.interval(inner), self.interval(outer)
+        if _equal(x, y):
+            return True
+        prove = self._analyzer.can_prove
+        return (
+            y.min_value is neg_inf() or (x.min_value is not neg_inf() and prove(x.min_value >= y.min_value))
+        ) and (
+            y.max_value is pos_inf() or (x.max_value is not pos_inf() and prove(x.max_value <= y.max_value))
+        )
+
     def interval(self, item: IntervalSet | _Span) -> IntervalSet:
         """One dimension of a region with its ends as expressions."""
         if not isinstance(item, _Span):
@@ -358,10 +378,15 @@ def _detected(
 ) -> tuple[_Detector, set[Buffer]]:
     detector = _Detector(buffer_var_map or {}, known or {})
     detector.detect(block)
-    # A reduction reads what its initialization wrote; that is no input of the block.
-    local = set(block.alloc_buffers)
-    skip = set(detector.writes.regions) if block.init is not None else set()
-    return detector, skip | local
+    skip = set(block.alloc_buffers)
+    if block.init is not None:
+        # A reduction reads what its initialization wrote; that is no input of the block.
+        skip.update(
+            buffer
+            for buffer, written in detector.writes.regions.items()
+            if detector.reads.are_within(buffer, written)
+        )
+    return detector, skip
 
 
 def get_block_access_region(
@@ -377,7 +402,7 @@ def get_block_access_region(
         known: values of variables around the block, such as those of loops that run once.
 
     Returns:
-        ``[reads, writes, opaque]``. A block with an initialization does not read the buffers that it writes.
+        ``[reads, writes, opaque]``. A block with an initialization does not read the elements that it writes.
     """
     detector, skip = _detected(block, buffer_var_map, known)
     analyzer, local = detector.analyzer, set(block.alloc_buffers)
