@@ -163,6 +163,22 @@ def test_a_matched_region_counts_as_its_source() -> None:
     refused(matched("vi", "3 - vj"), arrays(), "region")
 
 
+def test_where_a_matched_region_lies_may_be_read_by_the_block() -> None:
+    func = script(
+        TWO,
+        "for i in range(4):",
+        '    with T.block("row"):',
+        "        vi = T.axis.spatial(4, i)",
+        "        T.reads(A[0:4, vi])",
+        "        T.writes(B[0:4, vi])",
+        "        V = T.match_buffer(B[A[vi, vi] % 4, vi], (1,), 'int32')",
+        "        V[0] = A[vi, vi]",
+    )
+    a, b = arrays()
+    run(func, a, b)
+    assert b.sum() == np.trace(a[:, :4])
+
+
 def test_what_binds_and_guards_a_block_is_read_around_it() -> None:
     func = block(
         "T.where(A[i, j] > 3)",

@@ -333,7 +333,7 @@ class Statements:
                 for item, value in zip(block.iter_vars, values)
                 if item.iter_type != E.IterVar.CommReduce
             ]
-            found = beside(self._around, node, Initialization(kept, [*memory, stated.enter], views, init))
+            found = beside(self._around, node, Initialization(kept, [stated.enter, *memory], views, init))
             if found is not None:
                 self._before.setdefault(id(found[0]), []).append(found[1])
         outer, self._around = self._around, Around(expressions)
@@ -341,7 +341,7 @@ class Statements:
             body = self.translate(block.body)
         self._around = outer
         if stated.is_asked:
-            prepare.append(stated.enter)
+            prepare.insert(0, stated.enter)  # the regions of views may load
 
         def run(env: Env) -> None:
             if not predicate(env):
