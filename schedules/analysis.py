@@ -121,6 +121,31 @@ def require_one_name(blocks: Sequence[BlockNode], among: Sequence[BlockNode], pr
                 )
 
 
+def why_two_names(blocks: Sequence[BlockNode]) -> str | None:
+    """The reason why what blocks of one scope write and touch does not tell what depends on what, or None: memory that one writes has
+    another name, too.
+    """
+    touched = {buffer for block in blocks for buffer in (*read_buffers(block), *written_buffers(block))}
+    views: dict[tir.Buffer, tir.Buffer] = {}
+    around = scope_of(blocks[0]) if blocks else None
+    while around is not None:
+        views |= {view.buffer: view.source.buffer for view in around.match_buffers}
+        around = scope_of(around)
+    if not views and len({buffer.data for buffer in touched}) == len(touched):
+        return None
+    names: dict[tir.Var, tir.Buffer] = {}
+    for buffer in (*(item for block in blocks for item in written_buffers(block)), *touched):
+        source = buffer
+        while source in views:
+            source = views[source]
+        name = names.setdefault(source.data, buffer)
+        if name is not buffer and any(
+            item in written_buffers(block) for block in blocks for item in (name, buffer)
+        ):
+            return f"what it writes is both {name.name} and {buffer.name}"
+    return None
+
+
 def producers_of(block: BlockNode) -> list[BlockNode]:
     """Blocks of the scope before ``block`` that write what it reads, by the first buffer that they write for it."""
     before = []
@@ -168,7 +193,7 @@ def why_not_complete(block: BlockNode) -> str | None:
         return "it has opaque iteration variables"
     if read_buffers(block) & written_buffers(block):
         return "it reads a buffer that it writes"
-    return None
+    return why_two_names([block])
 
 
 def why_not_reduction(block: BlockNode) -> str | None:
@@ -187,7 +212,7 @@ def why_not_reduction(block: BlockNode) -> str | None:
     for region in block.writes:
         if any(mentions(item.min, reduce_vars) for item in region.region):
             return "a reduction variable indexes its output"
-    return None
+    return why_two_names([block])
 
 
 def require_complete_or_reduction(block: BlockNode, primitive: str) -> None:

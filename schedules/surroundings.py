@@ -35,6 +35,11 @@ class LoadAround(NamedTuple):
             for index in self.load.indices
         ]
 
+    @property
+    def region_of_buffer(self) -> tir.BufferRegion:
+        """The same, with the buffer."""
+        return tir.BufferRegion(self.load.buffer, self.region)
+
 
 def nodes_around(place: TreeNode) -> Iterator[TreeNode]:
     """A block or a loop itself and the nodes between it and its scope, innermost first."""

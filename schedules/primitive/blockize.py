@@ -12,13 +12,14 @@ from ir.tir.stmt_functor import substitute
 
 from ..access import access_regions
 from ..affine import mentions, simplify_polynomial
-from ..analysis import require
+from ..analysis import require, why_two_names
 from ..argument import Argument, Input
 from ..declaration import PrimitiveFamily, primitive
 from ..random_variable import BlockRV, LoopRV
 from ..reduction_order import loops_of_sums, predicate_at_begin, why_not_begun_once, why_not_run
 from ..region import bind_region, relax_domains, union_boxes
 from ..state import ScheduleState
+from ..surroundings import LoadAround, loads_in
 from ..tree import (
     BlockNode,
     LeafNode,
@@ -202,7 +203,7 @@ def _require_begun_once(block: BlockNode, inner: Sequence[LoopNode], primitive: 
     """The new block initialises all of its elements where its own reductions begin; so must have done the instances in it."""
     around = loops_around(block)
     running = max(loops_of_sums(block, around), inner, key=len)
-    for reason in (why_not_begun_once(block, running), why_not_run(block, inner)):
+    for reason in (why_two_names([block]), why_not_begun_once(block, running), why_not_run(block, inner)):
         require(reason is None, primitive, f"{reason}")
 
 
@@ -261,12 +262,21 @@ def _substituted(region: tir.BufferRegion, values: Mapping[Any, Any]) -> tir.Buf
 def _outer_regions(
     blocks: Sequence[BlockNode], divisions: Sequence[Division]
 ) -> tuple[tuple[tir.BufferRegion, ...], tuple[tir.BufferRegion, ...]]:
-    """What the blocks read and write together while their inner variables run, and the loops of these, which a block may use itself."""
+    """What the blocks read and write together while their inner variables run, and the loops of these, which a block may use itself.
+
+    What the bounds of these loops, inner bindings and predicates load is read inside of the new block, too.
+    """
     reads: dict[tir.Buffer, list[Any]] = {}
     writes: dict[tir.Buffer, list[Any]] = {}
     for block, division in zip(blocks, divisions, strict=True):
         running = division.inner_loops | {item.var: item.dom for item in division.inner_vars}
-        for regions, table in ((block.reads, reads), (block.writes, writes)):
+        inside = [end for loop in division.inner_loops.values() for end in (loop.min, loop.extent)]
+        asked = [
+            LoadAround(block, load).region_of_buffer
+            for expr in (*inside, *division.inner_values, division.inner_predicate)
+            for load in loads_in(expr)
+        ]
+        for regions, table in (((*block.reads, *asked), reads), (block.writes, writes)):
             for region in regions:
                 box = relax_domains(bind_region(region.region, division.values), running, region.buffer.shape)
                 table.setdefault(region.buffer, []).append(box)
@@ -395,6 +405,11 @@ def _children_with(blocks: Sequence[BlockNode], primitive: str) -> tuple[TreeNod
         if isinstance(above, BlockNode):
             break
     if not isinstance(above, SeqNode):
+        require(
+            len(blocks) == 1,
+            primitive,
+            "the blocks do not follow each other: they are in different cases of a condition",
+        )
         return above, [blocks[0]]
     positions = sorted(
         {next(i for i, node in enumerate(above.nodes) if is_ancestor(node, block)) for block in blocks}

@@ -13,7 +13,7 @@ from ir.tir.analysis.empty_domains import may_be_empty
 from ir.tir.faults import may_fault
 
 from ..affine import mentions, polynomial
-from ..analysis import is_affine, leaves_beside_blocks, loop_chain, require
+from ..analysis import is_affine, leaves_beside_blocks, loop_chain, require, why_two_names
 from ..argument import BlockOrLoop, Factors, Flag, Loop, Loops
 from ..declaration import PrimitiveFamily, primitive
 from ..dependence import require_own_elements, why_iterations_conflict
@@ -132,7 +132,8 @@ class LoopPrimitives(PrimitiveFamily):
             return
         chain = loop_chain(chosen, "reorder")
         innermost = chain[-1]
-        for block in blocks_below(innermost):
+        below = blocks_below(innermost)
+        for block in below:
             _require_independent_bindings(block)
         new_order = iter(chosen)
         selected = {id(loop) for loop in chosen}
@@ -140,9 +141,11 @@ class LoopPrimitives(PrimitiveFamily):
         if all(a is b for a, b in zip(order, chain, strict=True)):
             return
         _require_extents_known(order, chain)
+        names = why_two_names(below)
+        require(names is None, "reorder", f"the order of block {below[0].name!r} must stay: {names}")
         moved = [position for position, (a, b) in enumerate(zip(order, chain, strict=True)) if a is not b]
         _require_blocks_apart(chain[moved[0] : moved[-1] + 1], innermost)
-        for block in blocks_below(innermost):
+        for block in below:
             require_own_elements(block, chain[moved[0] : moved[-1] + 1], "reorder")
             _require_begun_once(block, chain, order)
         top_parent = chain[0].parent

@@ -107,3 +107,34 @@ def test_such_a_reduction_begins_where_only_its_sum_runs(primitive: str) -> None
     loop = sch.get_loops("C")[1]
     sch.blockize(loop) if primitive == "blockize" else sch.decompose_reduction("C", loop)
     assert_same_meaning(before, sch)
+
+
+_OTHER_NAME = """
+@T.prim_func
+def main(A: T.Buffer((8, 4), "int32"), C: T.Buffer((9,), "int32")):
+    {view}
+        for i, k in T.grid(8, 4):
+            with T.block("C"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    V[vi] = C[vi + 1]
+                V[vi] = V[vi] + A[vi, vk]
+"""
+
+
+@pytest.mark.parametrize("view", _VIEWS)
+def test_a_reduction_that_begins_with_its_own_memory_by_another_name_keeps_its_order(view: str) -> None:
+    source = _OTHER_NAME.format(
+        view=_VIEWS[view].replace("B[0:16], (16,)", "C[0:8], (8,)").replace("(16,)", "(8,)")
+    )
+    steps: list[Callable[[Schedule], object]] = [
+        lambda sch: sch.reorder(*reversed(sch.get_loops("C"))),
+        lambda sch: sch.parallel(sch.get_loops("C")[0]),
+        lambda sch: sch.decompose_reduction("C", sch.get_loops("C")[0]),
+        lambda sch: sch.rfactor(sch.get_loops("C")[1], 0),
+        lambda sch: sch.blockize(sch.get_loops("C")[0]),
+    ]
+    for step in steps:
+        sch = Schedule(from_source(source.replace("data=B.data", "data=C.data")))
+        with pytest.raises(ScheduleError, match="C and V|V and C|reads elements"):
+            step(sch)

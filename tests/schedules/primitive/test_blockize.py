@@ -114,3 +114,43 @@ def main(A: T.Buffer((8, 8), "int32"), B: T.Buffer((8, 8), "int32")):
             blocks += 1
             assert_same_meaning(before, sch)
     assert blocks >= 3
+
+
+def test_what_bounds_of_loops_load_is_read_inside_of_the_block() -> None:
+    program = from_source(
+        """
+@T.prim_func
+def main(N: T.Buffer((1,), "int32"), A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32")):
+    for i in range(T.min(T.max(N[0], 0), 8)):
+        with T.block("B"):
+            vi = T.axis.spatial(8, i)
+            B[vi] = A[vi] + 1
+"""
+    )
+    sch = Schedule(program)
+    outer = sch.blockize(sch.get_loops("B")[0])
+    assert [region.buffer.name for region in sch.get(outer).reads] == ["A", "N"]
+    assert_same_meaning(program, sch)
+
+
+def test_blocks_in_different_cases_are_not_one() -> None:
+    sch = Schedule(
+        from_source(
+            """
+@T.prim_func
+def main(N: T.Buffer((1,), "int32"), A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32")):
+    if N[0] > 0:
+        for i in range(8):
+            with T.block("B"):
+                vi = T.axis.spatial(8, i)
+                B[vi] = A[vi] + 1
+    else:
+        for i in range(8):
+            with T.block("C"):
+                vi = T.axis.spatial(8, i)
+                B[vi] = A[vi] + 2
+"""
+        )
+    )
+    with pytest.raises(ScheduleError, match="different cases of a condition"):
+        sch.blockize([sch.get_block("B"), sch.get_block("C")])
