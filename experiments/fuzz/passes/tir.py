@@ -9,6 +9,7 @@ from ir.module import IRModule
 from ir.target import Target
 from ir.tir import transform as T
 from ir.tir.lower import lowering_pipeline
+from ir.tir.transform.fresh_copy import fresh_copy
 from ir.transform import Pass
 
 from ..oracle import TARGETS, Meaning, interpreted
@@ -25,6 +26,12 @@ _ANYWHERE: list[Callable[[random.Random], Pass]] = [
     lambda generator: T.RewriteUnsafeSelect(),
     lambda generator: T.RemoveAssume(),
     lambda generator: T.RemoveStoreUndef(),
+    lambda generator: T.SkipAssert(),
+    lambda generator: T.AnnotateEntryFunc(),
+    lambda generator: T.BindTarget(generator.choice(sorted(TARGETS.values()))),
+    lambda generator: T.Filter(lambda func: True),
+    lambda generator: T.Apply(lambda func: func.replace(body=fresh_copy(func.body))),
+    lambda generator: T.RemoveWeightLayoutRewriteBlock(),
     lambda generator: T.LoopPartition(),
     lambda generator: T.RenormalizeSplitPattern(),
     lambda generator: T.UnrollLoop(generator.choice([0, 8, 64]), auto_max_extent=generator.choice([0, 8])),
