@@ -156,6 +156,8 @@ def _begins_by_count(block: BlockNode, loops: Sequence[LoopNode]) -> bool:
     except IRError:
         return False  # loads, and variables that no loop runs over
     holds = found.pop().astype(bool)
+    if not holds.any():
+        return False  # an init over nothing runs all the same: rule [reduce-empty]
     key = [axis[holds] for axis in grid[: len(outer)]]
     begins = np.ones(int(holds.sum()), bool)
     for item, value in zip(block.iter_vars, found, strict=True):

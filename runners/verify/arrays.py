@@ -10,6 +10,8 @@ import numpy as np
 from ir import dtype as dt
 from ir.tir.intrinsic.declaration import is_transparent
 
+_NUMBERS = ("int32", "int64", "bool")
+
 
 class Unknown(Exception):
     """The expression depends on something that is not followed."""
@@ -19,6 +21,20 @@ def _divided(a: Any, b: Any) -> Any:
     quotient = np.true_divide(a, b)
     whole = np.asarray(a).dtype.kind == "i" and np.asarray(b).dtype.kind == "i"
     return np.trunc(quotient).astype(np.int64) if whole else quotient
+
+
+def _wrapped(values: Any, dtype: str) -> Any:
+    """Numbers as an integer type has them: those of 32 and 64 bits do not overflow in index arithmetic, others are data, and wrap.
+
+    Raises:
+        Unknown: the type has numbers beyond int64.
+    """
+    if dtype in _NUMBERS or not dt.is_integral(dt.element_of(dtype)) or np.asarray(values).dtype.kind != "i":
+        return values
+    if dt.bits(dtype) == 64:
+        raise Unknown
+    low, high = dt.integer_range(dt.element_of(dtype))
+    return (values - low) % (high - low + 1) + low
 
 
 class ArrayEvaluator:
@@ -63,7 +79,7 @@ class ArrayEvaluator:
     def __call__(self, node: Any) -> Any:
         kind = type(node).__name__
         if kind in self._BINARY:
-            return self._BINARY[kind](self(node.a), self(node.b))
+            return _wrapped(self._BINARY[kind](self(node.a), self(node.b)), node.dtype)
         method = getattr(self, f"_{kind.lower()}", None)
         if method is None:
             raise Unknown
@@ -90,7 +106,7 @@ class ArrayEvaluator:
     def _cast(self, node: Any) -> Any:
         if not dt.is_integral(node.dtype):
             raise Unknown
-        return self(node.value)
+        return _wrapped(self(node.value), node.dtype)
 
     def _select(self, node: Any) -> Any:
         return np.where(self(node.condition), self(node.true_value), self(node.false_value))
@@ -103,5 +119,5 @@ class ArrayEvaluator:
             return self(node.args[0])
         operation = self._CALLS.get(name)
         if operation is not None:
-            return operation(*[self(arg) for arg in node.args])
+            return _wrapped(operation(*[self(arg) for arg in node.args]), node.dtype)
         raise Unknown

@@ -129,12 +129,10 @@ class _Memory:
     def _stay_within(self, shifts: Sequence[Array]) -> bool:
         """Whether all accesses of all iterations are to elements that exist, as those of the first one tell."""
         moved = [(int(shift.min()), int(shift.max())) for shift in shifts]
-        for item, used in zip(self._group, self._used):
-            ends = self._touched(item, used, self._iterations[:1]).ends
-            for (low, high), (back, forth), length in zip(ends, moved, item.buffer.shape, strict=True):
-                if low + back < 0 or high + forth >= int(getattr(length, "value", 0)):
-                    return False
-        return True
+        return all(
+            _exist(self._touched(item, used, self._iterations[:1]).ends, item.buffer, moved)
+            for item, used in zip(self._group, self._used)
+        )
 
     def _wrong_in(self, iterations: Array) -> str | None:
         loads = [
@@ -177,7 +175,10 @@ class _Memory:
             raise Unknown
         known = {**{variable: begin for variable, (begin, _) in item.extents.items()}, **self._around}
         ranges = {self._loop.loop_var: iterations, **ranges}
-        return touched(item, self._layout, ranges, known, self._given, (*item.conditions, *item.begins))
+        found = touched(item, self._layout, ranges, known, self._given, (*item.conditions, *item.begins))
+        if not _exist(found.ends, item.buffer):
+            self.is_followed = False  # what lies there the calls tell
+        return found
 
     def _instances(self, item: Access, running: set[Any], iterations: Array) -> tuple[Array, Array]:
         """(iterations and cells, numbers by program order) of the instances of an access."""
@@ -191,6 +192,18 @@ class _Memory:
                 steps[step] = (item.extents[step][0], weight)
         keys = (found.sum_of({self._loop.loop_var: (0, 1)})[:, None] << _CELL_BITS) + found.cells
         return keys.ravel(), np.repeat(found.sum_of(steps, number), found.cells.shape[1])
+
+
+def _exist(
+    ends: Sequence[tuple[int, int]], buffer: Any, moved: Sequence[tuple[int, int]] | None = None
+) -> bool:
+    """Whether indices between ends, which are moved back and forth, are those of elements."""
+    return all(
+        low + back >= 0 and high + forth < int(getattr(length, "value", 0))
+        for (low, high), (back, forth), length in zip(
+            ends, moved or [(0, 0)] * len(ends), buffer.shape, strict=True
+        )
+    )
 
 
 class _Written:
@@ -226,8 +239,10 @@ def _added(index: Any, variable: Any, known: Collection[Any], evaluate: OnArgume
 
 
 def _summands(expr: Any, factor: int) -> Iterator[tuple[int, Any]]:
-    """What an index is the sum of, each with a number that it is multiplied by."""
-    if isinstance(expr, Add | Sub):
+    """What an index is the sum of, each with a number that it is multiplied by; sums of types that wrap stay whole."""
+    if expr.dtype not in ("int32", "int64"):
+        yield factor, expr
+    elif isinstance(expr, Add | Sub):
         yield from _summands(expr.a, factor)
         yield from _summands(expr.b, factor if isinstance(expr, Add) else -factor)
     elif isinstance(expr, Mul) and isinstance(expr.b, IntImm):

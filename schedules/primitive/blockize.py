@@ -228,8 +228,7 @@ def _make_inner(block: BlockNode, division: Division) -> None:
     had_init = block.init is not None
     reads = tuple(_substituted(region, division.values) for region in block.reads)
     writes = tuple(_substituted(region, division.values) for region in block.writes)
-    listed = {region.buffer for region in reads}
-    own = tuple(region for region in writes if region.buffer not in listed) if had_init else ()
+    own = tuple([item for item in writes if not any(structural_equal(item, read) for read in reads)])
     if not isinstance(block.body, LeafNode):
         rewrite_expressions(block.body, division.values)
     for child in list(walk(block.body)):
@@ -248,7 +247,7 @@ def _make_inner(block: BlockNode, division: Division) -> None:
         iter_vars=tuple(division.inner_vars),
         iter_values=tuple(division.inner_values),
         predicate=division.inner_predicate,
-        reads=(*own, *reads),
+        reads=(*own, *reads) if had_init else reads,
         writes=writes,
         match_buffers=tuple(substitute(match, division.values) for match in block.match_buffers),
         init=None,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
-from ir import tir
+from ir import structural_equal, tir
 from ir.tir import IterVar
 from ir.tir.conjunction import conjuncts
 from ir.tir.stmt_functor import substitute
@@ -27,6 +27,7 @@ from ..tree import (
     insert_beside,
     is_ancestor,
     loops_around,
+    scope_of,
     tree_of,
 )
 
@@ -48,10 +49,32 @@ class ReductionPrimitives(PrimitiveFamily):
         moved = _loops_of_init(node, before)
         nest, init_block = _init_nest(node, moved)
         insert_beside(before, nest, before=True)
-        listed = read_buffers(node)
-        own = [region for region in node.writes if region.buffer not in listed]
-        node.change(init=None, name=f"{node.name}_update", reads=(*own, *node.reads))
+        updated = written_buffers(node)
+        node.change(init=None, name=f"{node.name}_update", reads=(*own_updates(node, updated), *node.reads))
+        _state_updates_around(node, updated)
         return self._new(init_block)
+
+
+def own_updates(block: BlockNode, updated: Collection[tir.Buffer]) -> list[tir.BufferRegion]:
+    """What a block writes of some buffers and does not state to read, as it need not where it has an init."""
+    return [
+        region
+        for region in block.writes
+        if region.buffer in updated and not any(structural_equal(region, read) for read in block.reads)
+    ]
+
+
+def _state_updates_around(block: BlockNode, updated: set[tir.Buffer]) -> None:
+    """The blocks around read what is updated in them, unless they have an init of their own for it: rule ``[region]``."""
+    scope = scope_of(block)
+    while scope is not None and scope.init is None and (scope.reads or scope.writes):
+        updated = {
+            next((view.source.buffer for view in scope.match_buffers if view.buffer is buffer), buffer)
+            for buffer in updated
+            if buffer not in scope.alloc_buffers
+        }
+        scope.change(reads=(*scope.reads, *own_updates(scope, updated)))
+        scope = scope_of(scope)
 
 
 def conjuncts_without(predicate: tir.PrimExpr, dropped: Sequence[LoopNode]) -> list[tir.PrimExpr]:

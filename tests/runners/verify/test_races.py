@@ -309,3 +309,36 @@ def test_one_of_iterations_that_are_alike_tells_of_all(monkeypatch: pytest.Monke
 )
 def test_what_data_or_a_call_decides_is_not_certain(body: str) -> None:
     assert iterations(OWN.replace("BODY", body)) == Iterations(None, False)
+
+
+WRAPPING = [
+    "for i in T.parallel(8):\n    S[T.Cast('int32', T.Cast('uint8', i) * T.uint8(64)) // 64] = A[i, 0]",
+    "for i in T.parallel(T.uint8(8)):\n    S[T.Cast('int32', i * T.uint8(64)) // 64] = A[0, 0]",
+    "for i in T.parallel(8):\n    S[T.Cast('int32', T.Cast('int8', i * 64 + 192)) // 64 % 8] = A[i, 0]",
+]
+
+
+@pytest.mark.parametrize("body", WRAPPING)
+def test_narrow_types_wrap(body: str) -> None:
+    assert "store to the same element of S" in (race(body) or "")
+
+
+def test_what_an_iteration_reads_of_its_own_by_indices_that_wrap() -> None:
+    body = """
+C = T.alloc_buffer((1000,), 'float32')
+for i in T.parallel(8):
+    for j in range(6):
+        C[T.Cast('uint8', i) * T.uint8(100) + T.Cast('uint8', j)] = A[i, j]
+    for j in range(6):
+        B[i, j] = C[i * 100 + j]
+"""
+    assert "reads an element of C before it writes it" in (race(body) or "")
+
+
+def test_elements_beyond_the_end_are_not_certain() -> None:
+    body = (
+        ROWS.replace('(8, 6), "float32"', '(40,), "float32"')
+        .replace("STORED", "i * 6 + j")
+        .replace("LOADED", "i * 6 + j")
+    )
+    assert iterations(body) == Iterations(None, False)

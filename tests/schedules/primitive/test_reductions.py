@@ -686,3 +686,42 @@ def main(A: T.Buffer((8,), "float32"), B: T.Buffer((1,), "float32")):
         run(program, np.full(8, -np.inf, "float32"), result)
         found.append(result[0])
     assert found[0] == found[1] == (-np.inf if "inf" in identity else np.finfo("float32").min)
+
+
+PARTIAL_SUM = """
+@T.prim_func
+def main(B: T.Buffer((4, 4), "int32"), D: T.Buffer((4,), "int32")):
+    for i in range(4):
+        for j in range(4):
+            with T.block("S"):
+                vi, vj = T.axis.remap("SR", [i, j])
+                with T.init():
+                    D[vi] = 0
+                D[vi] = D[vi] + B[vi, vj]
+"""
+
+
+@pytest.mark.meaning("region")
+def test_the_blocks_around_a_decomposed_reduction_read_what_it_updates() -> None:
+    program = from_source(PARTIAL_SUM)
+    sch = Schedule(program)
+    sch.loop_partition(sch.get_loops("S")[0], [2, None])
+    sch.decompose_reduction("S_i0", sch.get_loops("S_i0")[1])
+    assert_same_meaning(program, sch)
+    blocked = Schedule(program)
+    outer = blocked.blockize(blocked.get_loops("S")[1])
+    blocked.decompose_reduction(outer, blocked.get_loops(outer)[0])
+    assert_same_meaning(program, blocked)
+
+
+def test_copies_of_an_empty_reduction_keep_what_it_begins_with() -> None:
+    source = PARTIAL_SUM.replace("range(4):\n            with", "range(0):\n            with").replace(
+        "D[vi] = 0", "D[vi] = 5"
+    )
+    program = from_source(
+        source.replace('T.axis.remap("SR", [i, j])', "T.axis.spatial(4, i), T.axis.reduce(0, j)")
+    )
+    sch = Schedule(program)
+    with pytest.raises(ScheduleError):
+        sch.write_at(sch.get_loops("S")[1], "S", 0, "global")
+    assert_same_meaning(program, sch)
