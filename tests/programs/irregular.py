@@ -1364,4 +1364,140 @@ IRREGULAR: dict[str, Irregular] = {
 """,
         {"extent": 5},
     ),
+    # ---- loops that start elsewhere, elements that are written several times ------------------------------------------
+    "bands that begin where a loop says": Irregular(
+        f"{_vector('A', 16)}, D: T.Buffer((2, 4, 8), 'float32')",
+        """
+    B = T.alloc_buffer((16,), "float32")
+    for i in range(16):
+        with T.block("B"):
+            vi = T.axis.spatial(16, i)
+            B[vi] = A[vi] + 1.0
+    for t, j, k in T.grid(2, 4, 8):
+        with T.block("Z"):
+            vt, vj, vk = T.axis.remap("SSS", [t, j, k])
+            D[vt, vj, vk] = T.float32(0)
+    for t in range(2):
+        for j in range(1, 4):
+            for k in range(j, j + 2):
+                with T.block("D"):
+                    vt = T.axis.spatial(2, t)
+                    vj = T.axis.spatial(4, j)
+                    vk = T.axis.spatial(8, k)
+                    D[vt, vj, vk] = B[vk + vj]
+""",
+    ),
+    "squares of a triangle that begins at one": Irregular(
+        f"{_vector('A', 16)}, {_matrix('D', 4, 4)}",
+        """
+    B = T.alloc_buffer((16,), "float32")
+    for i in range(16):
+        with T.block("B"):
+            vi = T.axis.spatial(16, i)
+            B[vi] = A[vi] + 1.0
+    for j, k in T.grid(4, 4):
+        with T.block("Z"):
+            vj, vk = T.axis.remap("SS", [j, k])
+            D[vj, vk] = T.float32(0)
+    for j in range(1, 4):
+        for k in range(j + 1):
+            with T.block("D"):
+                vj = T.axis.spatial(4, j)
+                vk = T.axis.spatial(4, k)
+                D[vj, vk] = B[vk * vk]
+""",
+    ),
+    "triangle of narrow loops": Irregular(
+        f"{_vector('A', 5)}, {_matrix('D', 5, 5)}",
+        """
+    for i in range(T.uint8(5)):
+        for j in range(i + T.uint8(1)):
+            with T.block("D"):
+                vi = T.axis.spatial(5, T.Cast("int32", i))
+                vj = T.axis.spatial(5, T.Cast("int32", j))
+                D[vi, vj] = A[vi]
+""",
+    ),
+    "a producer that overwrites its elements": Irregular(
+        f"{_matrix('A', 3, 4)}, {_matrix('D', 3, 4)}",
+        """
+    B = T.alloc_buffer((3, 4), "float32")
+    C = T.alloc_buffer((4,), "float32")
+    for i, j in T.grid(3, 4):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = A[vi, vj]
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vj] = A[vi, vj]
+    for i, j in T.grid(3, 4):
+        with T.block("D"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            D[vi, vj] = C[vj] + B[vi, vj]
+""",
+    ),
+    "scan into memory of the root": Irregular(
+        f"{_matrix('A', 4, 4)}, {_matrix('D', 4, 4)}",
+        """
+    C = T.alloc_buffer((4, 4), "float32")
+    for i, j in T.grid(4, 4):
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = A[vi, vj] + T.if_then_else(vj > 0, C[vi, vj - 1], T.float32(1))
+    for i, j in T.grid(4, 4):
+        with T.block("D"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            D[vi, vj] = C[vi, vj]
+""",
+    ),
+    "private windows of a parallel loop": Irregular(
+        f"{_vector('A', 6)}, {_vector('D', 3)}",
+        """
+    G = T.alloc_buffer((3,), "float32")
+    for i in T.parallel(3):
+        for j in range(3):
+            with T.block("G"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                G[vj] = A[vi + vj]
+        for j in range(3):
+            with T.block("D"):
+                vi, vj = T.axis.remap("SR", [i, j])
+                with T.init():
+                    D[vi] = T.float32(0)
+                D[vi] = D[vi] * T.float32(2) + G[vj]
+""",
+    ),
+    "sums below a block that states its part": Irregular(
+        f"{_vector('A')}, {_vector('D', 2)}",
+        """
+    for o in range(2):
+        with T.block("O"):
+            vo = T.axis.spatial(2, o)
+            T.reads(A[vo * 4 : vo * 4 + 3])
+            T.writes(D[vo])
+            for j in range(4):
+                with T.block("S"):
+                    vj = T.axis.reduce(3, j)
+                    T.where(j < 3)
+                    with T.init():
+                        D[vo] = T.float32(0)
+                    D[vo] = D[vo] + A[vo * 4 + vj]
+""",
+    ),
+    "a table of the block around": Irregular(
+        f"{_vector('A', 64)}, {I}, {C}",
+        """
+    for i in range(8):
+        with T.block("Z"):
+            vi = T.axis.spatial(8, i)
+            C[vi] = T.float32(0)
+    for i in range(8):
+        with T.block("P"):
+            vi = T.axis.opaque(8, i)
+            for j in range(3):
+                with T.block("Q"):
+                    C[vi] = C[vi] + A[I[7] * 7 % 64]
+""",
+        {"I": _COUNTS},
+    ),
 }
