@@ -141,6 +141,39 @@ def main(A: T.Buffer((8, 8), "int32"), C: T.Buffer((8,), "int32")):
     assert_refused(sch, lambda: STEPS[primitive](sch), primitive, "'k' may have no iterations")
 
 
+def test_a_block_of_a_reduction_has_no_emptier_domain() -> None:
+    """Rule ``[reduce-empty]``: the new block's domain is as empty as the loops outside of it, the block's own one was not."""
+    func = from_source("""@T.prim_func
+def main(A: T.Buffer((8, 2), "int32"), C: T.Buffer((8,), "int32")):
+    for i, k0, k1 in T.grid(8, 0, 2):
+        with T.block("C"):
+            vi, vk = T.axis.spatial(8, i), T.axis.reduce(2, k0 * 2 + k1)
+            with T.init():
+                C[vi] = 0
+            C[vi] = C[vi] + A[vi, vk]
+""")
+    sch = Schedule(func)
+    assert_refused(
+        sch, lambda: sch.blockize(sch.get_loops("C")[2]), "blockize", "'k0' may have no iterations"
+    )
+
+
+def test_a_block_of_tiles_of_any_number() -> None:
+    sch = Schedule(
+        from_source("""@T.prim_func
+def main(A: T.Buffer((8, 32), "int32"), C: T.Buffer((8,), "int32"), n: T.int32):
+    for i, k0, k1 in T.grid(8, n, 4):
+        with T.block("C"):
+            vi, vk = T.axis.spatial(8, i), T.axis.reduce(n * 4, k0 * 4 + k1)
+            with T.init():
+                C[vi] = 0
+            C[vi] = C[vi] + A[vi, vk]
+""")
+    )
+    sch.blockize(sch.get_loops("C")[2])
+    assert "C_o" in sch.mod["main"].script()
+
+
 @pytest.mark.parametrize("condition", ["k > 0", "k < 2", "A[i, k] > 0"])
 @pytest.mark.parametrize("primitive", STEPS)
 def test_an_init_below_a_condition_stays_there(primitive: str, condition: str) -> None:
