@@ -90,6 +90,23 @@ def test_a_loop_that_repeats_a_reduction_stays_outside() -> None:
     assert_same_meaning(func, sch)
 
 
+@pytest.mark.parametrize("row", ["7 - i", "(i + 3) % 8", "T.max(i, 0)"])
+def test_rows_may_be_bound_in_any_order(row: str) -> None:
+    """No affine map with steps of 1, but one that runs each instance once."""
+    func = reduction("k", "i, k in T.grid(8, 8)", row=row)
+    sch = Schedule(func)
+    sch.reorder(*sch.get_loops("C")[::-1])
+    assert_same_meaning(func, sch)
+
+
+@pytest.mark.parametrize("stride", [2, 3])
+def test_strided_rows_may_be_reordered(stride: int) -> None:
+    func = reduction("k", "i, k in T.grid(3, 8)", row=f"i * {stride}")
+    sch = Schedule(func)
+    sch.reorder(*sch.get_loops("C")[::-1])
+    assert_same_meaning(func, sch)
+
+
 def test_overlapping_windows_are_summed_up_one_by_one() -> None:
     """What two iterations compute is begun in each of them, but not where their reduction runs outside."""
     func = reduction("k", "i, a, k in T.grid(3, 4, 8)", row="i * 2 + a")
