@@ -366,3 +366,21 @@ def main(A: T.Buffer((2, 8), "int32"), B: T.Buffer((2,), "int32")):
 """)
     sch = Schedule(program, error_render_level="none")
     assert_refused(sch, lambda: sch.decompose_reduction("B", sch.get_loops("B")[1]), "is the first")
+
+
+def test_digits_of_rows_of_any_number_may_be_reordered() -> None:
+    """Symbolic extents are proved to be digits, not counted."""
+    sch = Schedule(
+        from_source("""@T.prim_func
+def main(A: T.Buffer((8, 8), "int32"), C: T.Buffer((8,), "int32"), n: T.int32):
+    for i, k in T.grid(n * 2, 8):
+        with T.block("C"):
+            vi, vj = T.axis.spatial(n, i // 2), T.axis.spatial(2, i % 2)
+            vk = T.axis.reduce(8, k)
+            with T.init():
+                C[vi * 2 + vj] = 0
+            C[vi * 2 + vj] = C[vi * 2 + vj] + A[vi * 2 + vj, vk]
+""")
+    )
+    sch.reorder(*sch.get_loops("C")[::-1])
+    assert [loop.extent.value for loop in map(sch.get, sch.get_loops("C")[:1])] == [8]
