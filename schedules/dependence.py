@@ -30,6 +30,7 @@ from .affine import (
 from .analysis import is_affine, leaves_beside_blocks, read_buffers, require, scope_children, written_buffers
 from .bounds import is_open
 from .disjoint import Access, is_one_to_one, linear_never_meet, never_meet
+from .first_instance import are_numbers, digits_of
 from .private_memory import is_private
 from .region import Box
 from .surroundings import loads_around
@@ -205,11 +206,20 @@ def has_elements_of_its_own(block: BlockNode, loops: Sequence[LoopNode] | None =
 
 
 def runs_each_instance_once(block: BlockNode, loops: Sequence[LoopNode]) -> bool:
-    """Whether no two iterations of some loops around a block, the others standing still, run the same instance of it."""
+    """Whether no two iterations of some loops around a block, the others standing still, run the same instance of it; of open tiles that
+    is looked at again when decisions are made.
+    """
+    extents = [loop.extent for loop in loops]
+    if any(is_open(extent) for extent in extents):
+        return True
+    if are_numbers([polynomial(value) for value in block.iter_values], loops):
+        return True
+    if not all(isinstance(extent, tir.IntImm) for extent in extents):
+        return digits_of(block, loops) is not None
     around = loops_around(block)
     # Of symbolic extents an affine map says nothing: they are not counted.
     is_counted = all(isinstance(item.extent, tir.IntImm) or is_open(item.extent) for item in around)
-    if is_counted and is_affine(block) and _runs_once(block):
+    if is_counted and is_affine(block) and _runs_no_more_than_instances(block):
         return True
     values = [tir.Range.from_min_extent(value, 1) for value in block.iter_values]
     others = [item for item in around if not any(item is loop for loop in loops)]
@@ -315,10 +325,10 @@ def _is_open_and_numbers(block: BlockNode, blocks: Sequence[BlockNode], loop: Lo
         plain = {item.min for item in region.region if isinstance(item.min, tir.Var)}
         if not needed <= plain:
             return False
-    return is_affine(block) and _runs_once(block)
+    return is_affine(block) and _runs_no_more_than_instances(block)
 
 
-def _runs_once(block: BlockNode) -> bool:
+def _runs_no_more_than_instances(block: BlockNode) -> bool:
     """Whether no instance of a block whose bindings are affine runs twice: ``v = i % 2`` does. As many iterations as instances do not."""
     loops = [loop for loop in loops_around(block) if any(mentions(v, {loop.var}) for v in block.iter_values)]
     if all(isinstance(value, tir.Var | tir.IntImm) for value in block.iter_values):

@@ -14,16 +14,14 @@ from ir.tir import IterVar
 from ir.tir.analysis.empty_domains import may_be_empty
 from ir.tir.stmt_functor import substitute
 
-from .affine import constant_difference, mentions, polynomial
+from .affine import constant_difference, mentions
 from .analysis import require, written_buffers
 from .bounds import is_open
 from .coverage import only_reduces
 from .dependence import has_elements_of_its_own, runs_each_instance_once
 from .first_instance import (
     analyzer_of,
-    are_numbers,
     begins_of,
-    digits_of,
     domains_of,
     inhabited,
     is_at_begin,
@@ -73,7 +71,7 @@ def _why_not_begun_once(block: BlockNode, loops: Sequence[LoopNode]) -> str | No
                 f"loop {loop.var.name!r} repeats block {name!r} without feeding its variables; what is initialised once would be"
                 " summed up again"
             )
-    if not _runs_once(block, loops):
+    if not runs_each_instance_once(block, loops):
         names = ", ".join(repr(loop.var.name) for loop in loops)
         return (
             f"the iterations of {names} run instances of block {name!r} more than once; what is initialised once would be summed up"
@@ -168,16 +166,3 @@ def _why_not_free(block: BlockNode, loops: Sequence[LoopNode]) -> str | None:
         if isinstance(node, WrapNode) and below < len(loops):
             return f"a statement {type(node.template).__name__} lies between loop {loops[0].var.name!r} and block {block.name!r}"
     return None
-
-
-# -- once ----------------------------------------------------------------------------------
-def _runs_once(block: BlockNode, loops: Sequence[LoopNode]) -> bool:
-    """Whether no two iterations of some loops run one instance; of open tiles that is looked at again when decisions are made."""
-    extents = [loop.extent for loop in loops]
-    if any(is_open(extent) for extent in extents):
-        return True
-    if are_numbers([polynomial(value) for value in block.iter_values], loops):
-        return True
-    if all(isinstance(extent, tir.IntImm) for extent in extents):
-        return runs_each_instance_once(block, loops)
-    return digits_of(block, loops) is not None

@@ -1,8 +1,8 @@
 """Random programs around one or two reductions, as script text: what their variables are bound to is what makes them hard.
 
 The combiner of a reduction depends on no order (rule ``[reduce-order]``), but its bindings may repeat instances, begin late, count down, or
-share elements, so that it matters which instance runs first. Numbers are small integers,
-exact in any order, or wrap.
+share elements, so that it matters which instance runs first. Two thirds of the programs are plain, so that most steps are taken:
+loops and even tiles, nothing else. Numbers are small integers, exact in any order, or wrap.
 """
 
 from __future__ import annotations
@@ -94,6 +94,7 @@ class ReductionProgram:
         """The value of the parameter that gives symbolic extents."""
         self.is_symbolic = generator.random() < 0.25
         self.dtype = generator.choice(_WRAPPING + _FLOATS * 2)
+        self.is_irregular = generator.random() < 0.35
         self.params: list[tuple[str, tuple[int, ...], str]] = []
         self.temporaries: list[tuple[str, tuple[int, ...], str]] = []
         self.lines: list[str] = []
@@ -103,7 +104,13 @@ class ReductionProgram:
     def chance(self, share: float) -> bool:
         return self.random.random() < share
 
+    def odd(self, share: float) -> bool:
+        """A chance that only irregular programs have."""
+        return self.is_irregular and self.chance(share)
+
     def extent(self) -> int:
+        if not self.is_irregular:
+            return self.random.choice(_EXTENTS)
         draw = self.random.random()
         return 0 if draw < 0.02 else 1 if draw < 0.12 else self.random.choice(_EXTENTS)
 
@@ -129,11 +136,11 @@ class ReductionProgram:
         )
         self.random.shuffle(kinds)
         while kinds:
-            if len(kinds) > 1 and self.chance(0.12):
+            if len(kinds) > 1 and self.odd(0.12):
                 self.fused_axes(nest, kinds.pop(), kinds.pop())
             else:
                 nest.axes.append(self.axis(nest, kinds.pop()))
-        if self.chance(0.06):
+        if self.odd(0.06):
             self.loop(nest, self.random.choice(["1", "2"]))  # feeds nothing
         self.order(nest)
         return nest
@@ -147,6 +154,8 @@ class ReductionProgram:
 
     def axis(self, nest: _Nest, kind: str) -> _Axis:
         """A variable and what it is bound to."""
+        if not self.is_irregular:
+            return self.random.choice([self.plain] * 4 + [self.tiled])(nest, kind)
         draws = [self.plain] * 8 + [self.tiled] * 3 + [self.uneven] * 2 + [self.triangular] * 2
         draws += [
             self.reversed,
@@ -271,12 +280,12 @@ class ReductionProgram:
             return axis.domain
         if axis.begin > 0 and self.chance(0.5):
             return f"({axis.begin}, {axis.end})"
-        return str(axis.end + (self.random.choice([1, 2]) if self.chance(0.08) else 0))
+        return str(axis.end + (self.random.choice([1, 2]) if self.odd(0.08) else 0))
 
     def conditions(self, nest: _Nest) -> list[str]:
         """Of the loops, for predicates and ifs."""
         found = []
-        for _ in range(self.random.choice([0, 0, 0, 0, 1, 1, 2])):
+        for _ in range(self.random.choice([0, 0, 0, 0, 1, 1, 2]) if self.is_irregular else 0):
             names = [loop.name for loop in self.random.sample(nest.loops, min(len(nest.loops), 2))]
             if not names:
                 break
@@ -321,7 +330,7 @@ class ReductionProgram:
         variables = [f"v{position}" for position in range(len(nest.axes))]
         self_axes = list(zip(variables, [axis.end for axis in nest.axes], strict=True))
         spatial = [item for item, axis in zip(self_axes, nest.axes, strict=True) if axis.kind == "S"]
-        if spatial and self.chance(0.06):
+        if spatial and self.odd(0.06):
             spatial = spatial[:-1]  # instances share elements
         elif self.chance(0.3):
             spatial = spatial[::-1]
@@ -400,12 +409,12 @@ class ReductionProgram:
         if t not in _FLOATS or (is_last and not old and steps <= _MOST_FACTORS and "+" not in term):
             kinds.append((self.const(1), f"{here} * {term}"))
         start, update = self.random.choice(kinds)
-        if self.chance(0.12):
+        if self.odd(0.12):
             start = self.const(2)
-        if self.chance(0.04):
+        if self.odd(0.04):
             start = self.source([axis for axis in axes if axis[0] in place], [])
         body = [f"{here} = {update}"]
-        if self.chance(0.1):
+        if self.odd(0.1):
             var = self.random.choice(axes)[0]
             body = [f"if {var} {self.random.choice(['>', '<', '!='])} 1:", f"    {body[0]}"]
         outputs = [(target, t)]
@@ -430,7 +439,7 @@ class ReductionProgram:
                     f"{beside} = p",
                     f"{here} = w",
                 ]
-        if self.chance(0.96):
+        if not self.odd(0.04):
             return ["with T.init():", *["    " + line for line in inits], *body], outputs
         return body, outputs
 
@@ -457,7 +466,7 @@ class ReductionProgram:
             self.elementwise(made, shape, f"{source}[_] + {self.const(1)}", self.fresh("before"))
             old = [(made, shape)]
         has_consumer = self.chance(0.4)
-        is_double = self.chance(0.3)
+        is_double = self.chance(0.3 if self.is_irregular else 0.15)
         reduced = self.reduction(old, not is_double and not has_consumer)
         if is_double:
             reduced = self.reduction([*old, reduced, reduced], not has_consumer)

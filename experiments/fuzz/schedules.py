@@ -195,7 +195,7 @@ def _judge_scheduled(
         forwards = interpreted(scheduled, program.arguments)
         backwards = interpreted(scheduled, program.arguments, Backwards)
     except interpreter.InterpreterError as error:
-        is_race = str(error).endswith("[parallel]")
+        is_race = error.rule == "parallel"
         return Verdict("the schedule has a race" if is_race else "the schedule is not defined", str(error))
     except Exception as error:  # the program itself could be interpreted
         return crash("the scheduled program, interpreted", error)

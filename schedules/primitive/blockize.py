@@ -7,7 +7,9 @@ from typing import Any
 
 from ir import structural_equal, tir
 from ir.arith import Analyzer, IterMark, IterSumExpr, normalize_iter_map_to_expr, subspace_divide
+from ir.arith.analyzer import constraints
 from ir.tir import IterVar
+from ir.tir.analysis.empty_domains import may_be_empty
 from ir.tir.stmt_functor import substitute
 
 from ..access import access_regions
@@ -15,6 +17,7 @@ from ..affine import mentions, simplify_polynomial
 from ..analysis import require, why_two_names
 from ..argument import Argument, Input
 from ..declaration import PrimitiveFamily, primitive
+from ..first_instance import analyzer_of
 from ..random_variable import BlockRV, LoopRV
 from ..reduction_order import loops_of_sums, predicate_at_begin, why_not_begun_once, why_not_run
 from ..region import bind_region, relax_domains, union_boxes
@@ -111,6 +114,28 @@ class Division:
             self._divide(item, outer, inner_mark, preserve_unit_iters)
         self.outer_predicate = _predicate_of(parts[-1][0])
         self.inner_predicate = _predicate_of(parts[-1][1])
+        self._require_outer_inside(block, loops, inner)
+
+    def _require_outer_inside(
+        self, block: BlockNode, loops: Sequence[LoopNode], inner: Sequence[LoopNode]
+    ) -> None:
+        """The outer block runs also where the inner one has no instance, the values of which the domains were written for."""
+        if not any(may_be_empty(loop.extent) for loop in inner) and isinstance(
+            self.inner_predicate, tir.IntImm
+        ):
+            return
+        kept = [item.dom for item in block.iter_vars]
+        analyzer = analyzer_of(loops)
+        with constraints(analyzer, self.outer_predicate):
+            for item, value in zip(self.outer_vars, self.outer_values, strict=True):
+                low, extent = item.dom.min, item.dom.extent
+                require(
+                    not any(item.dom is dom for dom in kept)
+                    or (analyzer.can_prove(value >= low) and analyzer.can_prove(value < low + extent)),
+                    self._primitive,
+                    f"block {block.name!r} may have no instance in the new block, whose variable {item.var.name!r}, bound to {value}, is"
+                    f" not known to be in [{low}, {low + extent}) then",
+                )
 
     def _divide(self, item: IterVar, outer: Any, inner: Any, preserve_unit_iters: bool) -> None:
         dtype = item.var.dtype
@@ -203,7 +228,8 @@ def _require_begun_once(block: BlockNode, inner: Sequence[LoopNode], primitive: 
     """The new block initialises all of its elements where its own reductions begin; so must have done the instances in it."""
     around = loops_around(block)
     running = max(loops_of_sums(block, around), inner, key=len)
-    for reason in (why_two_names([block]), why_not_begun_once(block, running), why_not_run(block, inner)):
+    # An outer domain is as empty as the loops outside: over an empty one it would initialise what the block does not.
+    for reason in (why_two_names([block]), why_not_begun_once(block, running), why_not_run(block, running)):
         require(reason is None, primitive, f"{reason}")
 
 

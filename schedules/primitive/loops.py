@@ -16,7 +16,7 @@ from ..affine import mentions, polynomial
 from ..analysis import is_affine, leaves_beside_blocks, loop_chain, require, why_two_names
 from ..argument import BlockOrLoop, Factors, Flag, Loop, Loops
 from ..declaration import PrimitiveFamily, primitive
-from ..dependence import require_own_elements, why_iterations_conflict
+from ..dependence import require_own_elements, runs_each_instance_once, why_iterations_conflict
 from ..random_variable import BlockRV, DecisionVar, ExprRV, LoopRV
 from ..reduction_order import loops_of_sums, why_not_begun_once
 from ..simplify import simplify_bindings
@@ -134,7 +134,7 @@ class LoopPrimitives(PrimitiveFamily):
         innermost = chain[-1]
         below = blocks_below(innermost)
         for block in below:
-            _require_independent_bindings(block)
+            _require_independent_bindings(block, chain)
         new_order = iter(chosen)
         selected = {id(loop) for loop in chosen}
         order = [next(new_order) if id(loop) in selected else loop for loop in chain]
@@ -366,7 +366,7 @@ def _require_begun_once(block: BlockNode, chain: list[LoopNode], order: list[Loo
     require(reason is None, "reorder", f"{reason}")
 
 
-def _require_independent_bindings(block: BlockNode) -> None:
+def _require_independent_bindings(block: BlockNode, chain: Sequence[LoopNode]) -> None:
     """Every block variable must be of a kind whose iterations commute, and every iteration must run once."""
     for item in block.iter_vars:
         require(
@@ -374,8 +374,12 @@ def _require_independent_bindings(block: BlockNode) -> None:
             "reorder",
             f"block {block.name!r} has variable {item.var.name!r} that must run in order",
         )
+    if is_affine(block):
+        return
+    around = loops_around(block)
+    start = next(position for position, loop in enumerate(around) if loop is chain[0])
     require(
-        is_affine(block),
+        runs_each_instance_once(block, around[start:]),
         "reorder",
-        f"the bindings of block {block.name!r} are not an affine map of the loops around it",
+        f"the bindings of block {block.name!r} are not an affine map of the loops around it, which may run an instance more than once",
     )

@@ -90,6 +90,23 @@ def test_a_loop_that_repeats_a_reduction_stays_outside() -> None:
     assert_same_meaning(func, sch)
 
 
+@pytest.mark.parametrize("row", ["7 - i", "(i + 3) % 8", "T.max(i, 0)"])
+def test_rows_may_be_bound_in_any_order(row: str) -> None:
+    """No affine map with steps of 1, but one that runs each instance once."""
+    func = reduction("k", "i, k in T.grid(8, 8)", row=row)
+    sch = Schedule(func)
+    sch.reorder(*sch.get_loops("C")[::-1])
+    assert_same_meaning(func, sch)
+
+
+@pytest.mark.parametrize("stride", [2, 3])
+def test_strided_rows_may_be_reordered(stride: int) -> None:
+    func = reduction("k", "i, k in T.grid(3, 8)", row=f"i * {stride}")
+    sch = Schedule(func)
+    sch.reorder(*sch.get_loops("C")[::-1])
+    assert_same_meaning(func, sch)
+
+
 def test_overlapping_windows_are_summed_up_one_by_one() -> None:
     """What two iterations compute is begun in each of them, but not where their reduction runs outside."""
     func = reduction("k", "i, a, k in T.grid(3, 4, 8)", row="i * 2 + a")
@@ -139,6 +156,39 @@ def main(A: T.Buffer((8, 8), "int32"), C: T.Buffer((8,), "int32")):
 """)
     sch = Schedule(func)
     assert_refused(sch, lambda: STEPS[primitive](sch), primitive, "'k' may have no iterations")
+
+
+def test_a_block_of_a_reduction_has_no_emptier_domain() -> None:
+    """Rule ``[reduce-empty]``: the new block's domain is as empty as the loops outside of it, the block's own one was not."""
+    func = from_source("""@T.prim_func
+def main(A: T.Buffer((8, 2), "int32"), C: T.Buffer((8,), "int32")):
+    for i, k0, k1 in T.grid(8, 0, 2):
+        with T.block("C"):
+            vi, vk = T.axis.spatial(8, i), T.axis.reduce(2, k0 * 2 + k1)
+            with T.init():
+                C[vi] = 0
+            C[vi] = C[vi] + A[vi, vk]
+""")
+    sch = Schedule(func)
+    assert_refused(
+        sch, lambda: sch.blockize(sch.get_loops("C")[2]), "blockize", "'k0' may have no iterations"
+    )
+
+
+def test_a_block_of_tiles_of_any_number() -> None:
+    sch = Schedule(
+        from_source("""@T.prim_func
+def main(A: T.Buffer((8, 32), "int32"), C: T.Buffer((8,), "int32"), n: T.int32):
+    for i, k0, k1 in T.grid(8, n, 4):
+        with T.block("C"):
+            vi, vk = T.axis.spatial(8, i), T.axis.reduce(n * 4, k0 * 4 + k1)
+            with T.init():
+                C[vi] = 0
+            C[vi] = C[vi] + A[vi, vk]
+""")
+    )
+    sch.blockize(sch.get_loops("C")[2])
+    assert "C_o" in sch.mod["main"].script()
 
 
 @pytest.mark.parametrize("condition", ["k > 0", "k < 2", "A[i, k] > 0"])
@@ -316,3 +366,21 @@ def main(A: T.Buffer((2, 8), "int32"), B: T.Buffer((2,), "int32")):
 """)
     sch = Schedule(program, error_render_level="none")
     assert_refused(sch, lambda: sch.decompose_reduction("B", sch.get_loops("B")[1]), "is the first")
+
+
+def test_digits_of_rows_of_any_number_may_be_reordered() -> None:
+    """Symbolic extents are proved to be digits, not counted."""
+    sch = Schedule(
+        from_source("""@T.prim_func
+def main(A: T.Buffer((8, 8), "int32"), C: T.Buffer((8,), "int32"), n: T.int32):
+    for i, k in T.grid(n * 2, 8):
+        with T.block("C"):
+            vi, vj = T.axis.spatial(n, i // 2), T.axis.spatial(2, i % 2)
+            vk = T.axis.reduce(8, k)
+            with T.init():
+                C[vi * 2 + vj] = 0
+            C[vi * 2 + vj] = C[vi * 2 + vj] + A[vi * 2 + vj, vk]
+""")
+    )
+    sch.reorder(*sch.get_loops("C")[::-1])
+    assert [loop.extent.value for loop in map(sch.get, sch.get_loops("C")[:1])] == [8]

@@ -226,7 +226,7 @@ def _judge_interpreted(kernel: Kernel, expected: Outcome, by: type[interpreter.I
     try:
         return kernel.judged(_interpreted(kernel, by).arguments, expected, "interpreted")
     except interpreter.InterpreterError as error:
-        is_race = str(error).endswith("[parallel]")
+        is_race = error.rule == "parallel"
         return Verdict("the candidate has a race" if is_race else "the candidate is not defined", str(error))
     except Exception as error:  # the kernel itself could be interpreted
         return crash("the candidate, interpreted", error)

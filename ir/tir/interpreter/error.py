@@ -6,6 +6,7 @@ while all goes well.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -47,6 +48,12 @@ class InterpreterError(IRError):
         super().__init__(message)
         self.places = [Place()]
         """Where the program was; behind it, where the callers of its function were."""
+
+    @property
+    def rule(self) -> str | None:
+        """The broken rule of ``docs/semantics.md``, which ends the message, if it names one."""
+        found = re.search(r"\[([\w-]+)\]$", str(self.args[0]))
+        return None if found is None else found[1]
 
     def __str__(self) -> str:
         lines = [line for place in self.places for line in place.lines()]

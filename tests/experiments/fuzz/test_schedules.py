@@ -79,9 +79,23 @@ def test_random_reductions_are_bound_to_all_sorts_of_values() -> None:
 
 def test_steps_are_about_reductions() -> None:
     counts: Counter[tuple[str, bool]] = Counter()
-    for seed in range(60):
+    for seed in range(80):
         counts += scheduled_reduction(seed).counts
-    assert all(counts[name, True] and counts[name, False] for name in ("rfactor", "decompose_reduction"))
+    legal = sum(count for (_, is_legal), count in counts.items() if is_legal)
+    assert 0.35 < legal / sum(counts.values()) < 0.75
+    about = {True: 0, False: 0}
+    for name in ("rfactor", "split and rfactor", "decompose_reduction"):
+        for is_legal in about:
+            about[is_legal] += counts[name, is_legal]
+    assert min(about.values()) >= 5 and sum(about.values()) > sum(counts.values()) / 20
+
+
+def test_most_random_reductions_are_plain() -> None:
+    texts = [ReductionProgram(random.Random(seed)).text() for seed in range(100)]
+    plain = [
+        text for text in texts if not any(part in text for part in ("T.where", "T.max(l", "if l", " % 2"))
+    ]
+    assert 50 < len(plain) < 90
 
 
 # -- bugs planted in primitives ----------------------------------------------------

@@ -159,3 +159,17 @@ def test_connectives_of_vectors_decide_lane_by_lane(connective: type, decides: b
     values, found = np.array([0, 4, 1, 0, 12, 4], "int32"), np.zeros(6, "bool")
     run(func, values, found)
     np.testing.assert_array_equal(found, [v == 4 or (v == 0 and decides) for v in values])
+
+
+def test_an_error_names_its_rule_wherever_it_happened() -> None:
+    """What is said of the place comes after the message that ends with the rule."""
+
+    @T.prim_func
+    def main(A: T.Buffer((4,), "int32")):
+        for i in range(5):
+            A[i] = i
+
+    with pytest.raises(InterpreterError) as found:
+        run(main, np.zeros(4, "int32"))
+    assert found.value.rule == "bounds" and "\n" in str(found.value)
+    assert InterpreterError("unknown [").rule is None

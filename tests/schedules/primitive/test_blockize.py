@@ -154,3 +154,42 @@ def main(N: T.Buffer((1,), "int32"), A: T.Buffer((8,), "int32"), B: T.Buffer((8,
     )
     with pytest.raises(ScheduleError, match="different cases of a condition"):
         sch.blockize([sch.get_block("B"), sch.get_block("C")])
+
+
+def of_rows(extents: str, height: str) -> Schedule:
+    """Elements of rows, of which there may be none; ``n`` and ``m`` are parameters."""
+    return Schedule(
+        from_source(
+            f"""
+@T.prim_func
+def main(A: T.Buffer((8, 8), "int32"), n: T.int32, m: T.int32):
+    for i, j in T.grid({extents}):
+        with T.block("A"):
+            vi = T.axis.spatial({height}, i)
+            vj = T.axis.spatial(m, j)
+            A[vi, vj] = vi + vj
+"""
+        )
+    )
+
+
+@pytest.mark.parametrize(("extents", "height"), [("2, 0", "0"), ("4, m", "n")])
+def test_a_variable_stays_inside_where_the_new_block_holds_no_instance(extents: str, height: str) -> None:
+    """Rule ``[block]``: the domains were written for the instances that run."""
+    sch = of_rows(extents, height)
+    with pytest.raises(ScheduleError, match="may have no instance in the new block"):
+        sch.blockize(sch.get_loops("A")[1])
+
+
+@pytest.mark.parametrize(("extents", "height"), [("n, m", "n"), ("4, m", "8")])
+def test_rows_without_elements_are_instances_of_the_new_block(extents: str, height: str) -> None:
+    sch = of_rows(extents, height)
+    before = sch.mod["main"]
+    sch.blockize(sch.get_loops("A")[1])
+    for n, m in [(0, 0), (3, 0), (0, 2), (3, 2)]:
+        results = []
+        for program in (before, sch.mod["main"]):
+            array = np.full((8, 8), -1, "int32")
+            Interpreter(IRModule({"main": program})).call(program, [array, n, m])
+            results.append(array)
+        np.testing.assert_array_equal(*results)
