@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import builtins
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from operator import add, mul
 from typing import Any, ClassVar
 
 from .. import dtype as dt
@@ -14,7 +15,7 @@ from ..node import Node, field
 from ..span import Span
 from ..type import PointerType, PrimType
 from .expr import BufferLoad, Call, IntImm, PrimExpr, Ramp, Range, Var, as_exprs, as_optional_expr
-from .operators import const, convert
+from .operators import cast, const, convert
 
 
 def _offset(value: Any) -> PrimExpr | None:
@@ -23,14 +24,20 @@ def _offset(value: Any) -> PrimExpr | None:
     return None if isinstance(found, IntImm) and found.value == 0 else found
 
 
+def exactly(operation: Callable[[Any, Any], Any], a: PrimExpr, b: PrimExpr) -> PrimExpr:
+    """A sum or product of index arithmetic: of constants whose result int32 does not hold, as int64."""
+    if isinstance(a, IntImm) and isinstance(b, IntImm):
+        value, (low, high) = operation(a.value, b.value), dt.integer_range("int32")
+        if not low <= value <= high:
+            return const(value, "int64")
+    return operation(a, b)  # type: ignore[no-any-return]
+
+
 def number_of_elements(*extents: PrimExpr) -> PrimExpr:
     """The product of extents; of int32 numbers whose product int32 does not hold, as int64."""
     total: PrimExpr = extents[0] if extents else const(1)
     for extent in extents[1:]:
-        if isinstance(total, IntImm) and isinstance(extent, IntImm) and total.value * extent.value >= 1 << 31:
-            total = const(total.value * extent.value, "int64")
-        else:
-            total = total * extent
+        total = exactly(mul, total, extent)
     return total
 
 
@@ -104,16 +111,23 @@ class Buffer(Node, type_key="tir.Buffer"):
             raise IRValueError(
                 f"buffer {self.name} has {len(self.shape)} dimensions, got {len(values)} indices"
             )
-        offset: Any = None
+        offset = self._offset(values)
+        if offset.dtype == "int64":  # then no part of it is computed in less
+            offset = self._offset(
+                [cast("int64", value) if value.dtype == "int32" else value for value in values]
+            )
+        return [offset]
+
+    def _offset(self, indices: Sequence[PrimExpr]) -> PrimExpr:
+        """Row-major, or by the strides, from ``elem_offset`` on."""
+        offset: PrimExpr = const(0)
         if self.strides:
-            for index, stride in zip(values, self.strides, strict=True):
-                offset = index * stride if offset is None else offset + index * stride
+            for index, stride in zip(indices, self.strides, strict=True):
+                offset = exactly(add, offset, exactly(mul, index, stride))
         else:
-            for index, extent in zip(values, self.shape, strict=True):
-                offset = index if offset is None else offset * extent + index
-        if offset is None:
-            offset = const(0)
-        return [offset if self.elem_offset is None else offset + self.elem_offset]
+            for index, extent in zip(indices, self.shape, strict=True):
+                offset = exactly(add, exactly(mul, offset, extent), index)
+        return offset if self.elem_offset is None else exactly(add, offset, self.elem_offset)
 
     def access_ptr(
         self,
@@ -126,12 +140,10 @@ class Buffer(Node, type_key="tir.Buffer"):
         """A pointer into the buffer, of the type ``ptr_type``, for an intrinsic; ``access_mask`` is "r", "w" or "rw" (or bits 1 and 2)."""
         if isinstance(access_mask, str):
             access_mask = ("r" in access_mask) | ("w" in access_mask) << 1
-        start = convert(offset) if self.elem_offset is None else self.elem_offset + offset
+        begin = convert(offset)
+        start = begin if self.elem_offset is None else exactly(add, self.elem_offset, begin)
         if extent is None:
-            total: Any = const(1)
-            for item in self.shape:
-                total = total * item
-            extent = total - offset
+            extent = number_of_elements(*self.shape) - begin
         element = dt.with_lanes(dt.element_of(self.dtype), content_lanes)
         return Call(
             ptr_type,

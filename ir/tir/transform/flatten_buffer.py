@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import mul
 from typing import Any
 
 from ... import dtype as dt
@@ -12,7 +14,7 @@ from ...transform import PassContext
 from .. import expr as E
 from .. import operators
 from ..analysis.reads_memory import reads_memory
-from ..buffer import Buffer, number_of_elements
+from ..buffer import Buffer, exactly, number_of_elements
 from ..expr import BufferLoad, IntImm, PrimExpr, Var
 from ..function import PrimFunc
 from ..operators import const
@@ -26,6 +28,7 @@ class _Flatten(StmtExprMutator):
         super().__init__()
         self.simplifier = IndexSimplifier()
         self._flat: dict[Buffer, Buffer] = {}
+        self._reaches: dict[Buffer, int | None] = {}
 
     def flat(self, buffer: Buffer) -> Buffer:
         """The one-dimensional buffer over the same data, from element 0 on."""
@@ -59,6 +62,10 @@ class _Flatten(StmtExprMutator):
         last = indices[-1] if indices else None
         if last is not None and dt.lanes(last.dtype) > 1:
             return self._vector_index(buffer, indices)
+        return self._offset(buffer, indices)
+
+    def _offset(self, buffer: Buffer, indices: Sequence[PrimExpr]) -> PrimExpr:
+        """The flat offset of an element, in 64 bits where 32 may not hold it."""
         offset = buffer.offset_of(indices)[0]
         value = self.simplifier.linear(offset)
         if offset.dtype == "int32" and (not value.fits("int32") or self._needs_int64(buffer, offset)):
@@ -69,14 +76,16 @@ class _Flatten(StmtExprMutator):
         *others, last = indices
         stride: PrimExpr = buffer.strides[-1] if buffer.strides else const(1, "int32")
         if isinstance(last, E.Ramp):
-            base = self.simplifier.simplify(buffer.offset_of([*others, last.base])[0])
-            step = self.simplifier.simplify(last.stride * operators.cast(last.stride.dtype, stride))
-            return E.Ramp(base, operators.cast(base.dtype, step), last.lanes)
+            base = self._offset(buffer, [*others, last.base])
+            step = self.simplifier.simplify(exactly(mul, last.stride, stride))
+            width = "int64" if step.dtype == "int64" else base.dtype
+            return E.Ramp(operators.cast(width, base), operators.cast(width, step), last.lanes)
         if isinstance(last, E.Broadcast):
-            base = self.simplifier.simplify(buffer.offset_of([*others, last.value])[0])
-            return E.Broadcast(base, last.lanes)
-        base = buffer.offset_of([*others, const(0, "int32")])[0]
-        if last.dtype.startswith("int32x") and self._needs_int64(buffer, last):
+            return E.Broadcast(self._offset(buffer, [*others, last.value]), last.lanes)
+        base = self._offset(buffer, [*others, const(0, "int32")])
+        if last.dtype.startswith("int32x") and (
+            "int64" in (base.dtype, stride.dtype) or self._needs_int64(buffer, last)
+        ):
             base, last = operators.cast("int64", base), operators.cast(f"int64x{dt.lanes(last.dtype)}", last)
         return base + last * operators.cast(dt.element_of(last.dtype), stride)
 
@@ -84,10 +93,25 @@ class _Flatten(StmtExprMutator):
         """Whether int32 may not hold an offset; what no data is part of gets the width of addresses later on."""
         if len(buffer.shape) <= 1 and not buffer.strides and buffer.elem_offset is None:
             return False  # the offset is the index
-        size = self.flat(buffer).shape[0]
-        if isinstance(size, IntImm):
-            return size.value >= 1 << 31
-        return reads_memory(offset)
+        size = self._reach(buffer)
+        return reads_memory(offset) if size is None else size >= 1 << 31
+
+    def _reach(self, buffer: Buffer) -> int | None:
+        """How many elements of the memory behind a buffer its last one needs, None where that is not known."""
+        found = self._reaches.get(buffer, 0)
+        if found == 0:
+            parts = [
+                *buffer.shape,
+                *buffer.strides,
+                *([] if buffer.elem_offset is None else [buffer.elem_offset]),
+            ]
+            if all(isinstance(part, IntImm) for part in parts):
+                last = [const(max(extent.value - 1, 0), "int64") for extent in buffer.shape]  # type: ignore[attr-defined]
+                found = buffer.offset_of(last)[0].value + 1  # type: ignore[attr-defined]
+            else:
+                found = None
+            self._reaches[buffer] = found
+        return found
 
     def visit_BufferLoad(self, load: BufferLoad) -> PrimExpr:
         predicate = self.visit(load.predicate) if load.predicate is not None else None

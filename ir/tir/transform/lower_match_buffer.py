@@ -8,7 +8,7 @@ from typing import Any
 from ...module import IRModule
 from ...node import post_order_visit
 from ...transform import PassContext
-from ..buffer import Buffer
+from ..buffer import Buffer, number_of_elements
 from ..expr import BufferLoad, Call, PrimExpr, Range, Var
 from ..function import PrimFunc
 from ..operators import const
@@ -52,7 +52,7 @@ class _Lower(StmtExprMutator):
             dense: Any = const(1)
             for extent in reversed(source.buffer.shape):
                 strides.insert(0, dense)
-                dense = dense * extent
+                dense = number_of_elements(dense, extent)
         dropped = len(source.region) - len(view.shape)
         for stride, actual in zip(view.strides, strides[dropped:]):
             if isinstance(stride, Var):
