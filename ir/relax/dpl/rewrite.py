@@ -65,6 +65,8 @@ class _CallRewriter(ExprMutator):
         return expr
 
     def _rewritten(self, value: RelaxExpr) -> RelaxExpr:
+        if isinstance(value, Var) and value in self._bound:
+            return value  # another name of what was looked at where it is bound
         matches = self._pattern.extract_matched_expr(value, self._bound)
         if matches is None:
             return value

@@ -134,6 +134,8 @@ class _Partitioner:
         """Where matches overlap, the largest one counts, of equally large ones the first."""
         found: list[_Match] = []
         for var, value in self._survey.values.items():
+            if isinstance(value, Var):
+                continue  # another name of what is looked at where it is bound
             if isinstance(self._survey.home[var], DataflowBlock) and var not in self._taken:
                 match = self._match(var, value)
                 if match is not None:
@@ -155,8 +157,10 @@ class _Partitioner:
         for pattern, expr in matches.items():
             if isinstance(pattern, CallPattern | TupleGetItemPattern):
                 bound = expr if isinstance(expr, Var) else self._survey.bound_to.get(expr)
-                if bound is not None and bound in self._survey.values:
+                while bound in self._survey.values:  # by way of other names to what the pattern matched
                     members.add(bound)
+                    value_of = self._survey.values[bound]
+                    bound = value_of if isinstance(value_of, Var) else None
         if members & self._taken or any(self._survey.home[m] is not self._survey.home[var] for m in members):
             return None
         annotated = {

@@ -169,3 +169,33 @@ def test_the_larger_of_two_overlapping_matches_counts(largest_first):
     )
     products = transform.FuseOpsByPattern([only_products])(Before)
     assert composite_sizes(products) == [1]  # where larger matches are refused, the smaller ones count
+
+
+def test_other_names_of_what_matches_belong_to_the_group():
+    @I.ir_module
+    class Before:
+        @R.function
+        def main(x: R.Tensor((4, 4), "float32"), w: R.Tensor((4, 4), "float32")) -> R.Tensor(
+            (4, 4), "float32"
+        ):
+            with R.dataflow():
+                product = R.matmul(x, w)
+                name = product
+                gv = R.nn.relu(name)
+                gv_name = gv
+                R.output(gv_name)
+            return gv_name
+
+    seen = []
+
+    def check(context):
+        seen.append(context.matched_expr.op.name)
+        return True
+
+    product = is_op("relax.matmul")(wildcard(), wildcard())
+    after = transform.FuseOpsByPattern([("some.relu", is_op("relax.nn.relu")(product), {}, check)])(Before)
+    assert well_formed(after)
+    assert seen == ["relax.nn.relu"]
+    (composite,) = [func for func in after.functions.values() if func.attrs.get("Composite")]
+    inside = [binding.value for block in composite.body.blocks for binding in block.bindings]
+    assert [value.op.name for value in inside if hasattr(value, "op")] == ["relax.matmul", "relax.nn.relu"]

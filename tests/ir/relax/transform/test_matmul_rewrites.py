@@ -12,6 +12,8 @@ from ir import IRModule, relax
 from ir.relax import transform
 from ir.relax.analysis import check_well_formed
 from ir.relax.testing import evaluate
+from ir.script import ir as I
+from ir.script import relax as R
 
 from .structure import operators
 
@@ -190,3 +192,40 @@ def test_picked_columns_under_another_name() -> None:
     before = program(build, params)
     after = transform.ReorderTakeAfterMatmul()(before)
     assert operators(after) == ["relax.matmul", "relax.take"]
+
+
+@pytest.mark.parametrize(
+    "pattern_pass",
+    [transform.AdjustMatmulOrder, transform.ExpandMatmulOfSum, transform.ReorderTakeAfterMatmul],
+)
+def test_products_with_other_names(same_numbers, pattern_pass):
+    """A binding of a variable to a variable is no expression to rewrite: what it names is rewritten where it is bound."""
+
+    @I.ir_module
+    class Before:
+        @R.function
+        def main(
+            x: R.Tensor((1, 32), "float32"),
+            a: R.Tensor((32, 32), "float32"),
+            b: R.Tensor((32, 32), "float32"),
+        ) -> R.Tensor((1, 32), "float32"):
+            with R.dataflow():
+                p = R.matmul(a, b)
+                p_name = p
+                q = R.matmul(x, p_name)
+                q_name = q
+                total = R.add(a, b)
+                total_name = total
+                r = R.matmul(q_name, total_name)
+                r_name = r
+                picked = R.take(a, R.const([0] * 32, "int64"), axis=1)
+                picked_name = picked
+                s = R.matmul(r_name, picked_name)
+                g = s
+                R.output(g)
+            return g
+
+    after = pattern_pass()(Before)
+    check_well_formed(after)
+    assert after != Before
+    same_numbers(Before, after, [(1, 32), (32, 32), (32, 32)], rtol=1e-2, atol=1e-2)
