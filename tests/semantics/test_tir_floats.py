@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
+import ctypes.util
+import itertools
 import math
 
 import ml_dtypes
@@ -210,18 +213,71 @@ def test_functions_are_within_four_units(name: str, dtype: str) -> None:
 @pytest.mark.parametrize("dtype", _FLOATS)
 def test_functions_of_edges(dtype: str) -> None:
     edges = np.array([0.0, -0.0, math.inf, -math.inf, math.nan], dtype)
+    inf, nan = math.inf, math.nan
     table = {
-        "exp": [1, 1, math.inf, 0, math.nan],
-        "log": [-math.inf, -math.inf, math.inf, math.nan, math.nan],
-        "sqrt": [0.0, -0.0, math.inf, math.nan, math.nan],
-        "tanh": [0.0, -0.0, 1, -1, math.nan],
-        "sin": [0.0, -0.0, math.nan, math.nan, math.nan],
-        "floor": [0.0, -0.0, math.inf, -math.inf, math.nan],
-        "nearbyint": [0.0, -0.0, math.inf, -math.inf, math.nan],
-        "fabs": [0.0, 0.0, math.inf, math.inf, math.nan],
+        "exp": [1, 1, inf, 0, nan],
+        "exp2": [1, 1, inf, 0, nan],
+        "exp10": [1, 1, inf, 0, nan],
+        "expm1": [0.0, -0.0, inf, -1, nan],
+        "log": [-inf, -inf, inf, nan, nan],
+        "log2": [-inf, -inf, inf, nan, nan],
+        "log10": [-inf, -inf, inf, nan, nan],
+        "log1p": [0.0, -0.0, inf, nan, nan],
+        "sqrt": [0.0, -0.0, inf, nan, nan],
+        "rsqrt": [inf, -inf, 0, nan, nan],
+        "tanh": [0.0, -0.0, 1, -1, nan],
+        "sinh": [0.0, -0.0, inf, -inf, nan],
+        "cosh": [1, 1, inf, inf, nan],
+        "sin": [0.0, -0.0, nan, nan, nan],
+        "cos": [1, 1, nan, nan, nan],
+        "tan": [0.0, -0.0, nan, nan, nan],
+        "asin": [0.0, -0.0, nan, nan, nan],
+        "asinh": [0.0, -0.0, inf, -inf, nan],
+        "acosh": [nan, nan, inf, nan, nan],
+        "atanh": [0.0, -0.0, nan, nan, nan],
+        "erf": [0.0, -0.0, 1, -1, nan],
+        "erfc": [1, 1, 0, 2, nan],
+        "sigmoid": [0.5, 0.5, 1, 0, nan],
+        "floor": [0.0, -0.0, inf, -inf, nan],
+        "ceil": [0.0, -0.0, inf, -inf, nan],
+        "trunc": [0.0, -0.0, inf, -inf, nan],
+        "round": [0.0, -0.0, inf, -inf, nan],
+        "nearbyint": [0.0, -0.0, inf, -inf, nan],
+        "fabs": [0.0, 0.0, inf, inf, nan],
     }
     for name, expected in table.items():
         law(f"T.{name}(A[i])", {"A": (edges, dtype)}, expected, dtype)
+
+
+def _libm(name: str, x: float, y: float) -> float:
+    function = getattr(ctypes.CDLL(ctypes.util.find_library("m")), name)
+    function.restype, function.argtypes = ctypes.c_double, [ctypes.c_double] * 2
+    return float(function(x, y))
+
+
+@pytest.mark.meaning("float-function")
+@pytest.mark.parametrize("dtype", ["float16", *_FLOATS])
+@pytest.mark.parametrize("name", ["pow", "atan2", "fmod", "hypot", "copysign"])
+def test_functions_of_two_edges(name: str, dtype: str) -> None:
+    """As C's library, for all pairs: these results are exact, or one of a few irrational numbers."""
+    inf = math.inf
+    some = [0.0, -0.0, 0.5, -0.5, 1.0, -1.0, 2.0, -2.0, 3.0, -3.0, inf, -inf, math.nan]
+    x, y = (np.array(values, dtype) for values in zip(*itertools.product(some, some)))
+    expected = np.array([_libm(name, a, b) for a, b in zip(x.tolist(), y.tolist())])
+    main = script(
+        {"A": (x.shape, dtype), "B": (x.shape, dtype), "O": (x.shape, dtype)},
+        f"for i in range({len(x)}):",
+        f"    O[i] = T.{name}(A[i], B[i])",
+    )
+    for way, execute in executors(main):
+        out = np.zeros_like(x)
+        execute(x, y, out)
+        found = out.astype("float64")
+        np.testing.assert_allclose(found, expected, rtol=4 * np.finfo(dtype).eps, err_msg=way)
+        known = ~np.isnan(expected)
+        np.testing.assert_array_equal(np.signbit(found)[known], np.signbit(expected)[known], way)
+        zero = expected == 0
+        assert not found[zero].any(), way
 
 
 @pytest.mark.meaning("float-function")

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ... import dtype as dt
+from ...float_power import float_power
 from ...integer import truncated_quotient
 from ..expr import Call, Expr
 from ..struct_info import PrimStructInfo, StructInfo, TensorStructInfo
@@ -119,9 +120,7 @@ def _np_divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _np_power(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Of arrays without repeated elements: for an exponent 0.5 that it repeats, numpy takes the square root, which -inf has not."""
-    wide = [np.array(item) for item in np.broadcast_arrays(a, b)]
-    return np.asarray(np.power(wide[0], wide[1]))
+    return np.power(a, b) if dt.is_integral(dt.from_numpy(np.asarray(a).dtype)) else float_power(a, b)
 
 
 def _power_gradient(x: Expr, y: Expr, z: Expr, g: Expr) -> tuple[Expr, Expr]:

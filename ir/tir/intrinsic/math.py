@@ -13,6 +13,7 @@ import numpy as np
 
 from ... import dtype as dt
 from ...error import IRTypeError
+from ...float_power import float_power
 from ...span import Span
 from ..expr import Add, Call, FloatImm, IntImm, Let, PrimExpr, Select, Var
 from ..operators import cast, const, convert, logical_and, logical_not, logical_or, power, refuse_bools
@@ -249,8 +250,7 @@ def _power(x: Any, y: Any) -> Any:
     """As :func:`_lower_pow`, on arrays."""
     x, y = np.asarray(x), np.asarray(y)
     if x.dtype.kind not in "iu":
-        with np.errstate(all="ignore"):
-            return np.power(x.astype("float64"), y.astype("float64"))
+        return float_power(x.astype("float64"), y.astype("float64"))
     found, square, left = np.ones_like(x), x.copy(), y.astype(x.dtype).view(f"u{x.itemsize}")
     with np.errstate(over="ignore"):
         for _ in range(8 * x.itemsize):

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ir import dtype as dt
+from ir.float_power import float_power
 from ir.integer import truncated_quotient
 from ir.relax.op.inference import is_non_negative, simplify
 from ir.tir import expr as E
@@ -335,8 +336,9 @@ def _pow(ctx: NodeContext, arrays: list[Any]) -> Any:
         return None
     if _integral(arrays[0]) and np.any(arrays[1] < 0):
         return None  # numpy has no negative powers of integers
-    with np.errstate(all="ignore"):
+    if _integral(arrays[0]) and _integral(arrays[1]):
         return np.power(arrays[0], arrays[1]).astype(arrays[0].dtype)
+    return float_power(arrays[0], arrays[1]).astype(arrays[0].dtype)
 
 
 @_folds("Sqrt", "Floor", "Ceil", "Abs", "Reciprocal", "Not", "Sin", "Cos", "Exp")

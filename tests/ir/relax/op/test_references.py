@@ -5,6 +5,8 @@ Constant folding computes with references what the program would compute with ke
 
 from __future__ import annotations
 
+import ctypes
+import ctypes.util
 import dataclasses
 from collections.abc import Callable
 from typing import Any
@@ -199,11 +201,29 @@ def test_extents_of_zero(number: int) -> None:
     compared(Case(f"relax.{name}", build, [np.ones(shape, "float32") for shape in shapes]))
 
 
+_C_POW = ctypes.CDLL(ctypes.util.find_library("m")).pow
+_C_POW.restype, _C_POW.argtypes = ctypes.c_double, [ctypes.c_double] * 2
+
+
 def test_a_power_of_infinity_with_one_exponent() -> None:
     inputs = [np.full((2, 3), -np.inf, "float32"), np.array([[0.5]], "float32")]
     item = Case("relax.power", R.power, inputs)
     compared(item)
     assert (reference(item, params_of(item, False)[0]) == np.inf).all()
+
+
+@pytest.mark.parametrize("base", [-0.0, 0.0, -np.inf, np.nan, 4.0])
+@pytest.mark.parametrize("exponent", [0.5, 0.0, -0.0, -1.0, 2.0, np.nan])
+@pytest.mark.parametrize("shape", [(), (1,), (3,)])
+def test_powers_of_edges(base: float, exponent: float, shape: tuple[int, ...]) -> None:
+    """Also of single numbers, for which numpy has other ways."""
+    for dtype in ("float32", "float64"):
+        item = Case("relax.power", R.power, [np.full(shape, base, dtype), np.array(exponent, dtype)])
+        compared(item)
+        found = reference(item, params_of(item, False)[0])
+        exact = float(_C_POW(base, exponent))
+        np.testing.assert_array_equal(found, exact)
+        assert np.isnan(exact) or (np.signbit(found) == np.signbit(exact)).all()
 
 
 def test_a_convolution_of_single_numbers_multiplies_its_padding() -> None:

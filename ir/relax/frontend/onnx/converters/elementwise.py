@@ -99,13 +99,17 @@ def _pow(ctx: NodeContext) -> Expr:
         # The powers that models use (RMS norms, GELU) as what they are: a call of pow costs ten times a multiplication.
         if value == 1:
             return base
-        if value == 2:
-            return _op.multiply(base, base)
-        if value == 3:
-            return _op.multiply(ctx.emit(_op.multiply(base, base)), base)
+        # Integers to the power of a float do not wrap as products do.
+        if dt.is_float(ctx.dtype(base)) or not dt.is_float(ctx.dtype(exponent)):
+            if value == 2:
+                return _op.multiply(base, base)
+            if value == 3:
+                return _op.multiply(ctx.emit(_op.multiply(base, base)), base)
         if value == 0.5 and dt.is_float(ctx.dtype(base)):
+            # The root of -infinity is NaN and that of -0.0 is -0.0; their powers are infinity and 0.0.
             infinite = _op.equal(base, ctx.scalar(-math.inf, base))
-            return _op.where(infinite, ctx.scalar(math.inf, base), _op.sqrt(base))
+            unsigned = ctx.emit(_op.add(base, ctx.scalar(0.0, base)))
+            return _op.where(infinite, ctx.scalar(math.inf, base), _op.sqrt(unsigned))
     if ctx.dtype(exponent) == ctx.dtype(base):
         return _op.power(base, exponent)
     if dt.is_float(ctx.dtype(base)):

@@ -6,6 +6,7 @@ expect what numpy gives.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -216,12 +217,43 @@ def test_crossing_bounds_of_a_clip_give_the_upper_one(constant: tuple[int, ...])
     np.testing.assert_array_equal(one("Clip", x, low, high, constant=constant), [1, 1, 1])
 
 
+def _power_of_zero(zero: float, exponent: float) -> float:
+    """To a negative power: infinity, of the sign of zero where the exponent is odd."""
+    return math.copysign(math.inf, zero) if exponent % 2 == 1 else math.inf
+
+
 def test_powers() -> None:
     x, halves = f32(-INF, INF, 4, -1, 0), np.full(5, 0.5, np.float32)
     np.testing.assert_array_equal(
         one("Pow", x, np.asarray(0.5, np.float32), constant=(1,)), [INF, INF, 2, NAN, 0]
     )
     np.testing.assert_array_equal(one("Pow", x, halves), [INF, INF, 2, NAN, 0])
+    for zeros in (
+        one("Pow", f32(-0.0, 0), np.asarray(0.5, np.float32), constant=(1,)),
+        one("Pow", f32(-0.0, 0), halves[:2]),
+    ):
+        assert not zeros.any() and not np.signbit(zeros).any()
+    for constant in ((1,), (0, 1)):
+        single = one("Pow", f32(-0.0), f32(0.5), constant=constant)
+        assert single == 0 and not np.signbit(single)
+        assert one("Pow", f32(-INF), f32(0.5), constant=constant) == INF
+    for constant in (
+        (),
+        (1,),
+    ):  # integers to the power of a float: what int8 does not hold is the largest number
+        found = one("Pow", np.array([100, -3], np.int8), np.asarray(2, np.float32), constant=constant)
+        np.testing.assert_array_equal(found, [127, 9])
+        for exponent in (0, 1, 2, 3, -1, -2, 0.5):
+            edges = f32(0, -0.0, 1, -1, INF, -INF, NAN)
+            found = one("Pow", edges, np.asarray(exponent, np.float32), constant=constant)
+            exact = [
+                math.pow(x, exponent) if x or exponent >= 0 else _power_of_zero(x, exponent)
+                for x in edges.tolist()
+                if x != -1 or exponent != 0.5
+            ]
+            kept = [place for place, x in enumerate(edges.tolist()) if x != -1 or exponent != 0.5]
+            np.testing.assert_array_equal(found[kept], np.asarray(exact, np.float32))
+            np.testing.assert_array_equal(np.signbit(found[kept][:2]), np.signbit(exact[:2]))
     whole, roots = np.array([4, 9, 2], np.int32), f32(0.5, 0.5, -1)
     np.testing.assert_array_equal(one("Pow", whole, roots), [2, 3, 0])
     np.testing.assert_array_equal(one("Pow", whole, np.array([3, 0, 5], I64)), [64, 1, 32])
