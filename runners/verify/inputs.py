@@ -123,6 +123,8 @@ KINDS = (
 
 _SPECIAL = np.array([np.nan, np.inf, -np.inf, -0.0], np.float32)
 _SMALL = 16
+_FEW = 256
+"""Of fewer integers a third are ends that meet (:func:`_meet`), of more an eighth."""
 
 
 def density(facts: KernelFacts) -> float:
@@ -188,6 +190,7 @@ def _integers_of(
             values = np.where(rng.integers(0, 2, count, np.int8) == 0, tiny, values).astype(dtype)
         else:
             values = _of_all_magnitudes(domain, facts.longest, rng, count).astype(dtype)
+            _meet(values, domain, number)
     if not domain.zero:
         values[values == 0] = domain.low if domain.high < 1 else 1
     return values
@@ -227,6 +230,21 @@ def _of_all_magnitudes(domain: Domain, longest: int, rng: np.random.Generator, c
     edges = np.array(list(dict.fromkeys(end for end in ends if domain.low <= end <= domain.high)), wide)
     _strew(values, edges, max(edges.size, count // 32) if count >= 2 * edges.size else count // 2, rng, 0)
     return values
+
+
+def _meet(values: Array, domain: Domain, number: int) -> None:
+    """Put the ends of a domain where other inputs have theirs: each combination of lows and highs stands at some of these places.
+
+    A product that saturates is right everywhere else. The places are the same for all inputs, so that operands of one shape meet; an
+    eighth of all, so that rows and columns that are multiplied meet as well.
+    """
+    rng = np.random.default_rng(SEED)
+    if values.size < _FEW:
+        places = rng.permutation(values.size)[: values.size // 3]
+    else:
+        places = np.flatnonzero(rng.integers(0, 256, values.size, np.uint8) < 32)
+    high = (np.arange(places.size) >> min(number, 30)) % 2 == 1
+    values[places] = np.where(high, np.array(domain.high, values.dtype), np.array(domain.low, values.dtype))
 
 
 def fill(flat: Array, base: Array) -> None:

@@ -204,3 +204,35 @@ def test_tensors_without_elements(reference_of: Any) -> None:
             f"for i, j in T.grid(0, 4):\n    C[i, j] = T.max(A[i, j], T.{dtype}(0))",
         )
         assert accepted(reference_of, mod, mod)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16"])
+@pytest.mark.parametrize("count", [16, 1000])
+def test_a_product_that_saturates_where_both_factors_are_extreme(
+    reference_of: Any, dtype: str, count: int
+) -> None:
+    """Wrong for one pair of numbers only: the smallest of a signed type, the largest of an unsigned one."""
+    last = {"int8": 2**14, "uint8": 255**2, "int16": 2**30}[dtype] - 1
+    params = f'A: T.Buffer((N,), "{dtype}"), B: T.Buffer((N,), "{dtype}"), C: T.Buffer((N,), "int32")'
+    product = 'T.Cast("int32", A[i]) * T.Cast("int32", B[i])'
+    right = elementwise(params, count, product)
+    assert not accepted(reference_of, right, elementwise(params, count, f"T.min({product}, {last})"))
+
+
+@pytest.mark.parametrize("rows", [2, 12])
+def test_a_product_of_matrices_that_saturates(reference_of: Any, rows: int) -> None:
+    def product(term: str) -> Any:
+        body = f"""
+for i, j, k in T.grid({rows}, {rows}, 300):
+    with T.block("C"):
+        vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+        with T.init():
+            C[vi, vj] = 0
+        C[vi, vj] = C[vi, vj] + {term}"""
+        return program(
+            f'A: T.Buffer(({rows}, 300), "int8"), B: T.Buffer((300, {rows}), "int8"), C: T.Buffer(({rows}, {rows}), "int32")',
+            body,
+        )
+
+    term = 'T.Cast("int32", A[vi, vk]) * T.Cast("int32", B[vk, vj])'
+    assert not accepted(reference_of, product(term), product(f"T.min({term}, 16383)"))
