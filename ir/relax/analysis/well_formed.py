@@ -6,12 +6,12 @@
 - dataflow blocks hold no control flow and no impure calls; functions that claim to be pure call nothing impure;
 - references to functions are in the module, under one name each, and ``global_symbol`` attributes match the names;
 - every expression has a struct info, and none contradicts what inference finds;
-- no call contradicts its callee: arguments and result of functions, buffers of kernels (:mod:`.call_signature`).
+- no call contradicts its callee: arguments and result of functions, arguments of known closures, buffers of kernels (:mod:`.call_signature`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ...error import DiagnosticError, IRError
@@ -33,6 +33,7 @@ from ..expr import (
     Tuple,
     TupleGetItem,
     Var,
+    is_call_to,
 )
 from ..function import ExternFunc, Function
 from ..function_signature import called_function
@@ -62,6 +63,10 @@ def _show(node: Any) -> str:
     return text if len(text) <= _WINDOW else text[:_WINDOW] + " ..."
 
 
+ClosureOf = tuple[str, FuncStructInfo, Sequence[Any]]
+"""The name and the signature of the function that a closure is of, and what it has captured: the function's first arguments."""
+
+
 class _Checker:
     """Walks a function once, in order of execution."""
 
@@ -77,6 +82,8 @@ class _Checker:
         self.symbols: set[TirVar] = set()
         self.in_dataflow = False
         self.pure = False
+        self.closures: dict[Any, ClosureOf] = {}
+        """What a variable is a closure of, where that is known, by the variable's identity."""
         self.own_vars: list[Var] = []
         self.bindings: list[Any] = []
         """The bindings being walked, innermost last."""
@@ -172,7 +179,35 @@ class _Checker:
         if isinstance(call.op, Op) and call.struct_info_ is not None:
             self.check_inference(call)
             self.check_normal_form(call)
-        self.check_callee(call)
+        if is_call_to(call, "relax.invoke_closure", "relax.invoke_pure_closure"):
+            self.check_closure(call)
+        else:
+            self.check_callee(call)
+
+    def check_closure(self, call: Call) -> None:
+        """A call of a closure agrees with the function that the closure is of, as far as that is known."""
+        closure, given = call.args
+        known = self.closures.get(closure.vid) if isinstance(closure, Var) else None
+        if known is None or not isinstance(given, Tuple):
+            return
+        name, callee, captured = known
+        whole = Call(call.op, (*captured, *given.fields), None, None, call.span, call.struct_info_)
+        self.report(function_call_problems(whole, callee, f"the closure of {name}"), call)
+        if is_call_to(call, "relax.invoke_pure_closure") and not callee.purity:
+            self.problem(f"the call says that {name} is pure, the function is not", call)
+
+    def note_closure(self, var: Var, value: Any) -> None:
+        """Remember what a variable is a closure of."""
+        if isinstance(value, Var) and value.vid in self.closures:
+            self.closures[var.vid] = self.closures[value.vid]
+        if not is_call_to(value, "relax.make_closure"):
+            return
+        func: Any = value.args[0]
+        captured = value.args[1]
+        known = self.functions.get(func.name_hint) if isinstance(func, GlobalVar) else func
+        info = known.struct_info_ if known is not None else None
+        if isinstance(info, FuncStructInfo) and isinstance(captured, Tuple):
+            self.closures[var.vid] = func.name_hint, info, captured.fields
 
     def check_callee(self, call: Call) -> None:
         """A call and the function or kernel that it calls agree."""
@@ -266,6 +301,7 @@ class _Checker:
             self.symbols.update(definable_tir_vars_in_struct_info(binding.struct_info))
             self.info(binding.struct_info, binding)
         self.define(binding.var)
+        self.note_closure(binding.var, value)
         if self.check_info and value.struct_info_ is not None and binding.var.struct_info_ is not None:
             wanted = binding.struct_info if isinstance(binding, MatchCast) else value.struct_info_
             if struct_info_base_check(binding.var.struct_info_, wanted) is BaseCheckResult.FAIL_L0:

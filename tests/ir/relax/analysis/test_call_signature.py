@@ -238,3 +238,50 @@ def test_what_a_function_declares_to_return() -> None:
     assert well_formed(IRModule({"main": relax.Function([x], seq, VECTOR)}))
     wrong = IRModule({"main": relax.Function([x], seq, info(5))})
     assert "declares to return" in problem_of(wrong)
+
+
+@pytest.mark.meaning("relax-callee")
+@pytest.mark.parametrize(
+    "captured, params, problem",
+    [
+        (1, [VECTOR, VECTOR], None),
+        (0, [VECTOR, VECTOR], None),
+        (1, [VECTOR, info(5)], "argument 1 of the call of the closure of same"),
+        (1, [VECTOR, info(4, dtype="int32")], "argument 1 of the call of the closure of same"),
+        (1, [VECTOR], "takes 2 arguments, the call gives 1"),
+        (1, [VECTOR] * 3, "takes 2 arguments, the call gives 3"),
+        (2, [VECTOR, VECTOR], None),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("pure", [True, False])
+@pytest.mark.parametrize("renamed", [True, False])
+def test_closures(captured: int, params: list[Any], problem: str | None, pure: bool, renamed: bool) -> None:
+    mod = invoking("same", captured, params, VECTOR, pure, renamed)
+    if problem is None:
+        check_well_formed(mod)
+    else:
+        assert problem in problem_of(mod)
+
+
+@pytest.mark.meaning("relax-callee")
+def test_results_and_purity_of_closures() -> None:
+    assert "same returns" in problem_of(invoking("same", 1, [VECTOR, VECTOR], info(5), True))
+    check_well_formed(invoking("loud", 0, [VECTOR], VECTOR, False))
+    assert "says that loud is pure" in problem_of(invoking("loud", 0, [VECTOR], VECTOR, True))
+
+
+def invoking(
+    name: str, captured: int, params: list[Any], result: Any, pure: bool, renamed: bool = False
+) -> IRModule:
+    """``Callees`` with a function ``main`` that makes a closure of the first parameters and invokes it on the others."""
+    mod = Callees.clone()
+    variables = [relax.Var(f"p{number}", item) for number, item in enumerate(params)]
+    bb = relax.BlockBuilder(mod)
+    with bb.function("main", variables, pure=False):
+        closure = bb.emit(op.make_closure(mod.get_global_var(name), relax.Tuple(variables[:captured])))
+        if renamed:
+            closure = bb.emit(closure)
+        invoke = op.invoke_pure_closure if pure else op.invoke_closure
+        bb.emit_func_output(bb.emit(invoke(closure, relax.Tuple(variables[captured:]), result)))
+    return bb.get()
