@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import math
+from fractions import Fraction
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
 
 from ir import relax as rx
+from ir import te, topi
+from ir.codegen.build import build
 from ir.relax import op
 from ir.relax.testing import evaluate
 
 from ..ir.relax.op.native import run_natively
+from .running import TARGETS
 
 NAN, INF = np.nan, np.inf
 
@@ -46,3 +52,41 @@ def test_elements_without_weight_do_not_count(method: str, mode: str) -> None:
         with np.errstate(invalid="ignore"):  # behind the border the weights of an element differ in sign
             expected = np.asarray(evaluate(builder.finalize(), x))
         np.testing.assert_allclose(run_natively(resized, x), expected, rtol=1e-5)
+
+
+_PLACES: dict[str, Any] = {
+    "half_pixel": lambda i, before, after: (i + Fraction(1, 2)) * Fraction(before, after) - Fraction(1, 2),
+    "pytorch_half_pixel": lambda i, before, after: (
+        (i + Fraction(1, 2)) * Fraction(before, after) - Fraction(1, 2) if after > 1 else Fraction(0)
+    ),
+    "tf_half_pixel_for_nn": lambda i, before, after: (i + Fraction(1, 2)) * Fraction(before, after),
+    "asymmetric": lambda i, before, after: i * Fraction(before, after),
+    "align_corners": lambda i, before, after: (
+        i * Fraction(before - 1, after - 1) if after > 1 else Fraction(0)
+    ),
+}
+_NEAREST: dict[str, Any] = {
+    "round_prefer_floor": lambda place: math.ceil(place - Fraction(1, 2)),
+    "round_prefer_ceil": lambda place: math.floor(place + Fraction(1, 2)),
+    "floor": math.floor,
+    "ceil": math.ceil,
+}
+
+
+@pytest.mark.meaning("op-coordinates")
+@pytest.mark.parametrize("mode", _PLACES)
+def test_nearest_rows_of_a_resize(mode: str) -> None:
+    """By fractions, on machines with fused multiplications and without."""
+    for before, after in ((3, 7), (7, 3), (10, 3), (41, 123), (25, 60), (64, 48), (5, 1), (1, 5), (49, 343)):
+        image = np.arange(before, dtype="float32").reshape(1, 1, before, 1)
+        for rounding, round_place in _NEAREST.items():
+            data = te.placeholder(image.shape, "float32", "data")
+            out = topi.image.resize2d(data, [0.0] * 4, (after, 1), "NCHW", "nearest_neighbor", mode, rounding)
+            places = [round_place(_PLACES[mode](i, before, after)) for i in range(after)]
+            rows = np.array([min(max(place, 0), before - 1) for place in places], "float32")
+            for target in TARGETS:
+                found = np.full((1, 1, after, 1), -1, "float32")
+                build(te.create_prim_func([data, out]), target)["main"](image, found)
+                np.testing.assert_array_equal(
+                    found[0, 0, :, 0], rows, f"{before} {after} {rounding} {target}"
+                )

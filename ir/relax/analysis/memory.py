@@ -112,6 +112,10 @@ class MemoryAnalysis:
             return self.effect_of_function(callee)
         return _by_struct_info(callee.struct_info_)
 
+    def is_declared(self, call: Call) -> bool:
+        """Whether somebody has said what a call of an external function does to memory; else it may keep what it is given."""
+        return isinstance(call.op, ExternFunc) and external_memory(call.op.global_symbol) is not OPAQUE
+
     def is_repeatable(self, call: Call) -> bool:
         """Whether two calls with the same arguments may become one: same values, and no object that is changed later."""
         if not is_pure(call):

@@ -6,7 +6,8 @@
 - dataflow blocks hold no control flow and no impure calls; functions that claim to be pure call nothing impure;
 - references to functions are in the module, under one name each, and ``global_symbol`` attributes match the names;
 - every expression has a struct info, and none contradicts what inference finds;
-- no call contradicts its callee: arguments and result of functions, arguments of known closures, buffers of kernels (:mod:`.call_signature`).
+- no call contradicts its callee: arguments and result of functions and of known closures, buffers of
+  kernels (:mod:`.call_signature`).
 """
 
 from __future__ import annotations

@@ -124,7 +124,8 @@ def _regions(func: Function, mod: IRModule, lifted: set[Var]) -> list[list[Bindi
 
 def _is_kernel(call: Call, mod: IRModule) -> bool:
     if isinstance(call.op, ExternFunc):
-        return returns_nothing(call) and not call.op.global_symbol.startswith("vm.builtin.")
+        # what is declared is no kernel: the machine's own functions, which check or print
+        return returns_nothing(call) and not MemoryAnalysis(mod).is_declared(call)
     return isinstance(call.op, GlobalVar) and isinstance(mod.functions.get(call.op), PrimFunc)
 
 

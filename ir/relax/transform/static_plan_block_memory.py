@@ -38,7 +38,6 @@ from ..expr import (
 )
 from ..expr_functor import ExprMutator
 from ..function import ExternFunc, Function
-from ..op.memory_effect import OPAQUE, external_memory
 from ..struct_info import ShapeStructInfo
 from ..symbolic_vars import defined_symbolic_vars
 from .function_pass import FunctionPass
@@ -127,9 +126,10 @@ class _Lifetimes:
             lowered = value.op.get_attr("FLegalize") is None or bool(effect.views)
             return lowered and not effect.opaque
         if isinstance(value.op, ExternFunc):
-            known = external_memory(value.op.global_symbol) is not OPAQUE
             # a function that is given memory to fill keeps nothing; any other may keep what it is given
-            return not effect.opaque and (known or any(arg in self._unused for arg in value.args))
+            return not effect.opaque and (
+                self._analysis.is_declared(value) or any(arg in self._unused for arg in value.args)
+            )
         is_kernel = isinstance(value.op, GlobalVar) and isinstance(
             self._mod.functions.get(value.op), PrimFunc
         )

@@ -18,6 +18,8 @@ for _name in ("reshape", "to_device"):
     declare_external(f"vm.builtin.{_name}", view_of(0))
 for _name in ("tensor", "shape", "tuple", "prim_value", "func"):
     declare_external(f"vm.builtin.check_{_name}_info", EFFECT)
+for _name in ("check_extent", "check_upper_bound"):
+    declare_external(f"vm.builtin.{_name}", EFFECT)
 for _name in ("match_shape", "match_prim_value"):
     declare_external(f"vm.builtin.{_name}", writes(1) | EFFECT)
 for _name in ("make_shape", "make_prim_value"):

@@ -256,3 +256,22 @@ def main(A: T.Buffer((70,), "int32"), C: T.Buffer((70,), "{dtype}"), D: T.Buffer
     wrapped = (a - low) % (high - low + 1) + low
     np.testing.assert_array_equal(c.astype("int32"), wrapped)
     np.testing.assert_array_equal(d, wrapped * 3)
+
+
+@pytest.mark.parametrize("kind", ["serial", "vectorized"])
+def test_float16_addition_on_a_machine_without_half_instructions(kind: str) -> None:
+    """LLVM would call a function of the compiler's runtime library, which nothing links."""
+    func = from_source(
+        f"""@T.prim_func
+def main(A: T.Buffer((40,), "float16"), B: T.Buffer((40,), "float16"), C: T.Buffer((40,), "float16")):
+        for i in T.{kind}(40):
+            C[i] = A[i] + B[i]"""
+    )
+    a, b = np.linspace(-3, 60000, 40).astype("float16"), np.linspace(5, -(2**-10), 40).astype("float16")
+    for target in ("llvm -mcpu=sandybridge", "llvm -mcpu=x86-64"):
+        module = build(func, target)
+        assert "extendhfsf2" not in module.assembly and "truncsfhf2" not in module.assembly
+        assert "vcvtph2ps" not in module.assembly
+        found = np.zeros(40, "float16")
+        module["main"](a, b, found)
+        np.testing.assert_array_equal(found, a + b)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from ir.registry import register_func
 from ir.relax import transform
+from ir.relax.op.memory_effect import EFFECT, declare_external
 from ir.script import ir as I
 from ir.script import relax as R
 from ir.script import tir as T
@@ -134,3 +136,58 @@ def test_storage_that_an_unknown_function_may_keep_stays():
 
     with PassContext(config=ON):
         assert transform.RewriteCUDAGraph()(Kept) is Kept
+
+
+@register_func("tests.look", override=True)
+def _look(array):
+    assert array.shape == (8,)
+
+
+@register_func("tests.clear", override=True)
+def _clear(array):
+    array[...] = 0
+
+
+def test_declared_functions_are_no_kernels():
+    """What prints or checks runs each time, where it stands: it is not part of what is captured once."""
+    declare_external("tests.look", EFFECT)
+
+    @I.ir_module(check_well_formed=False)
+    class Printing:
+        @T.prim_func(private=True)
+        def exp(a: T.handle("float32"), b: T.handle("float32")):
+            A = T.Buffer((8,), data=a)
+            B = T.Buffer((8,), data=b)
+            for i in range(8):
+                B[i] = T.exp(A[i])
+
+        @R.function
+        def main() -> R.Tuple():
+            R.func_attr({"relax.force_pure": True})
+            cls = Printing
+            storage = R.memory.alloc_storage(
+                R.shape([32]), R.prim_value(0), R.str("global"), R.dtype("float32")
+            )
+            a = R.memory.alloc_tensor(storage, R.prim_value(0), R.shape([8]), R.dtype("float32"))
+            _ = cls.exp(a, a)
+            _1 = R.call_packed("tests.look", a, sinfo_args=R.Tuple())
+            _2 = R.call_packed("tests.clear", a, sinfo_args=R.Tuple())
+            gv = R.tuple()
+            return gv
+
+    with PassContext(config=ON):
+        after = transform.RewriteCUDAGraph()(Printing)
+    called = {
+        var.name_hint: [
+            getattr(binding.value.op, "global_symbol", "")
+            for block in func.body.blocks
+            for binding in block.bindings
+            if hasattr(binding.value, "op")
+        ]
+        for var, func in after.functions.items()
+        if hasattr(func, "body") and hasattr(func.body, "blocks")
+    }
+    assert "tests.look" in called["main"]
+    captured = [names for name, names in called.items() if "capture" in name]
+    assert any("tests.clear" in names for names in captured)
+    assert not any("tests.look" in names for names in captured)
