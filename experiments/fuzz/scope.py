@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from .values import FLOATS, INTEGERS, BufferSpec, Variable
+from .values import FLOATS, INTEGERS, BufferSpec, Reals, Variable
 
 _EXTENTS = [1, 2, 3, 4, 5, 7, 8, 9, 13, 16, 17, 19]
 _MOST_ELEMENTS = 600
@@ -37,12 +37,16 @@ class Scope:
         self.pins: dict[str, dict[int, str]] = {}
         self.writable = {buffer.name for buffer in self.buffers}
         self.loop_kinds: tuple[str, ...] = ("serial", "parallel", "vectorized", "unroll")
+        self.rounded_products = self.random.random() < 0.5
+        """Whether products of any floats are written, or sums: of both a compiler may make one operation that rounds once."""
         self.in_parallel = False
         self.in_vector = False
         self.iterations = 1
         """How often what is written now runs, at most."""
 
     def _choose_dtypes(self) -> list[str]:
+        if self.random.random() < 0.3:
+            return [*self.random.sample(list(FLOATS), self.random.randint(1, 2)), "int32"]
         pool = [*INTEGERS, "bool", *FLOATS]
         dtypes = self.random.sample(pool, self.random.randint(1, 3))
         if "int32" not in dtypes and self.random.random() < 0.6:
@@ -133,7 +137,8 @@ class Scope:
         if dtype == "bool":
             return BufferSpec(name, shape, dtype, 0, 1)
         if dtype in FLOATS:
-            return BufferSpec(name, shape, dtype, -8, 8, special=self.random.random() < 0.2)
+            (reals,) = self.random.choices(list(Reals), [2, 1, 1])
+            return BufferSpec(name, shape, dtype, -8, 8, reals)
         low, high = self._interval(dtype)
         return BufferSpec(name, shape, dtype, low, high)
 

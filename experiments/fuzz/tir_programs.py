@@ -2,8 +2,9 @@
 
 Programs are defined by construction: indices are in bounds (or guarded), divisors are not zero, loops that run in any order do not
 touch what another iteration stores, and arithmetic stays in its dtype, unless ``wrap`` lets integers leave it. Floats hold small
-integers, so that no rounding depends on the order of operations; buffers of NaN and infinities are only moved and compared. So an
-interpreter and native code must agree to the last bit.
+integers, so that no rounding depends on the order of operations, and in some buffers NaN and infinities; where they hold anything, no
+sum and product are written that may be rounded once instead of twice, and narrow ones are not computed with. So an interpreter and
+native code must agree to the last bit, but for the sign of a zero.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import numpy as np
 
 from .scope import Scope
 from .statements import Statements
-from .values import INTEGERS, BufferSpec
+from .values import INTEGERS, BufferSpec, Reals
 
 _SPECIAL = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -2.0])
 _WIDE = 1000
@@ -63,8 +64,10 @@ def tir_program(seed: int, wrap: bool = False, size: int = 6) -> TirProgram:
 def _array(buffer: BufferSpec, numbers: np.random.Generator) -> np.ndarray:
     """Elements for a buffer, in its interval."""
     dtype = np.dtype(ml_dtypes.bfloat16) if buffer.dtype == "bfloat16" else np.dtype(buffer.dtype)
-    if buffer.special:
+    if buffer.reals is Reals.SPECIAL:
         return numbers.choice(_SPECIAL, buffer.shape).astype(dtype)
+    if buffer.reals is Reals.ANY:
+        return _any_floats(buffer.shape, dtype, numbers)
     if buffer.dtype not in INTEGERS:
         return numbers.integers(buffer.low, buffer.high + 1, buffer.shape).astype(dtype)
     if buffer.high - buffer.low <= _WIDE:
@@ -74,3 +77,13 @@ def _array(buffer: BufferSpec, numbers: np.random.Generator) -> np.ndarray:
     ends = np.array([least, least + 1, greatest, greatest - 1, 0, 1], dtype=dtype)
     edges = numbers.choice(ends, buffer.shape)
     return np.where(numbers.random(buffer.shape) < 0.4, edges, anywhere).astype(dtype)
+
+
+def _any_floats(shape: list[int], dtype: np.dtype, numbers: np.random.Generator) -> np.ndarray:
+    """Floats of every magnitude, the ends of the dtype's range, NaN and infinities."""
+    limits = ml_dtypes.finfo(dtype)
+    edges = [limits.max, limits.min, limits.tiny, limits.smallest_subnormal, limits.eps, 2.0**31, 2.0**63]
+    chosen = numbers.choice(np.array([*map(float, edges), *_SPECIAL]), shape)
+    near = numbers.normal(size=shape) * 10.0 ** numbers.integers(-3, 4, shape)
+    with np.errstate(over="ignore"):
+        return np.where(numbers.random(shape) < 0.4, chosen, near).astype(dtype)

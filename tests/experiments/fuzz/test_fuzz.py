@@ -64,6 +64,16 @@ def test_programs_have_every_kind_of_statement() -> None:
     assert [kind for kind in kinds if kind not in text] == []
 
 
+def test_programs_compute_with_nan_and_infinities() -> None:
+    programs = [tir_program(seed) for seed in range(120)]
+    text = "".join(program.text for program in programs)
+    assert [part for part in ('("nan")', '("inf")', "/ T.fabs(") if part not in text] == []
+    floats = [
+        item for program in programs for item in program.arguments if np.asarray(item).dtype.kind == "f"
+    ]
+    assert sum(not np.isfinite(item.astype("float64")).all() for item in floats) > 10
+
+
 def test_a_seed_is_a_schedule() -> None:
     first, second = scheduled_kernel(3), scheduled_kernel(3)
     assert first.scheduled.script() == second.scheduled.script() != first.program.func.script()
