@@ -49,7 +49,7 @@ def _element(buffer: BufferSpec, axes: list[Variable]) -> str:
 
 def _others(source: Statements, buffer: BufferSpec) -> list[BufferSpec]:
     """What the block of a buffer may read: not the buffer, for the order of a block's iterations is not defined."""
-    return [other for other in source.scope.buffers if other is not buffer]
+    return [other for other in source.scope.buffers if other.place != buffer.place]
 
 
 def _parameters(source: Statements) -> list[Variable]:
@@ -158,7 +158,9 @@ def view(source: Statements, depth: int) -> None:
         offset = source.random.choice(["", ", offset_factor=1"])
         arguments = f'{tuple(shape)}, "{buffer.dtype}"{strides}{offset}'
         scope.emit(f"{name} = T.match_buffer({buffer.name}[{', '.join(region)}], {arguments})")
-        part = BufferSpec(name, shape, buffer.dtype, buffer.low, buffer.high, buffer.reals)
+        part = BufferSpec(
+            name, shape, buffer.dtype, buffer.low, buffer.high, buffer.reals, buffer.place, buffer.is_shared
+        )
         with scope.viewed(buffer, part, aliased=source.random.random() < 0.5):
             source.sequence(depth - 1)
 

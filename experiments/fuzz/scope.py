@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
 
@@ -31,6 +32,11 @@ class Scope:
         self.buffers = [
             self.new_buffer("ABCDEFGH"[position]) for position in range(self.random.randint(2, 5))
         ]
+        self.noalias = self.random.random() < 0.6
+        if not self.noalias and self.random.random() < 0.6:
+            self._share_memory()
+        for buffer in self.buffers:
+            buffer.padding = self.random.choice([1, 2, 4]) if self.random.random() < 0.15 else 0
         self.scalars = self._choose_scalars()
         self.variables = [variable for variable, _ in self.scalars]
         self.let_variables: dict[str, str] = {}
@@ -52,6 +58,19 @@ class Scope:
         if "int32" not in dtypes and self.random.random() < 0.6:
             dtypes.append("int32")
         return dtypes
+
+    def _share_memory(self) -> None:
+        """One parameter more, in the memory of another one: its whole, or a part by another shape."""
+        first = self.random.choice(self.buffers)
+        shape = list(first.shape)
+        if self.random.random() < 0.4:
+            shape = [
+                self.random.randint(1, max(1, first.span - 1)),
+                *([1] if self.random.random() < 0.3 else []),
+            ]
+        second = replace(first, name="X", shape=shape, memory=first.name, is_shared=True)
+        first.is_shared = True
+        self.buffers.append(second)
 
     def _choose_scalars(self) -> list[tuple[Variable, int]]:
         """The parameters that are numbers, with their arguments."""
@@ -165,7 +184,12 @@ class Scope:
 
     def targets(self) -> list[BufferSpec]:
         """The buffers that may be stored to."""
-        return [buffer for buffer in self.buffers if buffer.name in self.writable]
+        unordered = self.in_parallel or self.in_vector
+        return [
+            buffer
+            for buffer in self.buffers
+            if buffer.name in self.writable and not (unordered and buffer.is_shared)
+        ]
 
     @contextmanager
     def allocated(self, buffer: BufferSpec) -> Iterator[None]:

@@ -230,6 +230,8 @@ class Statements:
         """Gives every buffer that may be stored an index that differs between the iterations, and forbids stores to the rest."""
         kept = set()
         for buffer in self.scope.targets():
+            if buffer.is_shared:
+                continue
             options = self._pins_for(buffer, name, values)
             if not options:
                 continue

@@ -43,11 +43,12 @@ def tir_program(seed: int, wrap: bool = False, size: int = 6) -> TirProgram:
     scope = Scope(seed, wrap)
     Statements(scope, size).program()
     parameters = [
-        f'{buffer.name}: T.Buffer({tuple(buffer.shape)}, "{buffer.dtype}")' for buffer in scope.buffers
+        f'{buffer.name}: T.Buffer({tuple(buffer.shape)}, "{buffer.dtype}"{_strides(buffer)})'
+        for buffer in scope.buffers
     ]
     parameters += [f"{variable.name}: T.{variable.dtype}" for variable, _ in scope.scalars]
     attributes = '"global_symbol": "main"'
-    if scope.random.random() < 0.6:
+    if scope.noalias:
         attributes += ', "tir.noalias": True'
     lines = [
         "@T.prim_func",
@@ -57,8 +58,34 @@ def tir_program(seed: int, wrap: bool = False, size: int = 6) -> TirProgram:
         *scope.lines,
     ]
     numbers = np.random.default_rng(seed)
-    arrays = [_array(buffer, numbers) for buffer in scope.buffers]
+    arrays = _arrays(scope.buffers, numbers)
     return TirProgram("\n".join(lines) + "\n", arrays + [argument for _, argument in scope.scalars])
+
+
+def _strides(buffer: BufferSpec) -> str:
+    """The argument that names the strides, where rows do not follow one another."""
+    return f", strides={buffer.strides}" if buffer.padding else ""
+
+
+def _arrays(buffers: list[BufferSpec], numbers: np.random.Generator) -> list[np.ndarray]:
+    """An array for each buffer, in the memory that the buffer has, with elements of the buffer that lies in it first."""
+    memories: dict[str, np.ndarray] = {}
+    arrays = []
+    for buffer in buffers:
+        elements = _array(buffer, numbers)
+        if buffer.place not in memories:
+            most = max(other.span for other in buffers if other.place == buffer.place)
+            memories[buffer.place] = np.resize(elements, most)
+        memory = memories[buffer.place]
+        start = numbers.integers(0, len(memory) - buffer.span, endpoint=True)
+        strides = [stride * memory.itemsize for stride in buffer.strides]
+        array: np.ndarray = np.ndarray(
+            buffer.shape, memory.dtype, memory.view("uint8"), int(start) * memory.itemsize, strides
+        )
+        if not buffer.memory:
+            array[...] = elements
+        arrays.append(array)
+    return arrays
 
 
 def _array(buffer: BufferSpec, numbers: np.random.Generator) -> np.ndarray:

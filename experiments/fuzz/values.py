@@ -88,11 +88,35 @@ class BufferSpec:
     high: int
     reals: Reals = Reals.EXACT
     """What floats it holds; the interval is that of its finite elements."""
+    memory: str = ""
+    """What it lies in, where it is a view: the name of the buffer that has it; the empty name stands for its own."""
+    is_shared: bool = False
+    """Whether two parameters have its memory: an index says nothing of what iterations touch."""
+    padding: int = 0
+    """Elements between two rows that no element has; the stride of the last dimension is 2 if it is odd."""
 
     @property
     def magnitude(self) -> int:
         """The greatest absolute value of an element."""
         return max(abs(self.low), abs(self.high))
+
+    @property
+    def place(self) -> str:
+        """Equal for buffers in one memory."""
+        return self.memory or self.name
+
+    @property
+    def strides(self) -> list[int]:
+        """The distances of elements that are neighbours in a dimension."""
+        strides = [1 + self.padding % 2]
+        for extent in reversed(self.shape[1:]):
+            strides.append(strides[-1] * extent + self.padding)
+        return strides[::-1]
+
+    @property
+    def span(self) -> int:
+        """How many elements of memory it takes."""
+        return 1 + sum((extent - 1) * stride for extent, stride in zip(self.shape, self.strides))
 
     @property
     def covers_dtype(self) -> bool:

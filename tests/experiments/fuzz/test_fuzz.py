@@ -74,6 +74,16 @@ def test_programs_compute_with_nan_and_infinities() -> None:
     assert sum(not np.isfinite(item.astype("float64")).all() for item in floats) > 10
 
 
+def test_parameters_share_memory_and_have_strides() -> None:
+    programs = [tir_program(seed) for seed in range(80)]
+    shared = [program for program in programs if " X: T.Buffer" in program.text]
+    assert len(shared) > 5 and not any("noalias" in program.text for program in shared)
+    for program in shared:
+        arrays = [item for item in oracle.copied(program.arguments) if isinstance(item, np.ndarray)]
+        assert any(np.shares_memory(array, arrays[-1]) for array in arrays[:-1])
+    assert sum("strides=[" in program.text.splitlines()[1] for program in programs) > 10
+
+
 def test_a_seed_is_a_schedule() -> None:
     first, second = scheduled_kernel(3), scheduled_kernel(3)
     assert first.scheduled.script() == second.scheduled.script() != first.program.func.script()
@@ -120,6 +130,18 @@ def test_other_results_are_wrong() -> None:
     expected = interpreted(from_source(right), arguments)
     assert judge_native(from_source(right), arguments, expected, target) == Verdict("ok")
     assert judge_native(from_source(wrong), arguments, expected, target) == Verdict("wrong", target)
+
+
+def test_a_store_between_elements_is_a_verdict() -> None:
+    text = COPY.replace('B: T.Buffer((8,), "int32")', 'B: T.Buffer((8,), "int32", strides=[2])').replace(
+        "INDEX", "i"
+    )
+    arguments = [np.arange(8, dtype="int32"), np.zeros(16, "int32")[::2]]
+    expected = interpreted(from_source(text), arguments)
+    assert judge_native(from_source(text), arguments, expected, usable_targets()[-1]) == Verdict("ok")
+    changed = oracle.copied(arguments)
+    changed[1].base[4] = 7  # a byte of the element between the first two
+    assert not oracle.same_gaps(arguments, changed) and oracle.same_gaps(arguments, oracle.copied(arguments))
 
 
 def test_a_store_beside_an_array_is_a_verdict() -> None:
