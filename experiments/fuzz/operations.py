@@ -147,9 +147,10 @@ def _divide(source: Expressions, dtype: str, depth: int, plain: bool) -> Value |
 # -- division ----------------------------------------------------------------------
 def _constant_divisor(source: Expressions, dividend: Value) -> int | None:
     """A divisor, but where integers may not wrap not the one pair whose quotient is out of range."""
-    least, _ = INTEGERS[dividend.dtype]
+    least, greatest = INTEGERS[dividend.dtype]
     negative = [-1, -2, -3, -4, -7, -8] if least < 0 else []
-    divisor = source.random.choice([1, 2, 3, 4, 5, 7, 8, 16, 10, 64, *negative])
+    divisors = [1, 2, 3, 4, 5, 7, 8, 16, 10, 64, *negative]
+    divisor = source.random.choice([number for number in divisors if least <= number <= greatest])
     return None if divisor == -1 and dividend.low == least and not source.scope.wrap else divisor
 
 
@@ -251,7 +252,7 @@ def _bitwise_interval(name: str, a: Value, b: Value) -> Interval:
 def _distance(source: Expressions, dtype: str) -> int:
     """How far to shift: not as far as the width."""
     width = int(dtype.removeprefix("u").removeprefix("int"))
-    return source.random.choice([0, 1, 2, 3, 5, width - 1])
+    return source.random.choice([number for number in (0, 1, 2, 3, 5, width - 1) if number < width])
 
 
 def _shift_left(source: Expressions, dtype: str, depth: int, plain: bool) -> Value | None:

@@ -168,10 +168,10 @@ class Scope:
         if style < 0.3:
             return least, greatest
         if style < 0.6:
-            return max(least, -9), 9
+            return max(least, -9), min(9, greatest)
         if style < 0.9:
-            return 0, self.random.choice([3, 7, 12])
-        return greatest - 3, greatest
+            return 0, min(greatest, self.random.choice([3, 7, 12]))
+        return max(least, greatest - 3), greatest
 
     def shrink(self, shape: list[int], most: int) -> None:
         """Changes extents until there are no more elements than so many."""

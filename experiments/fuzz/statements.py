@@ -76,7 +76,7 @@ class Statements:
                 if buffer.holds(value):
                     return value
         low, high, dtype = buffer.low, buffer.high, buffer.dtype
-        if dtype in INTEGERS and low == 0 and self.random.random() < 0.6:
+        if dtype in INTEGERS and low == 0 and high < INTEGERS[dtype][1] and self.random.random() < 0.6:
             return Value(f"({value} % {literal(high + 1, dtype)})", dtype, 0, high)
         return Value(
             f"T.max(T.min({value}, {literal(high, dtype)}), {literal(low, dtype)})",

@@ -15,6 +15,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from ir.dtype import to_numpy
+
 from .scope import Scope
 from .statements import Statements
 from .values import INTEGERS, BufferSpec, Reals
@@ -90,7 +92,7 @@ def _arrays(buffers: list[BufferSpec], numbers: np.random.Generator) -> list[np.
 
 def _array(buffer: BufferSpec, numbers: np.random.Generator) -> np.ndarray:
     """Elements for a buffer, in its interval."""
-    dtype = np.dtype(ml_dtypes.bfloat16) if buffer.dtype == "bfloat16" else np.dtype(buffer.dtype)
+    dtype = to_numpy(buffer.dtype)
     if buffer.reals is Reals.SPECIAL:
         return numbers.choice(_SPECIAL, buffer.shape).astype(dtype)
     if buffer.reals is Reals.ANY:
@@ -98,7 +100,10 @@ def _array(buffer: BufferSpec, numbers: np.random.Generator) -> np.ndarray:
     if buffer.dtype not in INTEGERS:
         return numbers.integers(buffer.low, buffer.high + 1, buffer.shape).astype(dtype)
     if buffer.high - buffer.low <= _WIDE:
-        return numbers.integers(buffer.low, buffer.high, buffer.shape, dtype=dtype, endpoint=True)
+        wide = dtype if dtype.kind in "iu" else np.dtype("int8")  # of those that numpy lacks
+        return numbers.integers(buffer.low, buffer.high, buffer.shape, dtype=wide, endpoint=True).astype(
+            dtype
+        )
     least, greatest = INTEGERS[buffer.dtype]
     anywhere = numbers.integers(least, greatest, buffer.shape, dtype=dtype, endpoint=True)
     ends = np.array([least, least + 1, greatest, greatest - 1, 0, 1], dtype=dtype)

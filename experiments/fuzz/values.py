@@ -9,7 +9,7 @@ from enum import IntEnum
 INTEGERS = {
     f"{kind}{bits}": (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if kind == "int" else (0, 2**bits - 1)
     for kind in ("int", "uint")
-    for bits in (8, 16, 32, 64)
+    for bits in (2, 4, 8, 16, 32, 64)
 }
 """The integer dtypes, with the least and the greatest value of each."""
 

@@ -49,7 +49,7 @@ def test_a_seed_is_a_program(wrap: bool) -> None:
 
 
 def test_programs_have_every_kind_of_statement() -> None:
-    text = "".join(tir_program(seed).text for seed in range(60))
+    text = "".join(tir_program(seed).text for seed in range(100))
     kinds = [
         "T.parallel",
         "T.vectorized",
@@ -61,6 +61,7 @@ def test_programs_have_every_kind_of_statement() -> None:
         "else:",
     ]
     kinds += ["T.where", "T.init", "T.match_buffer", "strides=", "call_packed", "T.let(", "bfloat16", "int64"]
+    kinds += ['"int2"', '"uint2"', '"int4"', '"uint4"']
     assert [kind for kind in kinds if kind not in text] == []
 
 
