@@ -24,7 +24,7 @@ class Scope:
 
     def __init__(self, seed: int, wrap: bool) -> None:
         self.random = random.Random(seed)
-        self.wrap = wrap
+        self.wrap = wrap or self.random.random() < 0.35
         self.lines: list[str] = []
         self._indent = 1
         self._names = 0

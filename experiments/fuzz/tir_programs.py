@@ -1,7 +1,7 @@
 """Random TIR programs as script text, with arguments for them.
 
 Programs are defined by construction: indices are in bounds (or guarded), divisors are not zero, loops that run in any order do not
-touch what another iteration stores, and arithmetic stays in its dtype, unless ``wrap`` lets integers leave it. Floats hold small
+touch what another iteration stores, and arithmetic stays in its dtype, unless a program lets integers wrap. Floats hold small
 integers, so that no rounding depends on the order of operations, and in some buffers NaN and infinities; where they hold anything, no
 sum and product are written that may be rounded once instead of twice, and narrow ones are not computed with. So an interpreter and
 native code must agree to the last bit, but for the sign of a zero.
@@ -39,7 +39,7 @@ def tir_program(seed: int, wrap: bool = False, size: int = 6) -> TirProgram:
 
     Args:
         seed: says everything about the program and its arguments, together with the other two.
-        wrap: whether integers may leave the range of their dtype, and wrap.
+        wrap: whether integers may leave the range of their dtype, and wrap, as they do in a third of the programs anyway.
         size: how many statements there may be in each statement at the top.
     """
     scope = Scope(seed, wrap)

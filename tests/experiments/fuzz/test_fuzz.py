@@ -44,7 +44,7 @@ def test_a_seed_is_a_program(wrap: bool) -> None:
     for seed in range(5):
         first, second = tir_program(seed, wrap), tir_program(seed, wrap)
         assert first.text == second.text
-        np.testing.assert_equal(first.arguments, second.arguments)
+        assert Outcome(first.arguments, []).agrees(Outcome(second.arguments, []))
     assert len({tir_program(seed, wrap).text for seed in range(20)}) == 20
 
 
@@ -81,7 +81,7 @@ def test_parameters_share_memory_and_have_strides() -> None:
     assert len(shared) > 5 and not any("noalias" in program.text for program in shared)
     for program in shared:
         arrays = [item for item in oracle.copied(program.arguments) if isinstance(item, np.ndarray)]
-        assert any(np.shares_memory(array, arrays[-1]) for array in arrays[:-1])
+        assert any(np.may_share_memory(array, arrays[-1]) for array in arrays[:-1])
     assert sum("strides=[" in program.text.splitlines()[1] for program in programs) > 10
 
 
