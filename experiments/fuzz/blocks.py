@@ -23,8 +23,7 @@ def _target(source: Statements, reducible: bool) -> BufferSpec | None:
         buffer
         for buffer in scope.targets()
         if buffer.name not in scope.pins
-        and not buffer.special
-        and not (reducible and buffer.dtype == "bool")
+        and not (reducible and (buffer.dtype == "bool" or buffer.reals))
         and scope.iterations * math.prod(buffer.shape) <= _MOST_RUNS
     ]
     return source.random.choice(targets) if targets else None
@@ -50,7 +49,7 @@ def _element(buffer: BufferSpec, axes: list[Variable]) -> str:
 
 def _others(source: Statements, buffer: BufferSpec) -> list[BufferSpec]:
     """What the block of a buffer may read: not the buffer, for the order of a block's iterations is not defined."""
-    return [other for other in source.scope.buffers if other is not buffer]
+    return [other for other in source.scope.buffers if other.place != buffer.place]
 
 
 def _parameters(source: Statements) -> list[Variable]:
@@ -147,7 +146,7 @@ def _update(source: Statements, buffer: BufferSpec, element: str) -> str:
 def view(source: Statements, depth: int) -> None:
     """A block whose statements use a part of a buffer by another name, and in half of the cases the buffer as well."""
     scope = source.scope
-    targets = [] if scope.in_vector else [buffer for buffer in scope.targets() if not buffer.special]
+    targets = [] if scope.in_vector else scope.targets()
     if not targets:
         source.store(depth)
         return
@@ -159,7 +158,9 @@ def view(source: Statements, depth: int) -> None:
         offset = source.random.choice(["", ", offset_factor=1"])
         arguments = f'{tuple(shape)}, "{buffer.dtype}"{strides}{offset}'
         scope.emit(f"{name} = T.match_buffer({buffer.name}[{', '.join(region)}], {arguments})")
-        part = BufferSpec(name, shape, buffer.dtype, buffer.low, buffer.high)
+        part = BufferSpec(
+            name, shape, buffer.dtype, buffer.low, buffer.high, buffer.reals, buffer.place, buffer.is_shared
+        )
         with scope.viewed(buffer, part, aliased=source.random.random() < 0.5):
             source.sequence(depth - 1)
 

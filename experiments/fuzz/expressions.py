@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from .operations import FLOAT_OPERATIONS, INTEGER_OPERATIONS, OPERATIONS
 from .scope import Scope
-from .values import FLOATS, INTEGERS, BufferSpec, Value, Variable, fits, literal
+from .values import FLOATS, INTEGERS, BufferSpec, Reals, Value, Variable, fits, literal, real
 
 _DEEPEST_LOADS = 6
 """A load's index may load, and so on."""
@@ -26,7 +30,19 @@ class Expressions:
     def __init__(self, scope: Scope) -> None:
         self.scope = scope
         self.random = scope.random
+        self.most = Reals.EXACT
+        """What floats may be in what is written now."""
         self._nested_loads = 0
+
+    @contextmanager
+    def up_to(self, most: Reals) -> Iterator[None]:
+        """Floats may be so much, or, where the program computes indices and guards, less."""
+        saved = self.most
+        self.most = most
+        try:
+            yield
+        finally:
+            self.most = saved
 
     # -- indices ---------------------------------------------------------------
     def index(self, extent: int, depth: int = 2) -> Value:
@@ -36,7 +52,7 @@ class Expressions:
             for variable in self.scope.variables
             if variable.dtype == "bool" or variable.magnitude < _INDEX_MAGNITUDE
         ]
-        with self.scope.only(small):
+        with self.scope.only(small), self.up_to(Reals.EXACT):
             for _ in range(8):
                 dtype = self.random.choice(["int32", "int32", "int32", "int64"])
                 found = self._into(extent, self.number(dtype, depth, plain=True))
@@ -83,7 +99,7 @@ class Expressions:
     # -- leaves ----------------------------------------------------------------
     def leaf(self, dtype: str, depth: int, plain: bool) -> Value:
         """A variable, a variable of another dtype that is cast, an element of a buffer, or a constant."""
-        same = [variable for variable in self.scope.variables if variable.dtype == dtype]
+        same = [variable for variable in self.scope.variables if self._usable(variable, dtype)]
         others = self._castable(dtype)
         buffers = self._loadable(dtype, plain)
         options = ["variable"] * 3 if same else []
@@ -103,13 +119,16 @@ class Expressions:
             return self._load_of(buffers, dtype, depth)
         return self._constant(dtype, plain)
 
+    def _usable(self, source: Variable | BufferSpec, dtype: str) -> bool:
+        return source.dtype == dtype and source.reals <= self.most
+
     def _castable(self, dtype: str) -> list[Variable]:
         """The variables whose values the dtype holds exactly."""
         if dtype in INTEGERS:
             return [
                 variable
                 for variable in self.scope.variables
-                if variable.dtype != "bool" and fits(dtype, variable.low, variable.high)
+                if variable.dtype in INTEGERS and fits(dtype, variable.low, variable.high)
             ]
         if dtype in FLOATS:
             return [
@@ -124,9 +143,7 @@ class Expressions:
         return [
             buffer
             for buffer in self.scope.buffers
-            if buffer.dtype == dtype
-            and not buffer.special
-            and (not plain or buffer.magnitude < _SMALL_BUFFER)
+            if self._usable(buffer, dtype) and (not plain or buffer.magnitude < _SMALL_BUFFER)
         ]
 
     def _load_of(self, buffers: list[BufferSpec], dtype: str, depth: int) -> Value:
@@ -145,22 +162,27 @@ class Expressions:
             condition, element = self.guarded_access(buffer, 1)
             other = self.number(buffer.dtype, 0, plain=True)
             text = f"T.if_then_else(({condition}), {element}, {other})"
-            return Value(text, buffer.dtype, min(buffer.low, other.low), max(buffer.high, other.high))
-        return Value(self.access(buffer, max(0, depth - 1)), buffer.dtype, buffer.low, buffer.high)
-
-    def special_load(self, buffer: BufferSpec) -> Value:
-        """An element of a buffer of NaN and infinities: its interval says nothing, nobody computes with it."""
-        return Value(self.access(buffer, 1), buffer.dtype, buffer.low, buffer.high)
+            low, high = min(buffer.low, other.low), max(buffer.high, other.high)
+            return Value(text, buffer.dtype, low, high, max(buffer.reals, other.reals))
+        element = self.access(buffer, max(0, depth - 1))
+        return Value(element, buffer.dtype, buffer.low, buffer.high, buffer.reals)
 
     def _constant(self, dtype: str, plain: bool) -> Value:
         if dtype == "bool":
             return literal(self.random.random() < 0.5, "bool")
         if dtype in FLOATS:
-            return literal(self.random.randint(-6, 6), dtype)
+            return self._float_constant(dtype)
         least, greatest = INTEGERS[dtype]
         numbers = [0, 1, 2, 3, 5, 7, 8, -1, -3, 100, self.random.randint(-20, 20)]
         edges = [] if plain else [least, greatest, least + 1, greatest - 1]
         return literal(max(least, min(greatest, self.random.choice(numbers + edges))), dtype)
+
+    def _float_constant(self, dtype: str) -> Value:
+        if self.most is Reals.ANY and self.random.random() < 0.3:
+            return real(self.random.choice([0.1, -2.5, 1e-40, 3e38, 1 / 3]), dtype)
+        if self.most and self.random.random() < 0.3:
+            return real(self.random.choice([math.inf, -math.inf, math.nan, -0.0]), dtype, Reals.SPECIAL)
+        return literal(self.random.randint(-6, 6), dtype)
 
     # -- inner nodes -----------------------------------------------------------
     def number(self, dtype: str, depth: int, plain: bool = False) -> Value:
@@ -197,12 +219,8 @@ class Expressions:
     def _comparison(self, depth: int, plain: bool) -> Value:
         dtypes = [dtype for dtype in self.scope.dtypes if dtype != "bool"]
         dtype = self.random.choice([*dtypes, "int32", "int32"])
-        left = self.number(dtype, min(depth, 2), plain)
-        right = self.number(dtype, min(depth, 1), plain)
-        special = [buffer for buffer in self.scope.buffers if buffer.special]
-        if self.random.random() < 0.1 and special:
-            buffer = self.random.choice(special)
-            left = self.special_load(buffer)
-            right = self.random.choice([self.special_load(buffer), literal(1, buffer.dtype)])
+        with self.up_to(self.most if plain else Reals.ANY):
+            left = self.number(dtype, min(depth, 2), plain)
+            right = self.number(dtype, min(depth, 1), plain)
         sign = self.random.choice(["<", "<=", ">", ">=", "==", "!="])
         return Value(f"({left} {sign} {right})", "bool", 0, 1)

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from .values import FLOATS, INTEGERS, Value, Variable, fits, literal
+from .values import FLOATS, INTEGERS, ROUNDED, Reals, Value, Variable, fits, literal
 
 if TYPE_CHECKING:
     from .expressions import Expressions
@@ -19,13 +19,22 @@ Operation = Callable[["Expressions", str, int, bool], Value | None]
 Interval = tuple[int, int]
 
 
-def _result(source: Expressions, text: str, dtype: str, low: int, high: int) -> Value | None:
+def _result(
+    source: Expressions, text: str, dtype: str, low: int, high: int, reals: Reals = Reals.EXACT
+) -> Value | None:
     """A value that is in its dtype: by itself, or because integers wrap."""
     if fits(dtype, low, high):
-        return Value(text, dtype, low, high)
+        return Value(text, dtype, low, high, reals)
     if source.scope.wrap and dtype in INTEGERS:
         return Value(text, dtype, *INTEGERS[dtype])
     return None
+
+
+def _rounded(source: Expressions, text: str, dtype: str, written: bool = True) -> Value | None:
+    """A float that an operation rounds, if such may be computed with: narrow ones may be carried in a wider dtype."""
+    if not written or source.most is not Reals.ANY or dtype not in ROUNDED:
+        return None
+    return Value(text, dtype, 0, 0, Reals.ANY)
 
 
 def _hull(numbers: list[int]) -> Interval:
@@ -41,28 +50,40 @@ def _operands(source: Expressions, dtype: str, depth: int, plain: bool) -> tuple
 # -- every dtype -------------------------------------------------------------------
 def _add(source: Expressions, dtype: str, depth: int, plain: bool) -> Value | None:
     a, b = _operands(source, dtype, depth, plain)
-    return _result(source, f"({a} + {b})", dtype, a.low + b.low, a.high + b.high)
+    if Reals.ANY in (a.reals, b.reals):
+        return _rounded(source, f"({a} + {b})", dtype, not source.scope.rounded_products)
+    reals = max(a.reals, b.reals)
+    return _result(source, f"({a} + {b})", dtype, a.low + b.low, a.high + b.high, reals)
 
 
 def _subtract(source: Expressions, dtype: str, depth: int, plain: bool) -> Value | None:
     a, b = _operands(source, dtype, depth, plain)
-    return _result(source, f"({a} - {b})", dtype, a.low - b.high, a.high - b.low)
+    if Reals.ANY in (a.reals, b.reals):
+        return _rounded(source, f"({a} - {b})", dtype, not source.scope.rounded_products)
+    reals = max(a.reals, b.reals)
+    return _result(source, f"({a} - {b})", dtype, a.low - b.high, a.high - b.low, reals)
 
 
 def _multiply(source: Expressions, dtype: str, depth: int, plain: bool) -> Value | None:
     a, b = _operands(source, dtype, depth, plain)
+    if Reals.ANY in (a.reals, b.reals):
+        return _rounded(source, f"({a} * {b})", dtype, source.scope.rounded_products)
     low, high = _hull([a.low * b.low, a.low * b.high, a.high * b.low, a.high * b.high])
-    return _result(source, f"({a} * {b})", dtype, low, high)
+    return _result(source, f"({a} * {b})", dtype, low, high, max(a.reals, b.reals))
 
 
-def _minimum(source: Expressions, dtype: str, depth: int, plain: bool) -> Value:
-    a, b = _operands(source, dtype, depth, plain)
-    return Value(f"T.min({a}, {b})", dtype, min(a.low, b.low), min(a.high, b.high))
+def _extremum(name: str, extremum: Callable[[int, int], int]) -> Operation:
+    """``min`` or ``max``; beside an infinity, the other operand is the result."""
 
+    def write(source: Expressions, dtype: str, depth: int, plain: bool) -> Value:
+        a, b = _operands(source, dtype, depth, plain)
+        reals = max(a.reals, b.reals)
+        low, high = extremum(a.low, b.low), extremum(a.high, b.high)
+        if reals:
+            low, high = min(a.low, b.low), max(a.high, b.high)
+        return Value(f"T.{name}({a}, {b})", dtype, low, high, reals)
 
-def _maximum(source: Expressions, dtype: str, depth: int, plain: bool) -> Value:
-    a, b = _operands(source, dtype, depth, plain)
-    return Value(f"T.max({a}, {b})", dtype, max(a.low, b.low), max(a.high, b.high))
+    return write
 
 
 def _choice(name: str) -> Operation:
@@ -71,41 +92,65 @@ def _choice(name: str) -> Operation:
     def write(source: Expressions, dtype: str, depth: int, plain: bool) -> Value:
         condition = source.condition(depth - 1, plain)
         a, b = _operands(source, dtype, depth, plain)
-        return Value(f"T.{name}({condition}, {a}, {b})", dtype, min(a.low, b.low), max(a.high, b.high))
+        low, high = min(a.low, b.low), max(a.high, b.high)
+        return Value(f"T.{name}({condition}, {a}, {b})", dtype, low, high, max(a.reals, b.reals))
 
     return write
 
 
 def _cast(source: Expressions, dtype: str, depth: int, plain: bool) -> Value | None:
-    from_floats = dtype in FLOATS or source.random.random() < 0.2
+    from_floats = dtype in FLOATS or source.random.random() < 0.3
     other = source.random.choice([*INTEGERS, *(FLOATS if from_floats else [])])
     if other == dtype:
         return None
-    value = source.number(other, depth - 1, plain)
+    with source.up_to(Reals.ANY if dtype in INTEGERS and not plain else source.most):
+        value = source.number(other, depth - 1, plain)
     text = f'T.Cast("{dtype}", {value})'
-    if other in INTEGERS:
+    if dtype in INTEGERS:
+        return _cast_to_integer(source, text, dtype, value)
+    if value.reals is not Reals.ANY and fits(dtype, value.low, value.high):
+        return Value(text, dtype, value.low, value.high, value.reals)
+    return Value(text, dtype, 0, 0, Reals.ANY) if source.most is Reals.ANY else None
+
+
+def _cast_to_integer(source: Expressions, text: str, dtype: str, value: Value) -> Value | None:
+    """Integers wrap; floats saturate, and NaN is 0."""
+    if value.dtype in INTEGERS:
         return _result(source, text, dtype, value.low, value.high)
-    return Value(text, dtype, value.low, value.high) if fits(dtype, value.low, value.high) else None
+    least, greatest = INTEGERS[dtype]
+    if value.reals:
+        return Value(text, dtype, least, greatest)
+    return Value(text, dtype, *(max(least, min(greatest, end)) for end in (value.low, value.high)))
 
 
 # -- floats ------------------------------------------------------------------------
 def _round(source: Expressions, dtype: str, depth: int, plain: bool) -> Value:
     value = source.number(dtype, depth - 1, plain)
     name = source.random.choice(["floor", "ceil", "trunc", "round"])
-    return Value(f"T.{name}({value})", dtype, value.low, value.high)
+    return Value(f"T.{name}({value})", dtype, value.low, value.high, value.reals)
 
 
 def _absolute(source: Expressions, dtype: str, depth: int, plain: bool) -> Value:
     value = source.number(dtype, depth - 1, plain)
-    return Value(f"T.fabs({value})", dtype, 0, value.magnitude)
+    return Value(f"T.fabs({value})", dtype, 0, value.magnitude, value.reals)
+
+
+def _divide(source: Expressions, dtype: str, depth: int, plain: bool) -> Value | None:
+    """A quotient; which zero the divisor is does not matter, for ``min`` and ``max`` leave it open."""
+    if source.most is not Reals.ANY or dtype not in ROUNDED:
+        return None
+    a, b = _operands(source, dtype, depth, plain)
+    divisor = source.random.choice([f"T.fabs({b})", f"({b} + {literal(0, dtype)})", str(literal(3, dtype))])
+    return _rounded(source, f"({a} / {divisor})", dtype)
 
 
 # -- division ----------------------------------------------------------------------
 def _constant_divisor(source: Expressions, dividend: Value) -> int | None:
     """A divisor, but where integers may not wrap not the one pair whose quotient is out of range."""
-    least, _ = INTEGERS[dividend.dtype]
+    least, greatest = INTEGERS[dividend.dtype]
     negative = [-1, -2, -3, -4, -7, -8] if least < 0 else []
-    divisor = source.random.choice([1, 2, 3, 4, 5, 7, 8, 16, 10, 64, *negative])
+    divisors = [1, 2, 3, 4, 5, 7, 8, 16, 10, 64, *negative]
+    divisor = source.random.choice([number for number in divisors if least <= number <= greatest])
     return None if divisor == -1 and dividend.low == least and not source.scope.wrap else divisor
 
 
@@ -207,7 +252,7 @@ def _bitwise_interval(name: str, a: Value, b: Value) -> Interval:
 def _distance(source: Expressions, dtype: str) -> int:
     """How far to shift: not as far as the width."""
     width = int(dtype.removeprefix("u").removeprefix("int"))
-    return source.random.choice([0, 1, 2, 3, 5, width - 1])
+    return source.random.choice([number for number in (0, 1, 2, 3, 5, width - 1) if number < width])
 
 
 def _shift_left(source: Expressions, dtype: str, depth: int, plain: bool) -> Value | None:
@@ -240,8 +285,8 @@ OPERATIONS: dict[str, Operation] = {
     "add": _add,
     "subtract": _subtract,
     "multiply": _multiply,
-    "minimum": _minimum,
-    "maximum": _maximum,
+    "minimum": _extremum("min", min),
+    "maximum": _extremum("max", max),
     "select": _choice("Select"),
     "if_then_else": _choice("if_then_else"),
     "cast": _cast,
@@ -258,6 +303,7 @@ OPERATIONS: dict[str, Operation] = {
     "let": _let,
     "round": _round,
     "absolute": _absolute,
+    "divide": _divide,
 }
 
 _EVERYWHERE = ["add", "subtract", "multiply", "minimum", "maximum", "select", "if_then_else", "cast"]
@@ -269,5 +315,5 @@ INTEGER_OPERATIONS = [
 ]
 """What integers are made of; what is named twice is drawn twice as often."""
 
-FLOAT_OPERATIONS = [*_EVERYWHERE, "round", "absolute"]
-"""What floats are made of: operations that are exact on integers."""
+FLOAT_OPERATIONS = [*_EVERYWHERE, "round", "absolute", "divide"]
+"""What floats are made of: operations that are exact on integers, and quotients."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import ctypes
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -89,9 +90,37 @@ def interpreted(
     module = program if isinstance(program, IRModule) else None
     func = program["main"] if isinstance(program, IRModule) else program
     _calls.clear()
-    copies = [value.copy() if isinstance(value, np.ndarray) else value for value in arguments]
+    copies = copied(arguments)
     by(module).call(func, copies)  # type: ignore[arg-type]
     return Outcome(copies, list(_calls))
+
+
+def copied(arguments: Sequence[Any], copy: Callable[[np.ndarray], np.ndarray] = np.ndarray.copy) -> list[Any]:
+    """Arguments with memory of their own: arrays that overlap do so again, and have the strides that they had.
+
+    Args:
+        arguments: arrays, and anything else, which is passed on.
+        copy: copies the bytes of a memory.
+    """
+    memories: dict[int, np.ndarray] = {}
+
+    def one(value: Any) -> Any:
+        if not isinstance(value, np.ndarray):
+            return value
+        owner = _owner(value)
+        if id(owner) not in memories:
+            memories[id(owner)] = copy(owner.ravel(order="K").view("uint8"))
+        start = value.ctypes.data - owner.ctypes.data
+        return np.ndarray(value.shape, value.dtype, memories[id(owner)], start, value.strides)
+
+    return [one(value) for value in arguments]
+
+
+def _owner(array: np.ndarray) -> np.ndarray:
+    """The array that has the memory of an array."""
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array
 
 
 # -- native code -------------------------------------------------------------------
@@ -133,8 +162,13 @@ def judge_natives(programs: Sequence[Meaning], target: str) -> list[Verdict]:
 
 
 def _judge_compiled(native: NativeModule, name: str, program: Meaning, target: str) -> Verdict:
-    guarded = [Guarded(value) if isinstance(value, np.ndarray) else value for value in program.arguments]
-    passed = [value.array if isinstance(value, Guarded) else value for value in guarded]
+    guards: list[Guarded] = []
+
+    def guarded(memory: np.ndarray) -> np.ndarray:
+        guards.append(Guarded(memory))
+        return guards[-1].array
+
+    passed = copied(program.arguments, guarded)
     _calls.clear()
     try:
         native[name](*passed)
@@ -144,9 +178,25 @@ def _judge_compiled(native: NativeModule, name: str, program: Meaning, target: s
         return Verdict("wrong", target)
     if _calls != program.expected.calls:
         return Verdict("other calls", target)
-    if not all(value.intact for value in guarded if isinstance(value, Guarded)):
+    if not (all(guard.intact for guard in guards) and same_gaps(program.arguments, passed)):
         return Verdict("wrote beside an array", target)
     return Verdict("ok")
+
+
+def same_gaps(arguments: Sequence[Any], passed: Sequence[Any]) -> bool:
+    """Whether the bytes between elements are as they were; the elements are lost."""
+    pairs = [(a, b) for a, b in zip(arguments, passed, strict=True) if isinstance(a, np.ndarray)]
+    for before, after in pairs:
+        after[...] = before
+    return all(np.array_equal(_memory_of(before), _memory_of(after, before)) for before, after in pairs)
+
+
+def _memory_of(array: np.ndarray, original: np.ndarray | None = None) -> np.ndarray:
+    """The bytes of the memory that an array lies in; of a copy, those that the original's memory was copied to."""
+    original = array if original is None else original
+    owner = _owner(original)
+    start = array.ctypes.data - (original.ctypes.data - owner.ctypes.data)
+    return np.frombuffer((ctypes.c_uint8 * owner.nbytes).from_address(start), "uint8")
 
 
 def run_native(func: PrimFunc, arguments: Sequence[Any], target: str) -> Outcome:

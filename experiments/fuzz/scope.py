@@ -5,10 +5,11 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
 
-from .values import FLOATS, INTEGERS, BufferSpec, Variable
+from .values import FLOATS, INTEGERS, BufferSpec, Reals, Variable
 
 _EXTENTS = [1, 2, 3, 4, 5, 7, 8, 9, 13, 16, 17, 19]
 _MOST_ELEMENTS = 600
@@ -23,7 +24,7 @@ class Scope:
 
     def __init__(self, seed: int, wrap: bool) -> None:
         self.random = random.Random(seed)
-        self.wrap = wrap
+        self.wrap = wrap or self.random.random() < 0.35
         self.lines: list[str] = []
         self._indent = 1
         self._names = 0
@@ -31,23 +32,45 @@ class Scope:
         self.buffers = [
             self.new_buffer("ABCDEFGH"[position]) for position in range(self.random.randint(2, 5))
         ]
+        self.noalias = self.random.random() < 0.6
+        if not self.noalias and self.random.random() < 0.6:
+            self._share_memory()
+        for buffer in self.buffers:
+            buffer.padding = self.random.choice([1, 2, 4]) if self.random.random() < 0.15 else 0
         self.scalars = self._choose_scalars()
         self.variables = [variable for variable, _ in self.scalars]
         self.let_variables: dict[str, str] = {}
         self.pins: dict[str, dict[int, str]] = {}
         self.writable = {buffer.name for buffer in self.buffers}
         self.loop_kinds: tuple[str, ...] = ("serial", "parallel", "vectorized", "unroll")
+        self.rounded_products = self.random.random() < 0.5
+        """Whether products of any floats are written, or sums: of both a compiler may make one operation that rounds once."""
         self.in_parallel = False
         self.in_vector = False
         self.iterations = 1
         """How often what is written now runs, at most."""
 
     def _choose_dtypes(self) -> list[str]:
+        if self.random.random() < 0.3:
+            return [*self.random.sample(list(FLOATS), self.random.randint(1, 2)), "int32"]
         pool = [*INTEGERS, "bool", *FLOATS]
         dtypes = self.random.sample(pool, self.random.randint(1, 3))
         if "int32" not in dtypes and self.random.random() < 0.6:
             dtypes.append("int32")
         return dtypes
+
+    def _share_memory(self) -> None:
+        """One parameter more, in the memory of another one: its whole, or a part by another shape."""
+        first = self.random.choice(self.buffers)
+        shape = list(first.shape)
+        if self.random.random() < 0.4:
+            shape = [
+                self.random.randint(1, max(1, first.span - 1)),
+                *([1] if self.random.random() < 0.3 else []),
+            ]
+        second = replace(first, name="X", shape=shape, memory=first.name, is_shared=True)
+        first.is_shared = True
+        self.buffers.append(second)
 
     def _choose_scalars(self) -> list[tuple[Variable, int]]:
         """The parameters that are numbers, with their arguments."""
@@ -133,7 +156,8 @@ class Scope:
         if dtype == "bool":
             return BufferSpec(name, shape, dtype, 0, 1)
         if dtype in FLOATS:
-            return BufferSpec(name, shape, dtype, -8, 8, special=self.random.random() < 0.2)
+            (reals,) = self.random.choices(list(Reals), [2, 1, 1])
+            return BufferSpec(name, shape, dtype, -8, 8, reals)
         low, high = self._interval(dtype)
         return BufferSpec(name, shape, dtype, low, high)
 
@@ -144,10 +168,10 @@ class Scope:
         if style < 0.3:
             return least, greatest
         if style < 0.6:
-            return max(least, -9), 9
+            return max(least, -9), min(9, greatest)
         if style < 0.9:
-            return 0, self.random.choice([3, 7, 12])
-        return greatest - 3, greatest
+            return 0, min(greatest, self.random.choice([3, 7, 12]))
+        return max(least, greatest - 3), greatest
 
     def shrink(self, shape: list[int], most: int) -> None:
         """Changes extents until there are no more elements than so many."""
@@ -160,7 +184,12 @@ class Scope:
 
     def targets(self) -> list[BufferSpec]:
         """The buffers that may be stored to."""
-        return [buffer for buffer in self.buffers if buffer.name in self.writable]
+        unordered = self.in_parallel or self.in_vector
+        return [
+            buffer
+            for buffer in self.buffers
+            if buffer.name in self.writable and not (unordered and buffer.is_shared)
+        ]
 
     @contextmanager
     def allocated(self, buffer: BufferSpec) -> Iterator[None]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from . import blocks
 from .expressions import Expressions
 from .scope import Scope
-from .values import INTEGERS, BufferSpec, Value, Variable, literal
+from .values import INTEGERS, BufferSpec, Reals, Value, Variable, literal
 
 TRACE = "fuzz.trace"
 """The packed function that programs call, to be seen doing so."""
@@ -70,28 +70,21 @@ class Statements:
     # -- values and stores -----------------------------------------------------
     def value_for(self, buffer: BufferSpec, depth: int = 3) -> Value:
         """An expression that a buffer may hold: one that happens to be in its interval, or one that is brought into it."""
-        if buffer.special:
-            return self._special_value(buffer)
-        for _ in range(6):
-            value = self.expressions.number(buffer.dtype, depth)
-            if buffer.holds(value):
-                return value
+        with self.expressions.up_to(buffer.reals):
+            for _ in range(6):
+                value = self.expressions.number(buffer.dtype, depth)
+                if buffer.holds(value):
+                    return value
         low, high, dtype = buffer.low, buffer.high, buffer.dtype
-        if dtype in INTEGERS and low == 0 and self.random.random() < 0.6:
+        if dtype in INTEGERS and low == 0 and high < INTEGERS[dtype][1] and self.random.random() < 0.6:
             return Value(f"({value} % {literal(high + 1, dtype)})", dtype, 0, high)
         return Value(
-            f"T.max(T.min({value}, {literal(high, dtype)}), {literal(low, dtype)})", dtype, low, high
+            f"T.max(T.min({value}, {literal(high, dtype)}), {literal(low, dtype)})",
+            dtype,
+            low,
+            high,
+            value.reals,
         )
-
-    def _special_value(self, buffer: BufferSpec) -> Value:
-        """An element of a buffer of the same kind, or a choice of two."""
-        sources = [other for other in self.scope.buffers if other.special and other.dtype == buffer.dtype]
-        first, second = (self.expressions.special_load(self.random.choice(sources)) for _ in range(2))
-        if self.random.random() < 0.5:
-            name = self.random.choice(["Select", "if_then_else"])
-            text = f"T.{name}({self.expressions.condition(2)}, {first}, {second})"
-            return Value(text, buffer.dtype, buffer.low, buffer.high)
-        return first
 
     def store(self, depth: int) -> None:
         """A store to a buffer, sometimes under the condition that its index is one."""
@@ -129,10 +122,11 @@ class Statements:
         """A variable with a value."""
         dtypes = [dtype for dtype in self.scope.dtypes if dtype != "bool"]
         dtype = self.random.choice(["int32", "int32", "int64", *dtypes])
-        value = self.expressions.number(dtype, 2)
+        with self.expressions.up_to(self.random.choice(list(Reals))):
+            value = self.expressions.number(dtype, 2)
         name = self.scope.fresh("x")
         with self.scope.body(f"with T.LetStmt({value}) as {name}:"):
-            with self.scope.visible(Variable(name, dtype, value.low, value.high)):
+            with self.scope.visible(Variable(name, dtype, value.low, value.high, reals=value.reals)):
                 self.sequence(depth - 1)
 
     def while_loop(self, depth: int) -> None:
@@ -157,7 +151,6 @@ class Statements:
         """A buffer of the function's own, filled before it is used."""
         name = self.scope.fresh("Z")
         buffer = self.scope.new_buffer(name)
-        buffer.special = False
         self.scope.shrink(buffer.shape, _MOST_ALLOCATED)
         memory = self.random.choice(["global", "local", "shared"])
         header = f'with T.decl_buffer({tuple(buffer.shape)}, "{buffer.dtype}", scope="{memory}") as {name}:'
@@ -237,6 +230,8 @@ class Statements:
         """Gives every buffer that may be stored an index that differs between the iterations, and forbids stores to the rest."""
         kept = set()
         for buffer in self.scope.targets():
+            if buffer.is_shared:
+                continue
             options = self._pins_for(buffer, name, values)
             if not options:
                 continue

@@ -351,3 +351,21 @@ def test_an_error_in_a_called_function_names_both_places() -> None:
     found = message(IRModule({"main": main, "callee": callee}), np.zeros(4, "int32"))
     assert found[1:5] == ["  at A[i] = i", "  for i = 4", "  in function callee", f"  at {call}"]
     assert found[5] == "  for j = 5"
+
+
+@pytest.mark.meaning("reduce-empty")
+def test_regions_of_reduction_variables_say_nothing_over_nothing() -> None:
+    text = """
+def main(B: T.Buffer((3, 9), "int32"), C: T.Buffer((3,), "int32")):
+    for i in range(3):
+        for k in range(0):
+            with T.block("sum"):
+                v = T.axis.spatial(3, i)
+                r = T.axis.reduce(0, k)
+                with T.init():
+                    C[v] = B[v, 2]
+                C[v] = C[v] + B[v, r]
+"""
+    given, found = np.arange(27, dtype="int32").reshape(3, 9), np.zeros(3, "int32")
+    run(from_source("@T.prim_func" + text), given, found)
+    assert found.tolist() == [2, 11, 20]

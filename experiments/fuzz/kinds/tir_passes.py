@@ -27,7 +27,7 @@ class TirPasses(Kind):
     def add_options(self, command: argparse.ArgumentParser) -> None:
         add_targets(command)
         command.add_argument(
-            "--wrap", action="store_true", help="let integers leave the range of their dtype"
+            "--wrap", action="store_true", help="let integers leave the range of their dtype in every program"
         )
         command.add_argument("--size", type=int, default=5, help="statements in each at the top (default: 5)")
         command.add_argument("--alone", action="store_true", help="one pass, and not several")

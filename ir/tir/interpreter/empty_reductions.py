@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...node import post_order_visit
 from .. import expr as E
 from .. import stmt as S
 from ..buffer import Buffer
 from ..intrinsic.declaration import is_transparent
-from .expressions import Expressions
-from .lanes import Closure
+
+if TYPE_CHECKING:
+    from .expressions import Expressions
+    from .lanes import Closure
 
 Env = dict[Any, Any]
 
@@ -54,19 +56,19 @@ def beside(
         return None
     steps = _without(path, absent)
     absent |= set(reduced)
-    dropped = [_depends(match, absent) for match in block.match_buffers]
+    dropped = [depends(match, absent) for match in block.match_buffers]
     prepare = [
         *initialization.memory,
         *(run for run, is_dropped in zip(initialization.views, dropped) if not is_dropped),
     ]
     spatial = [value for axis, value in axes if axis.var not in reduced]
-    if steps is None or any(_depends(value, absent) for value in spatial) or _depends(block.init, absent):
+    if steps is None or any(depends(value, absent) for value in spatial) or depends(block.init, absent):
         return None
     used = _used(block.init)
     if any(is_dropped and match.buffer in used for match, is_dropped in zip(block.match_buffers, dropped)):
         return None
     domains = [axis.dom.extent for axis in block.iter_vars if axis.var in reduced]
-    domains = [extent for extent in domains if not _depends(extent, absent)]
+    domains = [extent for extent in domains if not depends(extent, absent)]
     extents = [expressions.index(extent) for extent in domains]
     guards = [_guard(expressions, clause, True) for clause in _clauses(node.predicate, True, absent)]
 
@@ -82,7 +84,7 @@ def beside(
             initialization.run(env)
 
     bound = {step.var for step in steps if isinstance(step, S.LetStmt)}
-    asks_late = any(_depends(extent, bound) for extent in domains)
+    asks_late = any(depends(extent, bound) for extent in domains)
     run: Closure = (lambda env: initialize(env) if is_empty(env) else None) if asks_late else initialize
     for step in reversed(steps):
         run = _around(expressions, step, run, absent)
@@ -125,7 +127,7 @@ def _clauses(condition: E.PrimExpr, wanted: bool, absent: set[E.Var]) -> list[E.
         return _clauses(condition.a, True, absent) + _clauses(condition.b, True, absent)
     if wanted and isinstance(condition, E.Call) and is_transparent(condition):
         return _clauses(condition.args[0], True, absent)
-    return [] if _depends(condition, absent) else [condition]
+    return [] if depends(condition, absent) else [condition]
 
 
 def _loops_below(steps: Sequence[Any], values: Iterable[E.PrimExpr]) -> set[E.Var]:
@@ -144,10 +146,10 @@ def _without(path: Sequence[Any], absent: set[E.Var]) -> list[Any] | None:
         if isinstance(step, S.For):
             if step.loop_var in absent:
                 continue
-            if _depends(step.min, absent) or _depends(step.extent, absent):
+            if depends(step.min, absent) or depends(step.extent, absent):
                 return None
         elif isinstance(step, S.LetStmt):
-            if _depends(step.value, absent):
+            if depends(step.value, absent):
                 absent.add(step.var)
                 continue
         elif not isinstance(step, tuple):
@@ -163,5 +165,6 @@ def _used(node: Any) -> set[Any]:
     return found
 
 
-def _depends(node: Any, variables: set[E.Var]) -> bool:
+def depends(node: Any, variables: set[E.Var]) -> bool:
+    """Whether there is one of the variables in a statement or expression."""
     return not _used(node).isdisjoint(variables)

@@ -15,6 +15,7 @@ from ...structural import structural_equal
 from .. import expr as E
 from .. import stmt as S
 from ..buffer import Buffer
+from .empty_reductions import depends
 from .error import element, refusal
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ Numbers = Sequence[int]
 Box = list[tuple[int, int]]
 Inside = Callable[[Env, Numbers], bool]
 Check = Callable[[Env, Numbers], None]
+
+_EVERYWHERE = (-(1 << 63), 1 << 63)
 
 
 class StatedBlock:
@@ -47,6 +50,20 @@ class StatedBlock:
     def enter(self, env: Env) -> None:
         """The block begins to run: bounds of its regions are unknown."""
         env[self] = {}
+
+    def entry_over_nothing(self, absent: set[E.Var]) -> Callable[[Env], None]:
+        """What begins the init of a reduction over nothing: a region that mentions its variables, which have no values there,
+        says nothing of where the init reads and writes.
+        """
+
+        def enter(env: Env) -> None:
+            env[self] = {
+                region: [_EVERYWHERE] * len(region.region)
+                for region in self.bounds
+                if any(depends(end, absent) for item in region.region for end in (item.min, item.extent))
+            }
+
+        return enter
 
 
 class Regions:

@@ -333,7 +333,8 @@ class Statements:
                 for item, value in zip(block.iter_vars, values)
                 if item.iter_type != E.IterVar.CommReduce
             ]
-            found = beside(self._around, node, Initialization(kept, [stated.enter, *memory], views, init))
+            enter = stated.entry_over_nothing({var for var, _ in reductions})
+            found = beside(self._around, node, Initialization(kept, [enter, *memory], views, init))
             if found is not None:
                 self._before.setdefault(id(found[0]), []).append(found[1])
         outer, self._around = self._around, Around(expressions)

@@ -44,12 +44,12 @@ def test_a_seed_is_a_program(wrap: bool) -> None:
     for seed in range(5):
         first, second = tir_program(seed, wrap), tir_program(seed, wrap)
         assert first.text == second.text
-        np.testing.assert_equal(first.arguments, second.arguments)
+        assert Outcome(first.arguments, []).agrees(Outcome(second.arguments, []))
     assert len({tir_program(seed, wrap).text for seed in range(20)}) == 20
 
 
 def test_programs_have_every_kind_of_statement() -> None:
-    text = "".join(tir_program(seed).text for seed in range(60))
+    text = "".join(tir_program(seed).text for seed in range(100))
     kinds = [
         "T.parallel",
         "T.vectorized",
@@ -61,7 +61,28 @@ def test_programs_have_every_kind_of_statement() -> None:
         "else:",
     ]
     kinds += ["T.where", "T.init", "T.match_buffer", "strides=", "call_packed", "T.let(", "bfloat16", "int64"]
+    kinds += ['"int2"', '"uint2"', '"int4"', '"uint4"']
     assert [kind for kind in kinds if kind not in text] == []
+
+
+def test_programs_compute_with_nan_and_infinities() -> None:
+    programs = [tir_program(seed) for seed in range(120)]
+    text = "".join(program.text for program in programs)
+    assert [part for part in ('("nan")', '("inf")', "/ T.fabs(") if part not in text] == []
+    floats = [
+        item for program in programs for item in program.arguments if np.asarray(item).dtype.kind == "f"
+    ]
+    assert sum(not np.isfinite(item.astype("float64")).all() for item in floats) > 10
+
+
+def test_parameters_share_memory_and_have_strides() -> None:
+    programs = [tir_program(seed) for seed in range(80)]
+    shared = [program for program in programs if " X: T.Buffer" in program.text]
+    assert len(shared) > 5 and not any("noalias" in program.text for program in shared)
+    for program in shared:
+        arrays = [item for item in oracle.copied(program.arguments) if isinstance(item, np.ndarray)]
+        assert any(np.may_share_memory(array, arrays[-1]) for array in arrays[:-1])
+    assert sum("strides=[" in program.text.splitlines()[1] for program in programs) > 10
 
 
 def test_a_seed_is_a_schedule() -> None:
@@ -110,6 +131,18 @@ def test_other_results_are_wrong() -> None:
     expected = interpreted(from_source(right), arguments)
     assert judge_native(from_source(right), arguments, expected, target) == Verdict("ok")
     assert judge_native(from_source(wrong), arguments, expected, target) == Verdict("wrong", target)
+
+
+def test_a_store_between_elements_is_a_verdict() -> None:
+    text = COPY.replace('B: T.Buffer((8,), "int32")', 'B: T.Buffer((8,), "int32", strides=[2])').replace(
+        "INDEX", "i"
+    )
+    arguments = [np.arange(8, dtype="int32"), np.zeros(16, "int32")[::2]]
+    expected = interpreted(from_source(text), arguments)
+    assert judge_native(from_source(text), arguments, expected, usable_targets()[-1]) == Verdict("ok")
+    changed = oracle.copied(arguments)
+    changed[1].base[4] = 7  # a byte of the element between the first two
+    assert not oracle.same_gaps(arguments, changed) and oracle.same_gaps(arguments, oracle.copied(arguments))
 
 
 def test_a_store_beside_an_array_is_a_verdict() -> None:
