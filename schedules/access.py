@@ -170,6 +170,10 @@ def access_regions(block: BlockNode, init: tir.Stmt | None) -> tuple[Regions, Re
     """(reads, writes) of a block from its body and ``init``; what a reduction reads of the elements that it writes is no input."""
     found = _Accesses()
     found._local = set(block.alloc_buffers)
+    for match in block.match_buffers:
+        for item in match.source.region:
+            found.visit(item.min)
+            found.visit(item.extent)
     if init is not None:
         found.visit(init)
     found.walk(block.body)

@@ -369,3 +369,18 @@ def main(B: T.Buffer((3, 9), "int32"), C: T.Buffer((3,), "int32")):
     given, found = np.arange(27, dtype="int32").reshape(3, 9), np.zeros(3, "int32")
     run(from_source("@T.prim_func" + text), given, found)
     assert found.tolist() == [2, 11, 20]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("V = T.match_buffer(B[A[vi, vi] % 4, vj], (1,), 'int32')", "V[0] = 1"),  # where a view lies is read
+        ("B[vi, vj] = A[T.if_then_else(vi != 0, T.truncmod(3, vi), 0), vj]",),
+        ("B[vi, vj] = A[T.if_then_else(vi < 3, A[(vi + 1) * 4 // 4, 0] % 4, 0), vj]",),
+        ("for k in range(4):", "    B[vi, vj] = A[T.if_then_else(k != 0, T.truncmod(3, k), 0), vj]"),
+        ("for k in range(5):", "    B[vi, vj] = A[T.if_then_else(k < 4, A[T.min(k, 3), 0] % 4, vi), vj]"),
+    ],
+)
+def test_regions_that_script_fills_in_are_defined_and_enough(lines: tuple[str, ...]) -> None:
+    """Also where what an index is made of is evaluated under a condition alone."""
+    run(block(*lines), *arrays())

@@ -9,6 +9,7 @@ from ... import dtype as dt
 from ...tir import expr as E
 from ...tir import operators
 from ...tir.expr import IntImm, PrimExpr
+from ...tir.faults import may_fault
 from ...tir.intrinsic.declaration import is_transparent
 from .. import build
 from ..analyzer import Analyzer
@@ -251,10 +252,20 @@ class _Evaluator:
         is_narrow = dt.is_integral(e.dtype) and dt.bits(e.dtype) < 32
         return self._opaque(e) if is_narrow or not self._uses_domain(e) else EVERYTHING
 
+    def _choice(self, e: Any) -> IntervalSet:
+        """Either value; where one may not be evaluated unless it is chosen, anything within their bounds."""
+        if not self._uses_domain(e):
+            return self._opaque(e)
+        found = [self(e.args[1]), self(e.args[2])]
+        ends = [end for item in found for end in (item.min_value, item.max_value)]
+        if any(not is_infinite(end) and end.is_compound and may_fault(end) for end in ends):
+            return self._within_bounds(e)
+        return hull(*found)
+
     def _call(self, e: Any) -> IntervalSet:
         name = getattr(e.op, "name", "")
         if name == "tir.if_then_else":
-            return hull(self(e.args[1]), self(e.args[2]))
+            return self._choice(e)
         if is_transparent(e):
             return self(e.args[0])
         if (

@@ -145,8 +145,11 @@ class _Detector(Visitor):
         """Buffers that are not known around the block: over memory that begins inside of it, other names, matched ones."""
 
     def detect(self, block: S.Block) -> None:
-        """Visit the block's initialization and body."""
+        """Visit the places of the block's views, its initialization and its body."""
         for match in block.match_buffers:
+            for item in match.source.region:
+                self.visit(item.min)
+                self.visit(item.extent)
             self._sources[match.buffer] = match
             self._by_data[match.buffer.data] = match.buffer
             self.inner.add(match.buffer)
