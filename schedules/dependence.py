@@ -107,6 +107,30 @@ def conflicts_of_iterations(
                 )
 
 
+def why_overwritten(loop: LoopNode, one: BlockNode, other: BlockNode, buffer: tir.Buffer) -> str | None:
+    """The reason why the one block may write, in an iteration of a loop, an element of a buffer that the other writes in another; or None.
+
+    Of a loop with open decisions nothing is said.
+    """
+    if (isinstance(loop.extent, tir.IntImm) and loop.extent.value <= 1) or is_open(loop.extent):
+        return None
+    blocks = [one] if one is other else [one, other]
+    if _is_memory_of_one_thread(buffer, loop) or any(
+        _is_open_and_numbers(item, blocks, loop) for item in blocks
+    ):
+        return None
+    iteration = Iteration(loop)
+    first, second = (
+        [item for item in iteration.touches(block, buffer) if item.is_write] for block in (one, other)
+    )
+    if all(_are_disjoint(a, b, loop, iteration.outer) for a in first for b in second):
+        return None
+    who = f"{one.name!r} writes" if one is other else f"{one.name!r} or {other.name!r} writes"
+    return (
+        f"an iteration of loop {loop.var.name!r} may overwrite what block {who} to {buffer.name} in another"
+    )
+
+
 def _pairs(touches: Sequence[Touch]) -> list[tuple[Touch, Touch]]:
     """Each write with every other access and with itself."""
     return [
@@ -150,15 +174,25 @@ def _is_reduced_over(block: BlockNode, loop: LoopNode) -> bool:
 
 
 def require_own_elements(block: BlockNode, loops: Sequence[LoopNode], primitive: str) -> None:
-    """Refuse to run the instances of a block in another order where several may write one element: the last one's value stays.
+    """Refuse to run the instances of a block in another order where :func:`why_order_matters` knows a reason.
+
+    Raises:
+        ScheduleError: there is one.
+    """
+    reason = why_order_matters(block, loops)
+    require(reason is None, primitive, f"{reason}")
+
+
+def why_order_matters(block: BlockNode, loops: Sequence[LoopNode]) -> str | None:
+    """The reason why the instances of a block may not run in another order, or None: several may write one element, whose last value
+    stays, or one reads what another writes.
 
     Args:
         block: says of its variables that they are data-parallel, which is not proved by that.
         loops: those around it whose order changes; what feeds reductions only may.
-        primitive: its name, for the error.
     """
     if writes_one_value(block):
-        return
+        return None
     for loop in loops:
         feeds = {
             item.iter_type
@@ -168,7 +202,9 @@ def require_own_elements(block: BlockNode, loops: Sequence[LoopNode], primitive:
         if feeds == {IterVar.CommReduce}:
             continue
         reason = why_iterations_conflict(loop, [block])
-        require(reason is None, primitive, f"{reason}")
+        if reason is not None:
+            return reason
+    return None
 
 
 def writes_one_value(block: BlockNode) -> bool:

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from ir import tir
 
 from .analysis import read_buffers, require, scope_children, written_buffers
-from .dependence import why_iterations_conflict, writes_one_value
+from .coverage import why_conditional
+from .dependence import why_iterations_conflict, why_overwritten, writes_one_value
 from .surroundings import loads_around, nodes_around, why_not_only_loops
 from .tree import BlockNode, LoopNode, TreeNode, WrapNode, is_ancestor, loops_around, scope_of
 
@@ -98,11 +99,26 @@ def keeps_its_values(block: BlockNode, loop: LoopNode) -> bool:
 def _keeps_its_values(block: BlockNode, loop: LoopNode, seen: Sequence[BlockNode]) -> bool:
     if any(item is block for item in seen) or not writes_one_value(block):
         return False
-    reads = read_buffers(block)
+    reads = read_buffers(block) | {item.load.buffer for item in loads_around(block)}
     writers = [
         item for item in scope_children(block) if is_ancestor(loop, item) and written_buffers(item) & reads
     ]
     return all(_keeps_its_values(item, loop, (*seen, block)) for item in writers)
+
+
+def why_not_final(buffer: tir.Buffer, writers: Sequence[BlockNode], loop: LoopNode) -> str | None:
+    """The reason why what some blocks write to a buffer in one iteration of a loop may have another value after the last one; or None.
+
+    A block that writes the same values again, in each iteration, changes nothing. That a reduction is not finished is not asked here.
+    """
+    for position, one in enumerate(writers):
+        for other in writers[position:]:
+            if one is other and why_conditional(one, loop) is None and keeps_its_values(one, loop):
+                continue
+            reason = why_overwritten(loop, one, other, buffer)
+            if reason is not None:
+                return reason
+    return None
 
 
 def _require_iterations_apart(

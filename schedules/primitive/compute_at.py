@@ -37,7 +37,7 @@ from ..declaration import PrimitiveFamily, primitive
 from ..dependence import has_elements_of_its_own, require_own_elements
 from ..early import always_runs, may_be_undefined
 from ..error import ScheduleError
-from ..order import require_order_kept
+from ..order import require_order_kept, why_not_final
 from ..random_variable import BlockRV, LoopRV
 from ..reduction_order import loops_of_sums, why_not_begun_once
 from ..region import Box, bind_region, lies_inside, relax_region, union_boxes
@@ -449,6 +449,7 @@ def _reverse_compute_at(block: BlockNode, loop: LoopNode, preserve_unit_loops: b
             reason = why_not_contiguous(producer, buffer, loop)
             require(reason is None, primitive, f"{reason}, in one iteration of loop {loop.var.name!r}")
             _require_all_produced(producer, buffer, block)
+    _require_final(block, producers, loop)
     consumers = consumers_of(block)
     order = scope_children(block)
     first_below = next(n for n, item in enumerate(order) if is_ancestor(loop, item))
@@ -486,6 +487,16 @@ def _reverse_compute_at(block: BlockNode, loop: LoopNode, preserve_unit_loops: b
     nest = _rebuild_nest(block, loop, domains, preserve_unit_loops)
     _skip_where_nothing_is_produced(block, loop, domains)
     insert_beside(anchor, nest, before=position == 0)
+
+
+def _require_final(block: BlockNode, producers: Sequence[BlockNode], loop: LoopNode) -> None:
+    """A consumer that waited for the last iteration of loops read what that one left of an element; so it must be with the first."""
+    joined = [item for item in (*loops_around(loop), loop) if not is_ancestor(item, block)]
+    for buffer in read_buffers(block):
+        writers = [item for item in producers if buffer in written_buffers(item)]
+        for item in joined if writers else ():
+            reason = why_not_final(buffer, writers, item)
+            require(reason is None, "reverse_compute_at", f"{reason}, which block {block.name!r} reads")
 
 
 def _require_unconditional(loop: LoopNode, block: BlockNode) -> None:

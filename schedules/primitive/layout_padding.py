@@ -16,6 +16,7 @@ from ir.tir.stmt_functor import StmtExprMutator
 
 from ..affine import constant_difference, mentions
 from ..analysis import require
+from ..dependence import why_order_matters
 from ..error import ScheduleError
 from ..tree import (
     BlockNode,
@@ -128,7 +129,9 @@ def _typed(pad_value: Any, buffer: tir.Buffer) -> Any:
 
 
 def element_loops(block: BlockNode, buffer: tir.Buffer) -> list[LoopNode] | None:
-    """The nested loops of a block that stores each element of a buffer, and nothing else, at its own iteration; or None."""
+    """The nested loops of a block that stores each element of a buffer, and nothing else, at its own iteration, in whatever order these
+    come; or None.
+    """
     if [region.buffer for region in block.writes] != [buffer] or not isinstance(block.body, LeafNode):
         return None
     stores: list[tir.BufferStore] = []
@@ -171,7 +174,9 @@ def element_loops(block: BlockNode, buffer: tir.Buffer) -> list[LoopNode] | None
     if any(mentions(loop.extent, replaced) or mentions(loop.min, replaced) for loop in inside):
         return None
     alone = all(isinstance(loop.body, LoopNode | BlockNode) for loop in around.values())
-    return loops if alone and all(outer.body is inner for outer, inner in pairwise(loops)) else None
+    if not alone or any(outer.body is not inner for outer, inner in pairwise(loops)):
+        return None
+    return loops if why_order_matters(block, loops) is None else None
 
 
 def iterate_new_layout(block: BlockNode, loops: Sequence[LoopNode], padding: Padding) -> dict[Any, Any]:

@@ -559,3 +559,99 @@ def main(A: T.Buffer((2, 4), "int32"), D: T.Buffer((2,), "int32")):
     sch = Schedule(program, error_render_level="none")
     assert_refused(sch, lambda: sch.compute_at("C", sch.get_loops("D")[0]), "compute_at", "initialise")
     assert_refused(sch, lambda: sch.reverse_compute_at("C", sch.get_loops("D")[0]), "initialise")
+
+
+ROWS = """@T.prim_func
+def main(A: T.Buffer((3, 4), "int32"), D: T.Buffer((3, 4), "int32")):
+    B = T.alloc_buffer((3, 4), "int32")
+    C = T.alloc_buffer((4,), "int32")
+    K = T.alloc_buffer((1,), "int32")
+    for i in range(3):
+        for j in range(4):
+            with T.block("S"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = A[vi, vj]
+{}
+    for i, j in T.grid(3, 4):
+        with T.block("E"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            D[vi, vj] = C[vj] + B[vi, vj]
+"""
+WRITERS = {
+    "each row": """
+        for j in range(4):
+            with T.block("C"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                C[vj] = A[vi, vj]
+""",
+    "each row, of what another block changes": """
+        with T.block("K"):
+            vi = T.axis.spatial(3, i)
+            K[0] = A[vi, 0]
+        for j in range(4):
+            with T.block("C"):
+                vj = T.axis.spatial(4, j)
+                C[vj] = K[0]
+""",
+    "two blocks": """
+        for j in range(4):
+            with T.block("C"):
+                vj = T.axis.spatial(4, j)
+                C[vj] = A[0, vj]
+        with T.block("C2"):
+            vi = T.axis.spatial(3, i)
+            C[vi] = A[2, vi]
+""",
+    "the last row": """
+        if i == 2:
+            for j in range(4):
+                with T.block("C"):
+                    vj = T.axis.spatial(4, j)
+                    C[vj] = A[0, vj]
+""",
+}
+
+
+@pytest.mark.parametrize("writer", list(WRITERS))
+def test_a_consumer_reads_what_the_last_iteration_leaves(writer: str) -> None:
+    """That of the first ones is overwritten later, or not there yet."""
+    sch = Schedule(from_source(ROWS.format(WRITERS[writer])), error_render_level="none")
+    place = sch.get_loops("S")[0]
+    assert_refused(sch, lambda: sch.reverse_compute_at("E", place), "reverse_compute_at", "overwrite")
+
+
+def test_a_consumer_reads_what_the_last_iteration_leaves_in_the_same_loops() -> None:
+    program = from_source(
+        """@T.prim_func
+def main(A: T.Buffer((3, 4), "int32"), D: T.Buffer((3, 4), "int32")):
+    B = T.alloc_buffer((3, 4), "int32")
+    C = T.alloc_buffer((4,), "int32")
+    for i, j in T.grid(3, 4):
+        with T.block("S"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = A[vi, vj]
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vj] = A[vi, vj]
+    for i, j in T.grid(3, 4):
+        with T.block("E"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            D[vi, vj] = C[vj] + B[vi, vj]
+"""
+    )
+    sch = Schedule(program, error_render_level="none")
+    for place in sch.get_loops("S"):
+        assert_refused(sch, lambda at=place: sch.reverse_compute_at("E", at), "loop 'i' may overwrite")
+
+
+def test_a_consumer_need_not_wait_for_the_same_values() -> None:
+    writer = """
+        for j in range(4):
+            with T.block("C"):
+                vj = T.axis.spatial(4, j)
+                C[vj] = A[0, vj]
+"""
+    program = from_source(ROWS.format(writer))
+    sch = Schedule(program)
+    sch.reverse_compute_at("E", sch.get_loops("S")[0])
+    assert_same_meaning(program, sch)

@@ -497,3 +497,24 @@ def main(A: T.Buffer((6,), "int32"), C: T.Buffer((6,), "int32")):
     sch.transform_layout("B", ("write", 0), lambda i: (i // 4, i % 4), pad_value=0)
     assert_same_meaning(program, sch)
     assert "predicate=" in sch.mod["main"].script()
+
+
+@pytest.mark.parametrize("index_map", [lambda i: 9 - i, lambda i: [i % 3, i // 3]])
+@pytest.mark.parametrize("rows", [1, 3])
+def test_a_scan_runs_in_its_own_order(index_map: Any, rows: int) -> None:
+    """Its elements depend on those before: no loops over the new layout run it, and the padding is stored behind it."""
+    program = from_source(f"""@T.prim_func
+def main(A: T.Buffer(({rows}, 4), "int32"), D: T.Buffer((4,), "int32")):
+    C = T.alloc_buffer((4,), "int32")
+    for i, j in T.grid({rows}, 4):
+        with T.block("S"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vj] = A[vi, vj] + T.if_then_else(vj > 0, C[vj - 1], 1)
+    for j in range(4):
+        with T.block("D"):
+            vj = T.axis.spatial(4, j)
+            D[vj] = C[vj]
+""")
+    sch = Schedule(program)
+    sch.transform_layout("S", ("write", 0), index_map, 0)
+    assert_same_meaning(program, sch)
