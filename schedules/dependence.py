@@ -31,7 +31,7 @@ from .analysis import is_affine, leaves_beside_blocks, read_buffers, require, sc
 from .bounds import is_open
 from .disjoint import Access, is_one_to_one, linear_never_meet, never_meet
 from .first_instance import are_numbers, digits_of
-from .private_memory import is_private
+from .private_memory import is_memory_of_one_thread, is_private
 from .region import Box
 from .surroundings import loads_around
 from .touches import Iteration, Touch, buffers_read_elsewhere, is_steady, memory_written_by
@@ -80,7 +80,7 @@ def conflicts_of_iterations(
         yield f"loop {loop.var.name!r} holds stores that are in no block"
     iteration = Iteration(loop)
     for buffer in dict.fromkeys(region.buffer for block in blocks for region in block.writes):
-        if _is_memory_of_one_thread(buffer, loop):
+        if is_memory_of_one_thread(buffer, loop):
             continue
         touches = [item for block in blocks for item in iteration.touches(block, buffer)]
         pairs = [pair for pair in _pairs(touches) if not (as_threads and _threads_agree(*pair, buffer, loop))]
@@ -115,7 +115,7 @@ def why_overwritten(loop: LoopNode, one: BlockNode, other: BlockNode, buffer: ti
     if (isinstance(loop.extent, tir.IntImm) and loop.extent.value <= 1) or is_open(loop.extent):
         return None
     blocks = [one] if one is other else [one, other]
-    if _is_memory_of_one_thread(buffer, loop) or any(
+    if is_memory_of_one_thread(buffer, loop) or any(
         _is_open_and_numbers(item, blocks, loop) for item in blocks
     ):
         return None
@@ -145,15 +145,6 @@ def _pairs(touches: Sequence[Touch]) -> list[tuple[Touch, Touch]]:
 def _are_of_one_block(one: Touch, other: Touch) -> bool:
     """Whether accesses are those of one block: a load around it is not, which runs before and decides of its instances."""
     return one.block is other.block and one.is_stated and other.is_stated
-
-
-def _is_memory_of_one_thread(buffer: tir.Buffer, loop: LoopNode) -> bool:
-    """Whether each thread of a loop, or each block of threads, has such a buffer for itself: then none meets another there."""
-    if loop.thread_binding is None:
-        return False
-    kind = buffer.scope().partition(".")[0]
-    is_of_blocks = loop.thread_binding.thread_tag.startswith("blockIdx")
-    return kind != "global" if is_of_blocks else kind == "local"
 
 
 def _threads_agree(one: Touch, other: Touch, buffer: tir.Buffer, loop: LoopNode) -> bool:

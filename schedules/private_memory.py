@@ -12,6 +12,7 @@ from typing import Any
 from ir import dtype as dt
 from ir import structural_equal, tir
 from ir.arith import Analyzer
+from ir.tir import ForKind
 
 from .affine import coefficient_of, constant_difference, mentions
 from .analysis import read_buffers, written_buffers
@@ -20,7 +21,7 @@ from .coverage import only_reduces, why_conditional, why_not_begun, why_not_cove
 from .region import relax_index
 from .surroundings import evaluated_by, loads_in
 from .touches import Iteration, Touch
-from .tree import BlockNode, LeafNode, LoopNode, SeqNode, TreeNode, loops_around, scope_of
+from .tree import BlockNode, LeafNode, LoopNode, SeqNode, TreeNode, is_ancestor, loops_around, scope_of
 
 
 def is_private(buffer: tir.Buffer, iteration: Iteration, touches: Sequence[Touch]) -> bool:
@@ -45,6 +46,36 @@ def is_private(buffer: tir.Buffer, iteration: Iteration, touches: Sequence[Touch
     return all(any(_fills(one, item, buffer) for one in writes) for item in touches if not item.is_write)
 
 
+def loop_of_own_memory(buffer: tir.Buffer, block: BlockNode, scope: BlockNode) -> LoopNode | None:
+    """The innermost loop around a block whose iterations run at once and have a buffer each, because it holds all uses of the buffer:
+    what touches that outside of the loop would make them share one (``[parallel-local]`` of ``docs/semantics.md``).
+
+    Args:
+        buffer: what the scope allocates.
+        block: touches it, at any depth in the scope.
+        scope: allocates it.
+    """
+    node = block.parent
+    while node is not None and node is not scope:
+        if isinstance(node, LoopNode):
+            is_own = node.kind in (ForKind.PARALLEL, ForKind.VECTORIZED) or is_memory_of_one_thread(
+                buffer, node
+            )
+            if is_own and not _is_touched_beside(buffer, node, scope):
+                return node
+        node = node.parent
+    return None
+
+
+def is_memory_of_one_thread(buffer: tir.Buffer, loop: LoopNode) -> bool:
+    """Whether each thread of a loop, or each block of threads, has such a buffer for itself: then none meets another there."""
+    if loop.thread_binding is None:
+        return False
+    kind = buffer.scope().partition(".")[0]
+    is_of_blocks = loop.thread_binding.thread_tag.startswith("blockIdx")
+    return kind != "global" if is_of_blocks else kind == "local"
+
+
 def _is_touched_beside(buffer: tir.Buffer, loop: LoopNode, scope: BlockNode) -> bool:
     """Whether anything in a scope touches a buffer outside of the iterations of a loop."""
     pending = scope.children()
@@ -54,7 +85,7 @@ def _is_touched_beside(buffer: tir.Buffer, loop: LoopNode, scope: BlockNode) -> 
             return True
         if isinstance(node, LeafNode) and _mentions(node.leaf, buffer):
             return True
-        if isinstance(node, BlockNode):
+        if isinstance(node, BlockNode) and not is_ancestor(node, loop):
             if buffer in read_buffers(node) | written_buffers(node):
                 return True
         elif node is not loop:

@@ -34,6 +34,7 @@ from .layout_padding import (
     choose_padding,
     element_loops,
     iterate_new_layout,
+    last_writer,
     store_padding,
 )
 
@@ -199,6 +200,13 @@ def _transform_layout(
     assert isinstance(top, BlockNode)
     reason = why_not_elementwise(top, buffer)
     require(reason is None, "transform_layout", f"{reason}; a map of indices says nothing of that")
+    writers = [item for item in child_blocks(top) if buffer in written_buffers(item)]
+    by_element = [
+        (item, loops)
+        for item in (writers if padding is not None else ())
+        if (loops := element_loops(item, buffer)) is not None
+    ]
+    anchor = None if padding is None or by_element else last_writer(top, buffer)
     if scope is None:
         require(
             any(item is buffer for item in function_buffers.values()),
@@ -210,12 +218,6 @@ def _transform_layout(
                 function_buffers[param] = new
     else:
         scope.change(alloc_buffers=tuple(new if item is buffer else item for item in scope.alloc_buffers))
-    writers = [item for item in child_blocks(top) if buffer in written_buffers(item)]
-    by_element = [
-        (item, loops)
-        for item in (writers if padding is not None else ())
-        if (loops := element_loops(item, buffer)) is not None
-    ]
     for block_node in all_blocks(top)[::-1]:
         # Blocks that will run over the new layout keep the variables of their indices, those of one value too.
         is_plain = new_shape is None and all(block_node is not item for item, _ in by_element)
@@ -228,8 +230,8 @@ def _transform_layout(
         for writer, loops in by_element:
             substitute_block(writer, iterate_new_layout(writer, loops, padding))
             choose_padding(writer, padding)
-        if writers and not by_element:
-            store_padding(top, padding)
+        if anchor is not None:
+            store_padding(anchor, padding)
         elif not writers and scope is None:
             assume_padding(top, padding)
 

@@ -15,19 +15,21 @@ from ir.tir import ForKind, IndexMap, IterVar
 from ir.tir.stmt_functor import StmtExprMutator
 
 from ..affine import constant_difference, mentions
-from ..analysis import require
+from ..analysis import require, written_buffers
 from ..dependence import why_order_matters
 from ..error import ScheduleError
+from ..private_memory import loop_of_own_memory
 from ..tree import (
     BlockNode,
     LeafNode,
     LoopNode,
     SeqNode,
     TreeNode,
-    child_blocks,
+    all_blocks,
     insert_beside,
     loops_around,
     replace_node,
+    scope_of,
 )
 
 _PRIMITIVE = "transform_layout"
@@ -268,22 +270,41 @@ def _nest(padding: Padding, name: str, body: tir.Stmt, point: list[Any], **field
     return node
 
 
-def store_padding(scope: BlockNode, padding: Padding) -> None:
-    """Store the padding by a block of its own behind the last block of the scope that writes the buffer."""
-    buffer = padding.buffer
-    writers = [item for item in child_blocks(scope) if any(region.buffer is buffer for region in item.writes)]
+def last_writer(scope: BlockNode, buffer: tir.Buffer) -> TreeNode | None:
+    """What is in a block, next to which the padding of a buffer can be stored, behind all that writes it; None if nothing does.
+
+    Where the iterations of a parallel loop have the buffer each for itself that is in the loop.
+
+    Raises:
+        ScheduleError: such a loop is in a block inside of the scope, which states nothing of the padding.
+    """
+    writers = [item for item in all_blocks(scope)[1:] if buffer in written_buffers(item)]
     if not writers:
-        return
+        return None
+    place: TreeNode = scope
+    if any(item is buffer for item in scope.alloc_buffers):
+        place = loop_of_own_memory(buffer, writers[-1], scope) or scope
+    require(
+        place is scope or scope_of(place) is scope,
+        _PRIMITIVE,
+        f"each iteration of a loop inside of a block has buffer {buffer.name} for itself, and its padding",
+    )
+    top: TreeNode = writers[-1]
+    while top.parent is not place and not (isinstance(top.parent, SeqNode) and top.parent.parent is place):
+        assert top.parent is not None
+        top = top.parent
+    return top
+
+
+def store_padding(anchor: TreeNode, padding: Padding) -> None:
+    """Store the padding by a block of its own behind a node (see :func:`last_writer`)."""
+    buffer = padding.buffer
     point = padding.variables("v_")
     store = tir.BufferStore(buffer, padding.value(point), point)
     node = _nest(
         padding, f"buffer_{buffer.name}_padding", store, point, reads=(), writes=_point(buffer, point)
     )
-    top: TreeNode = writers[-1]
-    while top.parent is not scope and not (isinstance(top.parent, SeqNode) and top.parent.parent is scope):
-        assert top.parent is not None
-        top = top.parent
-    insert_beside(top, node, before=False)
+    insert_beside(anchor, node, before=False)
 
 
 def assume_padding(root: BlockNode, padding: Padding) -> None:

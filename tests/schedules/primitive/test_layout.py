@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from textwrap import indent
 from typing import Any
 
 import pytest
@@ -518,3 +519,57 @@ def main(A: T.Buffer(({rows}, 4), "int32"), D: T.Buffer((4,), "int32")):
     sch = Schedule(program)
     sch.transform_layout("S", ("write", 0), index_map, 0)
     assert_same_meaning(program, sch)
+
+
+OWN_ROW = """
+for j in range(3):
+    with T.block("G"):
+        vi, vj = T.axis.remap("SS", [i, j])
+        G[vj] = A[vi + vj]
+for j in range(3):
+    with T.block("D"):
+        vi, vj = T.axis.remap("SS", [i, j])
+        D[vi, vj] = G[vj] * 2
+"""
+OWN_ROWS = """@T.prim_func
+def main(A: T.Buffer((6,), "int32"), D: T.Buffer((3, 3), "int32")):
+    T.func_attr({{"tir.noalias": True}})
+    G = T.alloc_buffer((3,), "int32", scope="{scope}")
+"""
+
+
+@pytest.mark.parametrize(
+    ("loop", "scope"),
+    [
+        ("T.parallel(3)", "global"),
+        ("T.vectorized(3)", "global"),
+        ('T.thread_binding(3, "blockIdx.x")', "shared"),
+        ('T.thread_binding(3, "threadIdx.x")', "local"),
+    ],
+)
+@pytest.mark.parametrize("index_map", [lambda i: 9 - i, lambda i: (i // 2, i % 2)])
+def test_memory_of_an_iteration_is_padded_there(loop: str, scope: str, index_map: Any) -> None:
+    """A block outside of the loop that touches it would make the iterations share it."""
+    program = from_source(OWN_ROWS.format(scope=scope) + f"    for i in {loop}:\n" + indent(OWN_ROW, " " * 8))
+    sch = Schedule(program)
+    sch.transform_layout("G", ("write", 0), index_map, 7)
+    assert_same_meaning(program, sch)
+    around, *_ = sch.get_loops("buffer_G_padding")
+    assert sch.get(around).loop_var.name == "i"
+
+
+def test_memory_of_an_iteration_inside_of_another_block_is_not_padded() -> None:
+    outer = """    for t in range(1):
+        with T.block("O"):
+            T.reads(A[0:6], G[0:3])
+            T.writes(G[0:3], D[0:3, 0:3])
+            vt = T.axis.spatial(1, t)
+            for i in T.parallel(3):
+"""
+    program = from_source(OWN_ROWS.format(scope="global") + outer + indent(OWN_ROW, " " * 16))
+    sch = Schedule(program, error_render_level="none")
+    assert_refused(
+        sch,
+        lambda: sch.transform_layout("G", ("write", 0), lambda i: 9 - i, 7),
+        "each iteration of a loop inside of a block has buffer G for itself",
+    )
