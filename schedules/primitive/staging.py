@@ -29,7 +29,16 @@ from ..declaration import PrimitiveFamily, primitive
 from ..early import always_runs, is_conditional, may_be_idle, may_be_undefined
 from ..random_variable import BlockRV, LoopRV
 from ..reduction_order import why_not_run
-from ..region import Box, bind_region, contains, relax_index, relax_loops, union_boxes
+from ..region import (
+    Box,
+    bind_region,
+    contains,
+    extents_from,
+    relax_index,
+    relax_loops,
+    starts_of,
+    union_boxes,
+)
 from ..surroundings import loads_around, loads_in
 from ..tree import (
     BlockNode,
@@ -609,8 +618,8 @@ def _end_of(
     None where data, or loops that depend on each other, say it: no domain may name them.
     """
     domains = {item.var: item.dom for item in variables} | {loop.var: loop.range() for loop in around}
-    starts = {var: dom.min + var for var, dom in domains.items()}
-    found = relax_index(substitute(value, starts), {var: dom.extent for var, dom in domains.items()})
+    starts = starts_of(domains)
+    found = relax_index(substitute(value, starts), extents_from(starts, domains))
     if found is None:
         return None
     end = simplify_polynomial(found[0] + found[1])
