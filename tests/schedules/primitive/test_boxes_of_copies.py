@@ -6,7 +6,7 @@ import pytest
 
 from ir.script import from_source
 from schedules import Schedule
-from tests.schedules.checks import assert_refused, assert_same_meaning
+from tests.schedules.checks import assert_refused, assert_replays, assert_same_meaning
 
 LOOPS_THAT_BOUND_EACH_OTHER = """
 from ir.script import tir as T
@@ -100,3 +100,112 @@ def test_a_triangle_of_narrow_loops_that_start_elsewhere_fills_no_square(dtype: 
     sch = Schedule(from_source(TRIANGLE.format(dtype=dtype, start=f"T.{dtype}(1), ")))
     loop = sch.get_loops("E")[0]
     assert_refused(sch, lambda: sch.write_at(loop, "E", 0, "global"), "do not bound")
+
+
+NESTED_READER = """
+from ir.script import tir as T
+@T.prim_func
+def main(A: T.Buffer((4,), "float32"), D: T.Buffer((4,), "float32")):
+    B = T.alloc_buffer((4, 4), "float32")
+    for i in range(4):
+        for j in range({written}):
+            with T.block("P"):
+                vi, vj = T.axis.spatial(4, i), T.axis.spatial(4, j)
+                B[vi, vj] = A[vi] + A[vj]
+    for i in range(4):
+        for j in range({read}):
+            with T.block("S"):
+                vi, vj = T.axis.spatial(4, i), T.axis.reduce(4, j)
+                with T.init():
+                    D[vi] = T.float32(0)
+                D[vi] = D[vi] + B[vi, vj]
+"""
+
+
+def test_cache_read_inside_of_a_block_copies_nothing_that_nobody_wrote_outside() -> None:
+    sch = Schedule(from_source(NESTED_READER.format(written="i + 1", read="i + 1")))
+    sch.loop_partition(sch.get_loops("S")[0], [2, None])
+    assert_refused(sch, lambda: sch.cache_read("S_i0", 0, "global"), "is known to fill")
+
+
+@pytest.mark.parametrize(("partitions", "read"), [("S", "4"), ("S", "i + 1"), ("PS", "4")])
+def test_cache_read_inside_of_a_block_copies_what_was_written_outside(partitions: str, read: str) -> None:
+    original = from_source(NESTED_READER.format(written="4", read=read))
+    sch = Schedule(original)
+    for block in partitions:
+        sch.loop_partition(sch.get_loops(block)[0], [2, None])
+    sch.cache_read("S_i0", 0, "global")
+    assert_same_meaning(original, sch)
+
+
+@pytest.mark.parametrize("written", ["4", "i + 1"])
+def test_reindex_inside_of_a_block_copies_nothing_that_nobody_wrote_outside(written: str) -> None:
+    text = NESTED_READER.format(written=written, read="4")
+    guarded = "T.if_then_else(vj <= vi, B[vi, vj], T.float32(0))"
+    original = from_source(text.replace("D[vi] + B[vi, vj]", f"D[vi] + {guarded}"))
+    sch = Schedule(original)
+    sch.loop_partition(sch.get_loops("S")[0], [2, None])
+    if written == "4":
+        sch.reindex("S_i0", ("read", 0))
+        assert_same_meaning(original, sch)
+    else:
+        assert_refused(sch, lambda: sch.reindex("S_i0", ("read", 0)), "is known to fill")
+
+
+DATA_INDEX = """
+from ir.script import tir as T
+@T.prim_func
+def main(A: T.Buffer((64,), "{dtype}"), I: T.Buffer((8,), "int32"), D: T.Buffer((8,), "{dtype}")):
+    for i in range(8):
+        with T.block("P"):
+            vi = T.axis.opaque(8, i)
+            for j in range(3):
+                with T.block("Q"):
+                    D[vi] = D[vi] + A[{index} % 64]
+"""
+
+
+@pytest.mark.parametrize(("dtype", "index"), [("float32", "I[7]"), ("int32", "A[7]")])
+def test_a_copy_states_the_loads_in_its_own_indices(dtype: str, index: str) -> None:
+    original = from_source(DATA_INDEX.format(dtype=dtype, index=index))
+    sch = Schedule(original)
+    sch.cache_read("Q", "A", "global")
+    assert_same_meaning(original, sch)
+
+
+NARROWLY_STATED = """
+from ir.script import tir as T
+@T.prim_func
+def main(B: T.Buffer((4,), "float32"), D: T.Buffer((1,), "float32")):
+    for i in range(1):
+        with T.block("N"):
+            vn = T.axis.spatial(1, i)
+            T.reads(B[0:2])
+            T.writes(D[vn])
+            for k in range(1):
+                with T.block("O"):
+                    vo = T.axis.spatial(1, k + vn)
+                    T.reads(B[0:2])
+                    T.writes(D[vo])
+                    for j in range(4):
+                        with T.block("S"):
+                            vj = T.axis.reduce(4, j)
+                            T.where(j < 2)
+                            with T.init():
+                                D[vo] = T.float32(0)
+                            D[vo] = D[vo] + B[vj]
+"""
+
+
+@pytest.mark.parametrize("primitive", ["read_at", "reindex", "cache_read"])
+def test_blocks_around_a_copy_state_what_it_reads_beyond_its_users(primitive: str) -> None:
+    original = from_source(NARROWLY_STATED)
+    sch = Schedule(original)
+    if primitive == "read_at":
+        sch.read_at(sch.get_loops("S")[0], "S", 0, "global")
+    elif primitive == "reindex":
+        sch.reindex("S", ("read", 0))
+    else:
+        sch.cache_read("S", 0, "global")
+    assert_same_meaning(original, sch)
+    assert_replays(sch, original)
