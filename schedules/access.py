@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from ir import tir
+from ir.arith import Analyzer
 from ir.arith.domain import is_number
 from ir.dtype import lanes
 from ir.node import Visitor
@@ -14,7 +15,18 @@ from ir.tir.stmt_functor import substitute
 from .affine import mentions
 from .region import Box, bind_region, contains, relax_domains, relax_loops, relax_region, union_boxes
 from .surroundings import evaluated_by, names_around
-from .tree import BlockNode, LeafNode, LoopNode, SeqNode, TreeNode, WrapNode, walk
+from .tree import (
+    BlockNode,
+    LeafNode,
+    LoopNode,
+    SeqNode,
+    TreeNode,
+    WrapNode,
+    is_ancestor,
+    loops_around,
+    scope_of,
+    walk,
+)
 
 Regions = tuple[tir.BufferRegion, ...]
 
@@ -154,6 +166,12 @@ def box_touched(
     ]
 
 
+def relaxed_below(block: BlockNode, region: tir.BufferRegion, place: TreeNode) -> Box:
+    """The box of a buffer that a block touches over those loops around it that lie below ``place``."""
+    inner = [loop for loop in loops_around(block) if loop is not place and is_ancestor(place, loop)]
+    return box_touched(block, region, inner, place)
+
+
 def _touched(index: tir.PrimExpr, dim: tir.PrimExpr) -> tir.Range:
     """What an index reaches of a dimension: of a vector the elements from the first to the last lane."""
     if lanes(index.dtype) == 1:
@@ -191,6 +209,13 @@ def access_regions(block: BlockNode, init: tir.Stmt | None) -> tuple[Regions, Re
     return _as_regions(found.reads), _as_regions(found.writes)
 
 
+def state_loads_of_indices(copy: BlockNode) -> None:
+    """Let a block that was made to copy a buffer state, behind that, what its own indices and bounds load."""
+    source = copy.reads[0].buffer
+    reads, _ = access_regions(copy, None)
+    copy.change(reads=tuple(sorted(reads, key=lambda item: item.buffer is not source)))
+
+
 def _as_regions(table: dict[tir.Buffer, list[Box]]) -> Regions:
     regions = []
     for buffer, boxes in table.items():
@@ -199,6 +224,62 @@ def _as_regions(table: dict[tir.Buffer, list[Box]]) -> Regions:
             tir.BufferRegion(buffer, [tir.Range.from_min_extent(low, extent) for low, extent in box])
         )
     return tuple(regions)
+
+
+def state_around(copy: BlockNode) -> None:
+    """Let the blocks around a copy state that they read and write what it does, where that is more than what they state."""
+    scope = scope_of(copy)
+    if scope is None or not (scope.reads or scope.writes):
+        return  # the block of a function states nothing
+    for region in copy.reads:
+        _widen(copy, region, is_write=False)
+    for region in copy.writes:
+        _widen(copy, region, is_write=True)
+
+
+def _widen(node: BlockNode, region: tir.BufferRegion, *, is_write: bool) -> None:
+    """Widen what the blocks around a node state, until one states a region of the node already or has its buffer for itself."""
+    buffer, scope = region.buffer, scope_of(node)
+    while scope is not None and (scope.reads or scope.writes) and not _is_local(buffer, scope):
+        stated = scope.writes if is_write else scope.reads
+        box = relaxed_below(node, region, scope)
+        known: list[Box] = [
+            [(item.min, item.extent) for item in other.region] for other in stated if other.buffer is buffer
+        ]
+        if any(_holds(item, box, buffer, scope) for item in known):
+            return
+        ranges = [
+            tir.Range.from_min_extent(low, extent) for low, extent in union_boxes([*known, box], buffer.shape)
+        ]
+        region = tir.BufferRegion(buffer, ranges)
+        if known:
+            regions = tuple(region if item.buffer is buffer else item for item in stated)
+        else:
+            regions = (*stated, region)
+        if is_write:
+            scope.change(writes=regions)
+        else:
+            scope.change(reads=regions)
+        node, scope = scope, scope_of(scope)
+
+
+def _is_local(buffer: tir.Buffer, scope: BlockNode) -> bool:
+    """Whether a buffer is known only in a block, which allocates it or has it as a view."""
+    return buffer in scope.alloc_buffers or any(item.buffer is buffer for item in scope.match_buffers)
+
+
+def _holds(outer: Box, inner: Box, buffer: tir.Buffer, scope: BlockNode) -> bool:
+    """Whether one box holds all of another that exists, for the values of a block's variables."""
+    if contains(outer, inner):
+        return True
+    analyzer = Analyzer()
+    for item in scope.iter_vars:
+        analyzer.bind(item.var, item.dom)
+    return all(
+        (analyzer.can_prove(first <= 0) or analyzer.can_prove(first <= low))
+        and (analyzer.can_prove(first + size >= dim) or analyzer.can_prove(first + size >= low + extent))
+        for (first, size), (low, extent), dim in zip(outer, inner, buffer.shape, strict=True)
+    )
 
 
 class _OtherUses(Visitor):

@@ -18,7 +18,7 @@ from ir.node import Visitor
 from ir.tir.analysis.empty_domains import may_be_empty
 from ir.tir.stmt_functor import substitute
 
-from .affine import constant_difference, mentions, polynomial, simplify_polynomial
+from .affine import constant_difference, mentions, polynomial, simplify_polynomial, variables_in
 from .analysis import read_buffers
 from .bounds import clause_beyond, inside, is_open
 from .first_instance import is_tiled, why_not_begun_first
@@ -217,6 +217,8 @@ def _why_no_box(
     if not fills_box(indices, running):
         text = ", ".join(map(str, indices))
         return f"block {block.name!r} stores to {buffer.name} at [{text}], which is not known to fill a box"
+    if not _says_how_far(indices, running, buffer.shape):
+        return f"block {block.name!r} has loops around it whose extents do not bound what is known of its box of {buffer.name}"
     if not is_stated:
         return f"block {block.name!r} states that it writes more of {buffer.name} than it stores to"
     return None
@@ -472,6 +474,19 @@ def fills_box(indices: Sequence[Any], running: Mapping[Any, tir.Range]) -> bool:
             return False
         running = used
     return _fills_rectangle(indices, {var: item.extent for var, item in running.items()})
+
+
+def _says_how_far(indices: Sequence[Any], running: Mapping[Any, tir.Range], shape: Sequence[Any]) -> bool:
+    """Whether the box of indices depends on all that the extents of the loops in them do: where intervals bound these by constants, such
+    as those of a narrow type, the box is not what is filled.
+    """
+    if all(isinstance(item.extent, tir.IntImm) for item in running.values()):
+        return True
+    used = [item.extent for var, item in running.items() if any(mentions(index, {var}) for index in indices)]
+    free = {var for extent in used for var in variables_in(extent)}
+    points = [tir.Range.from_min_extent(index, tir.const(1, index.dtype)) for index in indices]
+    ends = [extent for _, extent in relax_domains(points, running, shape)] if free else []
+    return all(any(mentions(end, {var}) for end in ends) for var in free)
 
 
 def may_pass_over(

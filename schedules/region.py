@@ -43,7 +43,7 @@ def relax_index(
         return index, tir.const(1, index.dtype)
     poly = polynomial(index)
     parts = split_by(poly, running)
-    if parts is None and (digits := _digits(poly, running)):
+    if parts is None and (digits := {**_digits(poly, running), **_narrow(poly, running)}):
         moved = Polynomial(
             {tuple(digits[a][0] if a in digits else a for a in m): c for m, c in poly.terms.items()},
             poly.dtype,
@@ -98,6 +98,19 @@ def _digits(poly: Polynomial, running: Mapping[Any, tir.PrimExpr]) -> dict[Any, 
                 if count is not None:
                     found[atom] = tir.Var("digit", atom.dtype), count
     return found
+
+
+def _narrow(poly: Polynomial, running: Mapping[Any, tir.PrimExpr]) -> dict[Any, tuple[tir.Var, tir.PrimExpr]]:
+    """For each running variable that is no index number, cast to one in an index, a variable that counts in its place and its extent.
+
+    Intervals would bound the extent ``n + T.uint8(1)`` by what its type holds, also where it stands still.
+    """
+    return {
+        atom: (tir.Var(atom.value.name, atom.dtype), tir.cast(atom.dtype, running[atom.value]))
+        for monomial in poly.terms
+        for atom in monomial
+        if isinstance(atom, tir.Cast) and isinstance(atom.value, tir.Var) and atom.value in running
+    }
 
 
 def _values_of_digit(expr: Any, running: Mapping[Any, tir.PrimExpr]) -> tir.PrimExpr | None:
@@ -166,9 +179,31 @@ def relax_loops(region: Sequence[tir.Range], loops: Sequence[LoopNode], shape: S
 
 def relax_domains(region: Sequence[tir.Range], domains: Mapping[Any, tir.Range], shape: Sequence[Any]) -> Box:
     """:func:`relax_region` while variables take the values of ranges that may start anywhere."""
-    starts = {var: dom.min + var for var, dom in domains.items() if not _is_zero(dom.min)}
+    starts = starts_of(domains)
     moved = [substitute(item, starts) for item in region] if starts else region
-    return relax_region(moved, {var: dom.extent for var, dom in domains.items()}, shape)
+    return relax_region(moved, extents_from(starts, domains), shape)
+
+
+def starts_of(domains: Mapping[Any, tir.Range]) -> dict[Any, tir.PrimExpr]:
+    """What variables come to that do not start from 0, in terms of variables that do: their ranges may name each other."""
+    found: dict[Any, tir.PrimExpr] = {}
+    pending = {var: dom.min for var, dom in domains.items() if not _is_zero(dom.min)}
+    while pending:
+        ready = [var for var, low in pending.items() if not mentions(low, pending)]
+        for var in ready:
+            low = pending.pop(var)
+            found[var] = (substitute(low, found) if found else low) + var
+    return found
+
+
+def extents_from(
+    starts: Mapping[Any, tir.PrimExpr], domains: Mapping[Any, tir.Range]
+) -> dict[Any, tir.PrimExpr]:
+    """How far variables run, in terms of those of :func:`starts_of`."""
+    return {
+        var: substitute(dom.extent, starts) if starts and not _is_number(dom.extent) else dom.extent
+        for var, dom in domains.items()
+    }
 
 
 def lies_inside(item: tir.Range, domains: Mapping[Any, tir.Range], dim: Any) -> bool:
@@ -181,6 +216,10 @@ def lies_inside(item: tir.Range, domains: Mapping[Any, tir.Range], dim: Any) -> 
     for var, dom in domains.items():
         analyzer.bind(var, dom)
     return analyzer.can_prove(item.min >= 0) and analyzer.can_prove(item.min + item.extent <= dim)
+
+
+def _is_number(expr: Any) -> bool:
+    return isinstance(expr, tir.IntImm)
 
 
 def _is_zero(expr: Any) -> bool:

@@ -9,7 +9,7 @@ from ir import tir
 from ir.tir import IterVar
 from ir.tir.stmt_functor import substitute
 
-from ..access import access_regions, box_touched
+from ..access import access_regions, relaxed_below, state_around
 from ..affine import constant_difference
 from ..analysis import read_buffers, require, require_blocks_only, scope_children, written_buffers
 from ..argument import Argument, Block, Blocks, BufferIndex
@@ -34,6 +34,7 @@ from ..tree import (
     loops_around,
     scope_of,
 )
+from .filled import require_read_or_filled
 from .window import access_window, copy_window, has_window
 
 
@@ -122,12 +123,6 @@ def similar_buffer(buffer: tir.Buffer, scope: str, name: str | None = None) -> t
         name or cache_name(buffer, scope),
         scope="" if scope == "global" else scope,
     )
-
-
-def relaxed_below(block: BlockNode, region: tir.BufferRegion, place: TreeNode) -> Box:
-    """The box of a buffer that a block touches over those loops around it that lie below ``place``."""
-    inner = [loop for loop in loops_around(block) if loop is not place and is_ancestor(place, loop)]
-    return box_touched(block, region, inner, place)
 
 
 def insertion_point(
@@ -297,6 +292,8 @@ def _cache_read(
     if writers:
         consumers = _behind(writers[0], consumers, chosen, buffer, "cache_read")
     require(consumers, "cache_read", f"no consumer of {buffer.name} in the scope reads it without writing it")
+    is_own = any(item is buffer for item in scope.alloc_buffers)
+    place: TreeNode
     if writers:
         (writer,) = writers
         place, child = insertion_point(scope, writer, consumers)
@@ -307,15 +304,17 @@ def _cache_read(
         )
         region = next((item for item in writer.writes if item.buffer is buffer), None)
         box = _declared_box(scope, buffer) if region is None else relaxed_below(writer, region, place)
-        if any(item is buffer for item in scope.alloc_buffers):
+        if is_own:
             _require_covered(writer, buffer, place, "cache_read")
         elif not reads_within(box, consumers, buffer, place):
             # What the writer leaves as it was is read as well: memory from outside of the scope holds something there.
             box = _declared_box(scope, buffer)
     else:
-        child = _first_child(scope)
+        place, child = scope, _first_child(scope)
         box = _declared_box(scope, buffer)
     assert child is not None
+    if not is_own:
+        require_read_or_filled(consumers, buffer, box, place, loops_around(child), "cache_read")
     return _stage(scope, child, True, buffer, storage_scope, box, consumers, False)
 
 
@@ -384,6 +383,7 @@ def _stage(
             replace_buffer(item, buffer, cache)
     insert_beside(anchor, nest, before)
     scope.change(alloc_buffers=(*scope.alloc_buffers, cache))
+    state_around(copy)
     return copy
 
 

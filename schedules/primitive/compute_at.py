@@ -10,7 +10,7 @@ from ir.arith import Analyzer
 from ir.tir import IterVar
 from ir.tir.stmt_functor import substitute
 
-from ..access import box_touched
+from ..access import box_touched, relaxed_below
 from ..affine import constant_difference, mentions, polynomial, simplify_polynomial, variables_in
 from ..analysis import (
     consumers_of,
@@ -57,7 +57,7 @@ from ..tree import (
     scope_of,
 )
 from .block_domains import is_constant, solve_domains
-from .caching import reads_within, relaxed_below
+from .caching import reads_within
 from .inline import inline_into_consumers, inline_into_producer
 
 

@@ -11,7 +11,7 @@ from ir.tir import IndexMap, IterVar
 from ir.tir.conjunction import conjuncts
 from ir.tir.stmt_functor import StmtExprMutator, substitute
 
-from ..access import access_regions, why_not_elementwise
+from ..access import relaxed_below, state_around, state_loads_of_indices, why_not_elementwise
 from ..affine import constant_difference, mentions, simplify_polynomial
 from ..analysis import read_buffers, require, require_blocks_only, scope_children, written_buffers
 from ..argument import AnyBuffer, Argument, Block, BufferIndex, Map
@@ -43,7 +43,8 @@ from ..tree import (
     loops_around,
     scope_of,
 )
-from .caching import cache_name, relaxed_below, require_storage_scope, similar_buffer
+from .caching import cache_name, require_storage_scope, similar_buffer
+from .filled import require_filled
 from .layout import allocating_scope, injective_inverse, map_indices
 from .reduction import conjuncts_without
 
@@ -367,6 +368,7 @@ def _require_written(block: BlockNode, buffer: tir.Buffer, primitive: str) -> No
     scope = scope_of(block)
     assert scope is not None
     if not any(item is buffer for item in scope.alloc_buffers):
+        require_filled(block, buffer, [(tir.const(0, dim.dtype), dim) for dim in buffer.shape], [], primitive)
         return
     for writer in scope_children(block):
         for region in writer.writes:
@@ -454,8 +456,7 @@ def _stage(
         LeafNode(tir.BufferStore(target, tir.BufferLoad(source, read_at), write_at)),
         predicate,
     )
-    reads, _ = access_regions(copy, None)
-    copy.change(reads=(*copy.reads, *(item for item in reads if item.buffer is not source)))  # of its indices
+    state_loads_of_indices(copy)
     nest: TreeNode = copy
     for var, extent, low in reversed(loops):
         nest = LoopNode(var, extent, nest, min_value=low)
@@ -500,6 +501,7 @@ def _stage(
     )
     insert_beside(top, nest, before=not is_write)
     scope.change(alloc_buffers=(*scope.alloc_buffers, cache))
+    state_around(copy)
     return copy
 
 

@@ -10,7 +10,7 @@ from ir.tir import IterVar
 from ir.tir.operators import index_number
 from ir.tir.stmt_functor import StmtExprMutator
 
-from ..access import why_not_elementwise
+from ..access import relaxed_below, why_not_elementwise
 from ..affine import constant_difference, mentions, polynomial
 from ..analysis import (
     consumers_of,
@@ -30,7 +30,7 @@ from ..random_variable import BlockRV
 from ..rewriting import rewrite_inside
 from ..surroundings import loads_around
 from ..tree import BlockNode, LoopNode, blocks_below, is_ancestor, loops_around, scope_of
-from .caching import reads_within, relaxed_below
+from .caching import reads_within
 
 
 class RollingBufferPrimitives(PrimitiveFamily):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any
 
 from ir import structural_equal, tir
@@ -11,10 +10,9 @@ from ir.arith import Analyzer
 from ir.tir import IterVar
 from ir.tir.stmt_functor import StmtExprMutator, substitute
 
-from ..access import access_regions
+from ..access import state_around, state_loads_of_indices
 from ..affine import constant_difference, mentions, polynomial, simplify_polynomial
 from ..analysis import (
-    producers_of,
     read_buffers,
     require,
     require_blocks_only,
@@ -29,7 +27,15 @@ from ..declaration import PrimitiveFamily, primitive
 from ..early import always_runs, is_conditional, may_be_idle, may_be_undefined
 from ..random_variable import BlockRV, LoopRV
 from ..reduction_order import why_not_run
-from ..region import Box, bind_region, contains, relax_index, relax_loops, union_boxes
+from ..region import (
+    Box,
+    bind_region,
+    extents_from,
+    relax_index,
+    relax_loops,
+    starts_of,
+    union_boxes,
+)
 from ..surroundings import loads_around, loads_in
 from ..tree import (
     BlockNode,
@@ -50,12 +56,12 @@ from .caching import (
     cache_name,
     copy_block,
     reads_within,
-    relaxed_below,
     replace_buffer,
     require_storage_scope,
     similar_buffer,
 )
 from .compute_at import _required_boxes
+from .filled import require_filled
 from .reindex import knowing_domains
 
 
@@ -204,7 +210,7 @@ def _cache_inplace(block: BlockNode, buffer_index: int, storage_scope: str) -> l
         primitive,
         f"where block {block.name!r} accesses {buffer.name} is read from {getattr(source, 'name', '')}, which it changes",
     )
-    _require_filled(block, buffer, box, loops_around(top), primitive)
+    require_filled(block, buffer, box, loops_around(top), primitive)
     cache = similar_buffer(buffer, storage_scope)
     name = fresh_block_name(block, cache_name(buffer, storage_scope))
     before, read_block = copy_block(buffer, cache, box, name, loops_around(top))
@@ -213,91 +219,9 @@ def _cache_inplace(block: BlockNode, buffer_index: int, storage_scope: str) -> l
     insert_beside(top, before, before=True)
     insert_beside(top, after, before=False)
     scope.change(alloc_buffers=(*scope.alloc_buffers, cache))
-    _state_copied(scope, buffer)
+    state_around(read_block)
+    state_around(write_block)
     return [read_block, write_block]
-
-
-def _state_copied(scope: BlockNode | None, buffer: tir.Buffer) -> None:
-    """The blocks around copies of a box read and write all of it, also what the block in between only read or only wrote."""
-    while scope is not None and (scope.reads or scope.writes) and buffer not in scope.alloc_buffers:
-        reads, writes = access_regions(scope, scope.init)
-        scope.change(
-            reads=_with_regions_of(buffer, scope.reads, reads),
-            writes=_with_regions_of(buffer, scope.writes, writes),
-        )
-        scope = scope_of(scope)
-
-
-def _with_regions_of(
-    buffer: tir.Buffer, stated: Sequence[tir.BufferRegion], found: Sequence[tir.BufferRegion]
-) -> tuple[tir.BufferRegion, ...]:
-    """Stated regions, but of one buffer those that were found."""
-    new = [item for item in found if item.buffer is buffer]
-    return (*(item for item in stated if item.buffer is not buffer), *new)
-
-
-def _require_filled(
-    block: BlockNode, buffer: tir.Buffer, box: Box, around: Sequence[LoopNode], primitive: str
-) -> None:
-    """The copy takes a box along of which the block may read a part only: unless all of that was written when the function began, a block
-    before it must have done so, in its scope or in one around it.
-
-    Args:
-        block: reads the copy.
-        buffer: what is copied.
-        box: what one copy takes, in terms of the loops around it.
-        around: those loops; of the ones that a writer is in too, one iteration must fill it.
-        primitive: its name, for the error.
-    """
-    ranges = [tir.Range.from_min_extent(low, extent) for low, extent in box]
-    scopes = [block, *_scopes_around(block)]
-    if not any(item is buffer for scope in scopes[1:] for item in scope.alloc_buffers):
-        return
-    for inside, scope in pairwise(scopes):
-        if _is_filled_before(inside, scope, buffer, ranges, around):
-            return
-        if any(item is buffer for item in scope.alloc_buffers):
-            break
-        reach = relax_loops(ranges, around, buffer.shape)
-        values = dict(zip([item.var for item in scope.iter_vars], scope.iter_values, strict=True))
-        ranges = bind_region([tir.Range.from_min_extent(low, extent) for low, extent in reach], values)
-        around = loops_around(scope)
-    require(
-        False,
-        primitive,
-        f"no block before block {block.name!r} is known to fill what it touches of {buffer.name}",
-    )
-
-
-def _scopes_around(block: BlockNode) -> list[BlockNode]:
-    """The blocks around a block, innermost first."""
-    found: list[BlockNode] = []
-    scope = scope_of(block)
-    while scope is not None:
-        found.append(scope)
-        scope = scope_of(scope)
-    return found
-
-
-def _is_filled_before(
-    block: BlockNode,
-    scope: BlockNode,
-    buffer: tir.Buffer,
-    ranges: Sequence[tir.Range],
-    around: Sequence[LoopNode],
-) -> bool:
-    """Whether a block of a scope that comes before another one writes all of some ranges of a buffer."""
-    for writer in producers_of(block):
-        shared = sum(one is other for one, other in zip(around, loops_around(writer), strict=False))
-        place: TreeNode = around[shared - 1] if shared else scope
-        reach = relax_loops(ranges, around[shared:], buffer.shape)
-        existing = [clipped(*bounds, dim)[:2] for bounds, dim in zip(reach, buffer.shape, strict=True)]
-        for region in writer.writes:
-            if region.buffer is not buffer or why_not_covered(writer, buffer, place) is not None:
-                continue
-            if contains(relaxed_below(writer, region, place), existing):
-                return True
-    return False
 
 
 def _loops_from(block: BlockNode, top: TreeNode) -> list[LoopNode]:
@@ -543,7 +467,7 @@ def _stage_at(
             f"under loop {loop.var.name!r} more of {buffer.name} is read than block {first.name!r} has written then",
         )
     if not is_write:
-        _require_filled(block, buffer, boxes[buffer], [*loops_around(loop), loop], primitive)
+        require_filled(block, buffer, boxes[buffer], [*loops_around(loop), loop], primitive)
     cache = similar_buffer(buffer, storage_scope)
     name = fresh_block_name(block, cache_name(buffer, storage_scope))
     source, target = (cache, buffer) if is_write else (buffer, cache)
@@ -559,6 +483,7 @@ def _stage_at(
     else:
         insert_beside(touching[0], copy, before=True)
     scope.change(alloc_buffers=(*scope.alloc_buffers, cache))
+    state_around(copy)
     return copy
 
 
@@ -609,8 +534,8 @@ def _end_of(
     None where data, or loops that depend on each other, say it: no domain may name them.
     """
     domains = {item.var: item.dom for item in variables} | {loop.var: loop.range() for loop in around}
-    starts = {var: dom.min + var for var, dom in domains.items()}
-    found = relax_index(substitute(value, starts), {var: dom.extent for var, dom in domains.items()})
+    starts = starts_of(domains)
+    found = relax_index(substitute(value, starts), extents_from(starts, domains))
     if found is None:
         return None
     end = simplify_polynomial(found[0] + found[1])
@@ -694,7 +619,7 @@ def _auto_copy(
     for var, extent in reversed(loops):
         store = tir.For(var, tir.const(0, var.dtype), extent, tir.ForKind.SERIAL, store)
     region = [tir.Range.from_min_extent(low, extent) for low, extent in zip(lows, sizes, strict=True)]
-    return BlockNode(
+    copy = BlockNode(
         name,
         tuple(iter_vars),
         tuple(values),
@@ -703,6 +628,9 @@ def _auto_copy(
         tree_of(store),
         annotations={"auto_copy": True},
     )
+    if any(loads_in(size) for size in sizes):
+        state_loads_of_indices(copy)
+    return copy
 
 
 def _inside(

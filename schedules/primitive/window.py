@@ -11,10 +11,11 @@ from ir.tir import IterVar
 from ir.tir.operators import index_number
 from ir.tir.stmt_functor import StmtExprMutator
 
-from ..access import why_not_elementwise
+from ..access import state_loads_of_indices, why_not_elementwise
 from ..affine import constant_difference, simplify_polynomial
 from ..region import Box, bind_region, relax_loops
 from ..rewriting import rewrite_inside
+from ..surroundings import loads_in
 from ..tree import BlockNode, LeafNode, LoopNode, SeqNode, TreeNode, loops_around, scope_of
 
 
@@ -127,6 +128,8 @@ def copy_window(
         region(target, write_at),
         LeafNode(tir.BufferStore(target, tir.BufferLoad(source, read_at), write_at)),
     )
+    if any(loads_in(low) for low in lows):
+        state_loads_of_indices(block)
     node: TreeNode = block
     for var, dim in zip(reversed(loops), reversed(window.shape), strict=True):
         node = LoopNode(var, dim, node)
