@@ -71,7 +71,7 @@ def program_of(generator: random.Random, seed: int) -> Program:
     if source < 0.9:
         made = workload(generator)
         return Program(made.func, made.arguments(seed, special=generator.random() < 0.3), made.tolerance)
-    random_program = tir_program(seed, wrap=generator.random() < 0.5)
+    random_program = tir_program(seed, wrap=generator.random() < 0.5, plain_memory=True)
     if "T.block(" in random_program.text:
         return Program(from_source(random_program.text), random_program.arguments)
     func = from_source(kernel(generator))

@@ -22,7 +22,7 @@ class Scope:
     there, one that differs in every iteration. So no iteration touches what another one stores, and the order does not matter.
     """
 
-    def __init__(self, seed: int, wrap: bool) -> None:
+    def __init__(self, seed: int, wrap: bool, plain_memory: bool = False) -> None:
         self.random = random.Random(seed)
         self.wrap = wrap or self.random.random() < 0.35
         self.lines: list[str] = []
@@ -33,10 +33,11 @@ class Scope:
             self.new_buffer("ABCDEFGH"[position]) for position in range(self.random.randint(2, 5))
         ]
         self.noalias = self.random.random() < 0.6
-        if not self.noalias and self.random.random() < 0.6:
+        if not self.noalias and self.random.random() < 0.6 and not plain_memory:
             self._share_memory()
         for buffer in self.buffers:
-            buffer.padding = self.random.choice([1, 2, 4]) if self.random.random() < 0.15 else 0
+            is_padded = self.random.random() < 0.15 and not plain_memory
+            buffer.padding = self.random.choice([1, 2, 4]) if is_padded else 0
         self.scalars = self._choose_scalars()
         self.variables = [variable for variable, _ in self.scalars]
         self.let_variables: dict[str, str] = {}

@@ -34,15 +34,16 @@ class TirProgram:
     arguments: list[Any]
 
 
-def tir_program(seed: int, wrap: bool = False, size: int = 6) -> TirProgram:
+def tir_program(seed: int, wrap: bool = False, size: int = 6, plain_memory: bool = False) -> TirProgram:
     """The program of a seed.
 
     Args:
         seed: says everything about the program and its arguments, together with the other two.
         wrap: whether integers may leave the range of their dtype, and wrap, as they do in a third of the programs anyway.
         size: how many statements there may be in each statement at the top.
+        plain_memory: whether all parameters are dense arrays of their own, as schedules take them to be.
     """
-    scope = Scope(seed, wrap)
+    scope = Scope(seed, wrap, plain_memory)
     Statements(scope, size).program()
     parameters = [
         f'{buffer.name}: T.Buffer({tuple(buffer.shape)}, "{buffer.dtype}"{_strides(buffer)})'

@@ -605,7 +605,7 @@ IRREGULAR: dict[str, Irregular] = {
         f"{_vector('I', 1, 'int32')}, {_vector('C', 1, 'int32')}",
         """
     with T.block("C"):
-        T.reads(I[0])
+        T.reads(I[0], C[0])
         T.writes(C[0])
         n = T.alloc_buffer((1,), "int32")
         n[0] = I[0]
@@ -622,7 +622,7 @@ IRREGULAR: dict[str, Irregular] = {
     for i in range(8):
         with T.block("C"):
             vi = T.axis.spatial(8, i)
-            T.reads(I[vi])
+            T.reads(I[vi], C[vi])
             T.writes(C[vi])
             n = T.alloc_buffer((1,), "int32")
             n[0] = I[vi]
