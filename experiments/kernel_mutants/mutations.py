@@ -9,6 +9,7 @@ from typing import Any
 from ir import dtype as dt
 from ir.node import Mutator, post_order_visit
 from ir.tir import PrimFunc
+from ir.tir.analysis.block_access_region import stating_its_accesses
 from ir.tir.expr import (
     LE,
     LT,
@@ -43,14 +44,20 @@ class Mutation:
 
 
 class _Replace(Mutator):
-    """Puts another node in the place of one object, wherever that stands."""
+    """Puts another node in the place of one object, wherever that stands; blocks around it state what they access then."""
 
     def __init__(self, target: Any, new: Any) -> None:
         super().__init__()
         self._target, self._new = target, new
 
     def visit(self, node: Any) -> Any:
-        return self._new if node is self._target else super().visit(node)
+        if node is self._target:
+            return self._new
+        found = super().visit(node)
+        is_changed_block = (
+            found is not node and isinstance(found, Block) and bool(found.reads or found.writes)
+        )
+        return stating_its_accesses(found) if is_changed_block else found
 
 
 def places(func: PrimFunc, mutation: Mutation) -> list[tuple[Any, Any]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import math
 from collections.abc import Callable, Sequence
+from functools import partial, reduce
 from operator import add, mul
 from typing import Any, ClassVar
 
@@ -119,13 +120,13 @@ class Buffer(Node, type_key="tir.Buffer"):
         return [offset]
 
     def _offset(self, indices: Sequence[PrimExpr]) -> PrimExpr:
-        """Row-major, or by the strides, from ``elem_offset`` on."""
-        offset: PrimExpr = const(0)
+        """Row-major, or by the strides, from ``elem_offset`` on; of one dimension the index itself, of its own dtype."""
         if self.strides:
-            for index, stride in zip(indices, self.strides, strict=True):
-                offset = exactly(add, offset, exactly(mul, index, stride))
+            terms = [exactly(mul, index, stride) for index, stride in zip(indices, self.strides, strict=True)]
+            offset = reduce(partial(exactly, add), terms) if terms else const(0)
         else:
-            for index, extent in zip(indices, self.shape, strict=True):
+            offset = indices[0] if indices else const(0)
+            for index, extent in zip(indices[1:], self.shape[1:], strict=True):
                 offset = exactly(add, exactly(mul, offset, extent), index)
         return offset if self.elem_offset is None else exactly(add, offset, self.elem_offset)
 

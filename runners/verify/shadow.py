@@ -21,7 +21,7 @@ from ir import IRModule
 from ir import dtype as dt
 from ir.node import Visitor
 from ir.structural import structural_equal
-from ir.tir.analysis.block_access_region import get_block_read_write_region
+from ir.tir.analysis.block_access_region import stating_its_accesses
 from ir.tir.buffer import Buffer, decl_buffer
 from ir.tir.expr import GT, Add, BufferLoad, Call, FloatImm, IntImm, PrimExpr, Select, Sub, Var
 from ir.tir.function import PrimFunc
@@ -459,7 +459,7 @@ class _Rewriter(Visitor):
         allocated = [
             item for buffer in node.alloc_buffers for item in self._family(buffer) if item is not None
         ]
-        return _stated(Block(node.iter_vars, [], [], node.name_hint, body, init, allocated))
+        return stating_its_accesses(Block(node.iter_vars, [], [], node.name_hint, body, init, allocated))
 
     def _family(self, buffer: Buffer) -> list[Buffer]:
         shadow = self._shadow(buffer)
@@ -489,16 +489,9 @@ def _over_all(buffer: Buffer, value_at: _At) -> Stmt:
     return body
 
 
-def _stated(block: Block) -> Block:
-    """The block stating what it reads and writes: its body is another one than the original's, and reads more."""
-    reads, writes = get_block_read_write_region(block)
-    stated: Block = block.replace(reads=tuple(reads), writes=tuple(writes))
-    return stated
-
-
 def _root(body: Stmt, tail: Sequence[Stmt], extra: Sequence[Buffer]) -> Stmt:
     """The body with more statements behind it and more buffers, in a block of its own."""
-    inner = _stated(Block([], [], [], "bounds", seq(*tail))) if tail else None
+    inner = stating_its_accesses(Block([], [], [], "bounds", seq(*tail))) if tail else None
     parts = [body] if inner is None else [body, BlockRealize([], True, inner)]
     return BlockRealize([], True, Block([], [], [], "root", seq(*parts), None, extra))
 

@@ -426,3 +426,10 @@ def get_block_read_write_region(
     """``[reads, writes]`` as :func:`get_block_access_region`; what is touched through pointers counts as both."""
     reads, writes, opaque = get_block_access_region(block, buffer_var_map, known)
     return [reads + opaque, writes + opaque]
+
+
+def stating_its_accesses(block: S.Block) -> S.Block:
+    """The block with the regions that its body reads and writes in the place of those that it states, for a body that was changed."""
+    reads, writes = get_block_read_write_region(block)
+    stated: S.Block = block.replace(reads=tuple(reads), writes=tuple(writes))
+    return stated

@@ -42,8 +42,8 @@ _INTEGERS: dict[type, Operation] = {
 """Exact, in ℤ."""
 
 
-def _defined(node: E.BinaryOpExpr) -> Operation:
-    """The exact operation, which refuses a divisor of zero."""
+def exact_operation(node: E.BinaryOpExpr) -> Operation:
+    """The operation in ℤ, which refuses a divisor of zero."""
     exact = _INTEGERS[type(node)]
     if not isinstance(node, E.DIVISIONS):
         return exact
@@ -58,7 +58,7 @@ def _defined(node: E.BinaryOpExpr) -> Operation:
 
 def wrapping_operation(node: E.BinaryOpExpr) -> Operation:
     """The operation on data: modulo two to the power of the width."""
-    exact = _defined(node)
+    exact = exact_operation(node)
     if isinstance(node, E.Min | E.Max):
         return exact
     wrap = wrapping(dt.element_of(node.dtype))
@@ -67,7 +67,7 @@ def wrapping_operation(node: E.BinaryOpExpr) -> Operation:
 
 def index_operation(node: E.BinaryOpExpr) -> Operation:
     """The operation on index numbers, which must fit their type."""
-    exact = _defined(node)
+    exact = exact_operation(node)
     low, high = dt.integer_range(dt.element_of(node.dtype))
 
     def compute(a: int, b: int) -> int:

@@ -14,7 +14,7 @@ from ...expr import GlobalVar
 from .. import expr as E
 from ..intrinsic.declaration import is_transparent
 from .access import Accesses
-from .arithmetic import COMPARISONS, data_operation, index_operation
+from .arithmetic import COMPARISONS, data_operation, exact_operation, index_operation
 from .calls import INTRINSIC_FORMS, call_by_meaning
 from .error import InterpreterError, refusal
 from .lanes import Closure, lifted, spread
@@ -39,6 +39,10 @@ class Expressions:
     def index(self, node: E.PrimExpr) -> Closure:
         """An expression in an index position."""
         return self.translate(node, Position.INDEX)
+
+    def end_of_region(self, node: E.PrimExpr) -> Closure:
+        """An expression in a region that a block states."""
+        return self.translate(node, Position.REGION)
 
     def condition(self, node: E.PrimExpr) -> Closure:
         """A condition."""
@@ -121,8 +125,9 @@ class Expressions:
         )
 
     def _binary(self, node: E.BinaryOpExpr, position: Position) -> Closure:
-        if position is Position.INDEX and has_index_type(node):
-            return self._applied(node, index_operation(node), (node.a, node.b), position)
+        operation_on_indices = _ON_INDICES.get(position)
+        if operation_on_indices is not None and has_index_type(node):
+            return self._applied(node, operation_on_indices(node), (node.a, node.b), position)
         return self._applied(node, data_operation(node), (node.a, node.b), Position.DATA)
 
     def _comparison(self, node: E.CmpExpr, position: Position) -> Closure:
@@ -152,8 +157,9 @@ class Expressions:
         return each_lane
 
     def _cast(self, node: E.Cast, position: Position) -> Closure:
-        if position is Position.INDEX and is_index_arithmetic(node, self.data_variables):
-            return self._applied(node, _fitting(node), (node.value,), position)
+        if position in _ON_INDICES and is_index_arithmetic(node, self.data_variables):
+            fit = _fitting(node) if position is Position.INDEX else int
+            return self._applied(node, fit, (node.value,), position)
         convert = conversion(node.value.dtype, node.dtype)
         return self._applied(node, convert, (node.value,), Position.DATA)
 
@@ -278,6 +284,10 @@ def _lane_fit(node: E.Ramp, position: Position) -> Callable[[int], int]:
         return _fitting(node)
     element = dt.element_of(node.dtype)
     return rounding(element) if dt.is_float(element) else wrapping(element)
+
+
+_ON_INDICES = {Position.INDEX: index_operation, Position.REGION: exact_operation}
+"""What operations on integers are in the positions of index arithmetic."""
 
 
 def _ramp_lanes(

@@ -15,6 +15,8 @@ class Position(Enum):
 
     INDEX = "index"
     """Arithmetic of int32 and int64 is that of ℤ, and must not overflow."""
+    REGION = "region"
+    """Arithmetic of int32 and int64 is that of ℤ, of numbers of any size: no program computes the ends of a region."""
     CONDITION = "condition"
     """Comparisons of index arithmetic are that, other ones are data."""
     DATA = "data"

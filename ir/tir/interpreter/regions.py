@@ -224,7 +224,7 @@ class Regions:
         blocks, self._blocks = self._blocks, []
         with self._expressions.apart():
             ends = [
-                (self._expressions.index(item.min), self._expressions.index(item.extent))
+                (self._expressions.end_of_region(item.min), self._expressions.end_of_region(item.extent))
                 for item in region.region
             ]
         self._blocks = blocks
