@@ -429,7 +429,11 @@ def get_block_read_write_region(
 
 
 def stating_its_accesses(block: S.Block) -> S.Block:
-    """The block with the regions that its body reads and writes in the place of those that it states, for a body that was changed."""
-    reads, writes = get_block_read_write_region(block)
+    """The block with the regions that its body reads and writes in the place of those that it states, for a body that was changed.
+
+    Pointers lead to the buffers that it stated.
+    """
+    buffers = {region.buffer.data: region.buffer for region in (*block.reads, *block.writes)}
+    reads, writes = get_block_read_write_region(block, buffers)
     stated: S.Block = block.replace(reads=tuple(reads), writes=tuple(writes))
     return stated

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ...node import Node, Visitor
+from ..analysis.block_access_region import stating_its_accesses
 from ..analysis.empty_domains import may_be_empty
 from ..analysis.undefined_vars import undefined_vars
 from ..conjunction import conjunction, conjuncts
@@ -168,15 +169,15 @@ def _initialization(
     fresh: dict[Any, Any] = {axis.var: Var(axis.var.name, axis.var.dtype) for axis, _ in kept}
     first = Block(
         [IterVar(axis.dom, fresh[axis.var], axis.iter_type, axis.thread_tag) for axis, _ in kept],
-        [_moved(item, fresh) for item in block.reads if not _variables(_bounds(item)) & absent],
-        [_moved(item, fresh) for item in block.writes if not _variables(_bounds(item)) & absent],
+        block.reads,
+        block.writes,
         f"{block.name_hint}_identity",
         substitute(block.init, fresh),
         None,
         [item for item in block.alloc_buffers if item.data in used],
         [MatchBufferRegion(match.buffer, _moved(match.source, fresh)) for match in matches],
     )
-    return BlockRealize([value for _, value in kept], const(True) if predicate is None else predicate, first)
+    return BlockRealize([value for _, value in kept], const(True) if predicate is None else predicate, stating_its_accesses(first))
 
 
 def _bounds(region: BufferRegion) -> list[PrimExpr]:

@@ -219,3 +219,27 @@ def main(a: T.handle, C: T.Buffer((4,), "int32")):
         c = np.full(4, -9, "int32")
         call(np.zeros((4, 0), "int32"), c)
         assert c.tolist() == [-9] * 4
+
+
+def test_the_identity_states_what_the_init_reads_where_the_block_reads_more() -> None:
+    """The block reads A at places of the reduction and at one of the init: its region of A names the reduction's variable."""
+    main = from_source(
+        """@T.prim_func
+def main(A: T.Buffer((8,), "int32"), B: T.Buffer((4,), "int32"), n: T.int32):
+    for k in range(n):
+        for i in range(4):
+            with T.block("B"):
+                vi = T.axis.spatial(4, i)
+                vk = T.axis.reduce(n, k)
+                T.reads(A[T.min(vi, vk):8])
+                T.writes(B[vi])
+                with T.init():
+                    B[vi] = A[vi + 4]
+                B[vi] = T.max(B[vi], A[vk])
+"""
+    )
+    lowered = LowerInitBlock()(IRModule({"main": main}))["main"]
+    for extent, expected in ((0, [4, 5, 6, 7]), (3, [4, 5, 6, 7])):
+        result = np.zeros(4, "int32")
+        run(lowered, np.arange(8, dtype="int32"), result, extent)
+        np.testing.assert_array_equal(result, expected)
