@@ -177,7 +177,11 @@ def _initialization(
         [item for item in block.alloc_buffers if item.data in used],
         [MatchBufferRegion(match.buffer, _moved(match.source, fresh)) for match in matches],
     )
-    return BlockRealize([value for _, value in kept], const(True) if predicate is None else predicate, stating_its_accesses(first))
+    return BlockRealize(
+        [value for _, value in kept],
+        const(True) if predicate is None else predicate,
+        stating_its_accesses(first),
+    )
 
 
 def _bounds(region: BufferRegion) -> list[PrimExpr]:

@@ -99,6 +99,9 @@ def _legalize_pad(bb: Any, node: Call) -> Expr:
         def element(*indices: Any) -> Any:
             source, inside = [], []
             for axis, index in enumerate(indices):
+                if not before[axis] and not after[axis]:
+                    source.append(index)
+                    continue
                 extent, place = data.shape[axis], index - before[axis]
                 if mode == "constant":
                     inside += [place >= 0, place < extent]

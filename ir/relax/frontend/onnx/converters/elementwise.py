@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import ml_dtypes
+
 from ir import dtype as dt
 from ir.relax import op as _op
 from ir.relax.expr import Expr
@@ -191,29 +193,30 @@ def _where(ctx: NodeContext) -> Expr:
 
 @converter("Clip", since=11)
 def _clip(ctx: NodeContext) -> Expr:
-    x, low, high = ctx.expr(0), ctx.known(1), ctx.known(2)
-    result = x
-    if low is not None and high is not None:
-        bounds = [item.reshape(-1)[0].item() for item in (low, high)]
-        return _op.clip(x, *bounds)
-    for index, bound, make in ((1, low, _op.maximum), (2, high, _op.minimum)):
-        if bound is not None:
-            result = ctx.emit(make(result, ctx.scalar(bound.reshape(-1)[0].item(), x)))
-        elif ctx.has(index):
-            result = ctx.emit(make(result, ctx.expr(index)))
-    return result
+    low, high = (
+        None if not ctx.has(index) else ctx.expr(index) if array is None else array.reshape(-1)[0].item()
+        for index, array in ((1, ctx.known(1)), (2, ctx.known(2)))
+    )
+    return _clipped(ctx, low, high)
 
 
 @converter("Clip", since=1)
 def _clip_v1(ctx: NodeContext) -> Expr:
-    x = ctx.expr(0)
-    result = x
-    if ctx.attr("min") is not None and ctx.attr("max") is not None:
-        return _op.clip(x, float(ctx.attr("min")), float(ctx.attr("max")))
-    if ctx.attr("min") is not None:
-        result = ctx.emit(_op.maximum(result, ctx.scalar(ctx.attr("min"), x)))
-    if ctx.attr("max") is not None:
-        result = ctx.emit(_op.minimum(result, ctx.scalar(ctx.attr("max"), x)))
+    return _clipped(ctx, ctx.attr("min"), ctx.attr("max"))
+
+
+def _clipped(ctx: NodeContext, low: Any, high: Any) -> Expr:
+    """Clip to numbers or tensors; a bound that is missing is the end of the dtype, within which infinities are brought, too."""
+    x = result = ctx.expr(0)
+    dtype = ctx.dtype(x)
+    if dt.is_float(dtype):
+        largest = float(ml_dtypes.finfo(dt.to_numpy(dtype)).max)
+        low, high = (-largest if low is None else low), (largest if high is None else high)
+    if not any(bound is None or isinstance(bound, Expr) for bound in (low, high)):
+        return _op.clip(x, low, high)
+    for bound, make in ((low, _op.maximum), (high, _op.minimum)):
+        if bound is not None:
+            result = ctx.emit(make(result, bound if isinstance(bound, Expr) else ctx.scalar(bound, x)))
     return result
 
 

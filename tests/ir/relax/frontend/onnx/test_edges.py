@@ -217,6 +217,29 @@ def test_crossing_bounds_of_a_clip_give_the_upper_one(constant: tuple[int, ...])
     np.testing.assert_array_equal(one("Clip", x, low, high, constant=constant), [1, 1, 1])
 
 
+def test_a_missing_bound_of_a_clip_is_the_end_of_the_dtype() -> None:
+    """As the standard and ONNX Runtime have it, infinities are clipped."""
+    x, largest, high = f32(-INF, 1, INF, NAN), np.finfo(np.float32).max, np.asarray(2, np.float32)
+    np.testing.assert_array_equal(one("Clip", x), [-largest, 1, largest, NAN])
+    np.testing.assert_array_equal(one("Clip", x, opset=6, min=0.0), [0, 1, largest, NAN])
+    for constant in ((), (2,)):
+        names = {"high": high}
+        node = helper.make_node("Clip", ["x", "", "high"], ["y"])
+        found = ran([node], names if constant else None, x=x, **({} if constant else names))
+        np.testing.assert_array_equal(found, [-largest, 1, 2, NAN])
+    np.testing.assert_array_equal(one("Clip", np.array([-128, 127], np.int8)), [-128, 127])
+
+
+@pytest.mark.parametrize("mode", ["constant", "reflect", "edge", "wrap"])
+def test_padding_one_axis_where_another_is_empty(mode: str) -> None:
+    pads = np.array([1, 0, 0, 0], I64)
+    opset = 19 if mode == "wrap" else 18
+    assert one("Pad", np.zeros((2, 0), np.float32), pads, constant=(1,), opset=opset, mode=mode).shape == (
+        3,
+        0,
+    )
+
+
 def _power_of_zero(zero: float, exponent: float) -> float:
     """To a negative power: infinity, of the sign of zero where the exponent is odd."""
     return math.copysign(math.inf, zero) if exponent % 2 == 1 else math.inf
