@@ -80,8 +80,20 @@ def mutant(func: PrimFunc, place: tuple[Any, Any]) -> PrimFunc:
 
 
 def _nodes(func: PrimFunc, kind: Any) -> list[Any]:
+    """The nodes of a kind, children first; what blocks state of their accesses computes nothing."""
     found: list[Any] = []
-    post_order_visit(func.body, lambda node: found.append(node) if isinstance(node, kind) else None)
+    seen: set[int] = set()
+
+    def walk(node: Any) -> None:
+        if id(node) in seen:
+            return
+        seen.add(id(node))
+        stated = {id(region) for region in (*node.reads, *node.writes)} if isinstance(node, Block) else ()
+        node._visit_children(lambda child: None if id(child) in stated else walk(child))
+        if isinstance(node, kind):
+            found.append(node)
+
+    walk(func.body)
     return found
 
 
