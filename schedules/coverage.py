@@ -538,18 +538,8 @@ def _fills_rectangle(indices: Sequence[Any], running: Mapping[Any, Any]) -> bool
     inner = {
         var: tir.Range.from_min_extent(tir.const(0, var.dtype), extent) for var, extent in running.items()
     }
-    outer: dict[Any, Any] = {}
-    for index in indices:
-        tir.post_order_visit(
-            index,
-            lambda node: (
-                outer.setdefault(node, tir.const(0, node.dtype))
-                if isinstance(node, tir.Var) and node.dtype != "handle" and node not in running
-                else None
-            ),
-        )
-    fixed = [substitute(index, outer) for index in indices]
-    found = detect_iter_map(fixed, inner, True, "surjective")
+    # Other variables have a value that is not known: as 0 they would hide a factor, or what they move beyond the end of a remainder.
+    found = detect_iter_map(list(indices), inner, True, "surjective")
     steps = [item.args[0].scale for item in found.indices if item.args]
     return (
         bool(found.indices)

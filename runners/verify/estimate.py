@@ -26,6 +26,7 @@ from ir.tir.expr import (
     FloatImm,
     IntImm,
     Max,
+    Min,
     Not,
     Or,
     PrimExpr,
@@ -160,40 +161,39 @@ class Algebra:
         slack: PrimExpr | None,
         whole: int,
         ulps: float = 1.0,
-        carried: float = 0.0,
     ) -> Estimate:
         """A result that is rounded to a dtype once, or is off by some units of it."""
         form = format_of(dtype)
-        return Estimate(
-            value, slack, carried + ulps * form.unit, form.tiny * ulps, whole, form.whole, form.largest
-        )
+        return Estimate(value, slack, ulps * form.unit, form.tiny * ulps, whole, form.whole, form.largest)
 
     def add(self, value: PrimExpr, dtype: str, a: Estimate, b: Estimate) -> Estimate:
         """A sum or difference."""
         return self.operation(value, dtype, added(self.error(a), self.error(b)), min(a.whole, b.whole))
 
     def multiply(self, value: PrimExpr, dtype: str, a: Estimate, b: Estimate) -> Estimate:
-        """A product: relative errors add as long as nothing else came along."""
+        """A product: each factor's error counts as often as the other factor."""
         whole = min(a.whole, b.whole)
-        if a.slack is None and b.slack is None:
-            found = self.operation(value, dtype, None, whole, carried=1.01 * (a.relative + b.relative))
-            return replace(
-                found,
-                floor=found.floor + a.floor + b.floor,
-                limit=min(found.limit, a.limit, b.limit),
-                largest=min(found.largest, a.largest, b.largest),
-            )
+        if dtype == WIDE:
+            value = self.share(value)
+        overflow = _overflow(value, a, b) if dtype == WIDE else None
+        if a.certain and b.certain:
+            return self.operation(value, dtype, overflow, whole)
         of_a, of_b = self.error(a), self.error(b)
         slack = added(scaled(of_a, magnitude(b.value)), scaled(of_b, magnitude(a.value)))
         if of_a is not None and of_b is not None:
             slack = added(slack, scaled(of_a, of_b))
-        return self.operation(value, dtype, slack, whole)
+        return self.operation(value, dtype, added(slack, overflow), whole)
 
     def divide(self, value: PrimExpr, dtype: str, a: Estimate, b: Estimate) -> Estimate:
-        """A quotient; anything where the divisor may be zero and is not known."""
-        if a.slack is None and b.slack is None:
-            found = self.operation(value, dtype, None, NEVER, carried=1.01 * (a.relative + b.relative))
-            return replace(found, floor=found.floor + a.floor, largest=min(found.largest, a.largest))
+        """A quotient; anything where the divisor may be zero and is not known.
+
+        Of numbers that the kernel has, too, it is rounded as the kernel rounds it: a quotient is never part of a fused operation, and
+        float64 has more than twice the digits of float32, so that to round twice is to round once (Figueroa, 1995).
+        """
+        if a.certain and b.certain and dtype in ("float32", WIDE):
+            return Estimate(widened(Cast(dtype, value)) if dtype != WIDE else value, whole=NEVER)
+        if a.certain and b.certain:
+            return self.operation(value, dtype, None, NEVER)
         of_a, of_b = self.error(a), self.error(b)
         slack = None if of_a is None else scaled(of_a, Div(FloatImm(WIDE, 1.0), magnitude(b.value)))
         if of_b is not None:
@@ -219,6 +219,43 @@ class Algebra:
             if of_item is not None:
                 slack = added(slack, self._moved(make, value, args, position, of_item))
         return self.operation(value, dtype, slack, NEVER, ulps=2 * INTRINSIC_ULPS)
+
+    def wave(self, make: Callable[..., PrimExpr], dtype: str, item: Estimate) -> Estimate:
+        """A sine or cosine: it moves no more than its operand does, and never further than from -1 to 1."""
+        item = self.settled(item)
+        of_item = self.error(item)
+        slack: PrimExpr | None = None
+        if of_item is not None:
+            # an operand that may have overflowed may give NaN
+            most: PrimExpr = Select(LT(of_item, INFINITY), Min(of_item, FloatImm(WIDE, 2.0)), INFINITY)
+            slack = Select(LT(magnitude(item.value), INFINITY), most, ZERO)
+        return self.operation(make(item.value), dtype, slack, NEVER, ulps=2 * INTRINSIC_ULPS)
+
+    def tangent(self, make: Callable[..., PrimExpr], dtype: str, item: Estimate) -> Estimate:
+        """A tangent: monotone up to the next pole, which is no nearer than the cosine is large."""
+        item = self.settled(item)
+        found = self.function(make, dtype, [item])
+        of_item = self.error(item)
+        if of_item is None:
+            return found
+        room = magnitude(Call(WIDE, "tir.cos", (item.value,)))
+        within = Or(LT(of_item, room), Not(GT(of_item, ZERO)))
+        return replace(found, slack=Select(within, or_zero(found.slack), INFINITY))
+
+    def remainder(self, make: Callable[..., PrimExpr], dtype: str, a: Estimate, b: Estimate) -> Estimate:
+        """A remainder, which moves as its operands do, or anything up to the divisor where the errors may lead to another period."""
+        a, b = self.settled(a), self.settled(b)
+        found = self.function(make, dtype, [a, b])
+        of_a, of_b = self.error(a), self.error(b)
+        divisor = self.share(magnitude(b.value))
+        led = added(of_a, scaled(of_b, magnitude(a.value) / divisor))
+        if led is None:
+            return found
+        led = self.share(led)
+        moved = self.share(or_zero(found.slack))
+        is_one_period = And(LT(led * FloatImm(WIDE, 2.02), divisor), LE(moved, led * FloatImm(WIDE, 1.01)))
+        most = Select(LT(led, INFINITY), divisor * FloatImm(WIDE, 2.0) + or_zero(of_b), INFINITY)
+        return replace(found, slack=Select(Or(Not(GT(led, ZERO)), is_one_period), moved, most))
 
     def step(self, make: Callable[..., PrimExpr], item: Estimate, whole: int = ALWAYS) -> Estimate:
         """A function without rounding of its own that may jump: floor, a cast to integers."""
@@ -329,8 +366,16 @@ class Algebra:
             return self.operation(value, dtype, slack, ALWAYS)
         if _contains(form, format_of(source)):
             return item
+        slack = item.slack
+        if not form.has_infinity:
+            item = self.settled(item)
+            # what is too large, infinities too, becomes NaN or the largest number
+            slack = added(
+                slack, Select(LE(magnitude(item.value), FloatImm(WIDE, form.largest)), ZERO, INFINITY)
+            )
         return replace(
             item,
+            slack=slack,
             relative=item.relative + form.unit,
             floor=item.floor + form.tiny,
             limit=min(item.limit, form.whole),
@@ -358,6 +403,12 @@ class Algebra:
         error = added(of_a, of_b)
         assert error is not None
         return Estimate(value, Select(GT(error, ZERO), INFINITY, ZERO))
+
+
+def _overflow(value: PrimExpr, a: Estimate, b: Estimate) -> PrimExpr:
+    """Anything where a product of numbers is none in float64: a kernel that goes on to add to it rounds the sum only, which may be one."""
+    finite = And(LT(magnitude(a.value), INFINITY), LT(magnitude(b.value), INFINITY))
+    return Select(And(finite, Not(LT(magnitude(value), INFINITY))), INFINITY, ZERO)
 
 
 def _larger(first: PrimExpr | None, second: PrimExpr | None) -> PrimExpr | None:

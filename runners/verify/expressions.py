@@ -130,6 +130,8 @@ class Expressions(Visitor):
             return algebra.divide(value, node.dtype, a, b)
         if kind in ("Min", "Max"):
             return algebra.extreme(value, a, b)
+        if kind in ("Mod", "FloorMod"):
+            return algebra.remainder(lambda x, y: type(node)(x, y), node.dtype, a, b)
         return algebra.function(lambda x, y: type(node)(x, y), node.dtype, [a, b])
 
     def visit_CmpExpr(self, node: CmpExpr) -> Estimate:
@@ -196,7 +198,17 @@ class Expressions(Visitor):
             return self._as_written(node, args)
         if intrinsic.rounds:
             return self._algebra.step(lambda x: Call(WIDE, node.op, (x,)), args[0])
-        return self._algebra.function(lambda *values: Call(WIDE, node.op, values), node.dtype, args)
+
+        def make(*values: PrimExpr) -> PrimExpr:
+            return Call(WIDE, node.op, values)
+
+        if name in ("sin", "cos"):
+            return self._algebra.wave(make, node.dtype, args[0])
+        if name == "tan":
+            return self._algebra.tangent(make, node.dtype, args[0])
+        if name in ("fmod", "remainder"):
+            return self._algebra.remainder(make, node.dtype, args[0], args[1])
+        return self._algebra.function(make, node.dtype, args)
 
     def _if_then_else(self, node: Call) -> Estimate:
         condition = self.visit(node.args[0])

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from ir import dtype as dt
 from ir.node import post_order_visit
 from ir.tir.analysis.written_params import stored_params
-from ir.tir.expr import BufferLoad, CmpExpr, IterVar, Max, Min, Mul
+from ir.tir.expr import BufferLoad, CmpExpr, FloatImm, IntImm, IterVar, Max, Min, Mul
 from ir.tir.stmt import Block, BufferStore
 
 from ..error import RunnerError
 from ..ndarray import numpy_dtype
 from .domains import Domain, integer_domains
 from .rounding import format_of
+
+_MOST_CONSTANTS = 16
+"""Of more constants some are among the inputs, from all of their range."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +57,8 @@ class KernelFacts:
     """The program takes a maximum or a minimum, or compares what it computes."""
     multiplied: bool = False
     """Something is a product of many: in one order it overflows, or vanishes, on the way and in another one not."""
+    constants: tuple[int | float, ...] = ()
+    """Floats that the program computes with, integers that it compares data with: at them, and beside them, it may do something else."""
 
     @property
     def longest(self) -> int:
@@ -122,6 +128,10 @@ def facts_of(mod: Any) -> KernelFacts:
     """Parameters, and how sums behave, of an unscheduled program."""
     func = entry(mod)
     terms, narrow, extremes, multiplied = 1, math.inf, False, False
+    constants: dict[tuple[type, float], int | float] = {}
+
+    def note(values: Iterable[int | float]) -> None:
+        constants.update({(type(value), value): value for value in values if value and math.isfinite(value)})
 
     def visit(node: Any) -> None:
         nonlocal terms, narrow, extremes, multiplied
@@ -136,6 +146,10 @@ def facts_of(mod: Any) -> KernelFacts:
                 narrow = min([narrow, *(_whole(region.buffer.dtype) for region in node.writes)])
         elif isinstance(node, Max | Min | CmpExpr):
             extremes = extremes or _loads(node)
+            if _loads(node):
+                note(item.value for item in (node.a, node.b) if isinstance(item, IntImm))
+        elif isinstance(node, FloatImm):
+            note([node.value])
         elif isinstance(node, BufferStore) and isinstance(node.value, Mul):
             factors = (node.value.a, node.value.b)
             multiplied = multiplied or any(
@@ -145,7 +159,9 @@ def facts_of(mod: Any) -> KernelFacts:
     post_order_visit(func.body, visit)
     params = params_of(func)
     repeatable = not any(item.updated for item in params)
-    return KernelFacts(params, terms, narrow, repeatable, extremes, multiplied)
+    telling = sorted(constants.values())
+    step = -(-len(telling) // _MOST_CONSTANTS) or 1
+    return KernelFacts(params, terms, narrow, repeatable, extremes, multiplied, tuple(telling[::step]))
 
 
 def _loads(expr: Any) -> bool:

@@ -8,7 +8,7 @@ nothing but infinities finds a maximum that starts at a finite number; every exp
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -88,7 +88,13 @@ def _every_exponent(out: Array, rng: np.random.Generator, param: Param, number: 
 
 
 def _positive(out: Array, rng: np.random.Generator, param: Param, number: int) -> None:
+    """In every other row one is far above the rest, the last one in every fourth: exponentials overflow where a maximum leaves it out."""
     out[...] = _random(out, rng) * 7.5 + 0.5
+    length = max(param.shape[-1], 1) if param.shape else 1
+    if length > 1:
+        rows = np.arange(1, out.size // length, 2)
+        places = np.where(rows % 4 == 1, length - 1, rng.integers(0, length, rows.size))
+        out[rows * length + places] = 256
 
 
 def _negative(out: Array, rng: np.random.Generator, param: Param, number: int) -> None:
@@ -96,10 +102,12 @@ def _negative(out: Array, rng: np.random.Generator, param: Param, number: int) -
 
     So far below zero that their exponentials vanish: a softmax whose maximum starts at zero has nothing left. From row to row they
     come nearer, by a fourth of an octave each: where the exponent is a sum of products of them, this shows in some row, in which
-    it is not yet so large that a narrow dtype tells nothing about it.
+    it is not yet so large that a narrow dtype tells nothing about it. Every third row lies below what people write for infinity.
     """
     if number == 0:
-        out[...] = (_random(out, rng) * -128 - 96) * np.exp2(_rows(out, param) % 32 * np.float32(-0.25))
+        rows = _rows(out, param)
+        out[...] = (_random(out, rng) * -128 - 96) * np.exp2(rows % 32 * np.float32(-0.25))
+        out[rows % 3 == 1] *= 512
     else:
         out[...] = _random(out, rng) * 1.5 + 0.5
 
@@ -123,6 +131,10 @@ KINDS = (
 
 _SPECIAL = np.array([np.nan, np.inf, -np.inf, -0.0], np.float32)
 _SMALL = 16
+TINY = 8
+"""Inputs of fewer integers hold other ones in each case, so that constants, zero and the ends all have their turn."""
+_FEW_SLICES = 7
+"""Of fewer slices none is only for ends."""
 _FEW = 256
 """Of fewer integers a third are ends that meet (:func:`_meet`), of more an eighth."""
 
@@ -154,11 +166,32 @@ def base_values(param: Param, kind: Kind, facts: KernelFacts, number: int) -> Ar
             wide[rng.random(count) >= share] = 0
     largest = format_of(param.dtype).largest
     np.clip(wide, -largest, largest, out=wide)
+    if kind.exact is False and not kind.special and facts.constants and count:
+        _strew(wide, _telling(facts.constants, wide.dtype), count // 8, rng, number)
+    if facts.multiplied:
+        _compress(wide, facts.terms, largest, kind.exact)
     if kind.special:
         # Few of them: a sum of a thousand terms should mostly be a number.
         places = max(int(_SPECIAL.size), count // max(7, 2 * facts.terms))
         _strew(wide, _SPECIAL, places, rng, number)
     return wide.astype(dtype)
+
+
+def _telling(constants: Sequence[float], dtype: Any) -> Array:
+    """Numbers at which a program that has these constants may do something else: they, their neighbours, and multiples."""
+    some = np.array(constants, dtype)
+    found = [some, np.nextafter(some, dtype.type(-np.inf)), np.nextafter(some, dtype.type(np.inf))]
+    with np.errstate(over="ignore"):
+        return np.concatenate([*found, -some, *(some * dtype.type(factor) for factor in (2, 3, 4, 5, 6, 7))])
+
+
+def _compress(wide: Array, terms: int, largest: float, exact: bool) -> None:
+    """Bring numbers of which products are taken so near to 1 that no product of some of them overflows or vanishes."""
+    size = np.abs(wide[np.isfinite(wide) & (wide != 0)])
+    bits = float(np.abs(np.log2(size)).max()) * terms / (0.9 * math.log2(largest)) if size.size else 0.0
+    if bits > 1:
+        near = np.sign(wide) if exact else np.sign(wide) * np.abs(wide) ** (1 / bits)
+        np.copyto(wide, near, where=np.isfinite(wide))
 
 
 def _strew(values: Array, some: Array, places: int, rng: np.random.Generator, number: int) -> None:
@@ -190,7 +223,14 @@ def _integers_of(
             values = np.where(rng.integers(0, 2, count, np.int8) == 0, tiny, values).astype(dtype)
         else:
             values = _of_all_magnitudes(domain, facts.longest, rng, count).astype(dtype)
-            _meet(values, domain, number)
+            _meet(values, domain, param.shape, number)
+            some = _around(facts.constants, domain)
+            if count < TINY:
+                values = _in_turn(
+                    domain, some, KINDS.index(kind) if kind in KINDS else 0, count, number
+                ).astype(dtype)
+            elif some:
+                _strew(values, np.array(some, dtype), count // 16, rng, number)
     if not domain.zero:
         values[values == 0] = domain.low if domain.high < 1 else 1
     return values
@@ -232,11 +272,30 @@ def _of_all_magnitudes(domain: Domain, longest: int, rng: np.random.Generator, c
     return values
 
 
-def _meet(values: Array, domain: Domain, number: int) -> None:
+def _around(constants: Sequence[float], domain: Domain) -> list[int]:
+    """The integers of a domain at which a program that has these constants may do something else."""
+    whole = [value for value in constants if isinstance(value, int)]
+    return [
+        value + step for step in (0, 1, -1) for value in whole if domain.low <= value + step <= domain.high
+    ]
+
+
+def _in_turn(domain: Domain, some: Sequence[int], place: int, count: int, number: int) -> Array:
+    """Few integers: those that tell most, of which each kind of inputs has other ones."""
+    turns = [index for index, item in enumerate(KINDS) if item.full_range and item.end is None]
+    turn = turns.index(place) if place in turns else place
+    pool = [*some[:2], 0, domain.low, domain.high, -1, 1, *some[2:]]
+    legal = np.array([item for item in pool if domain.low <= item <= domain.high], object)
+    chosen: Array = legal[(turn + 3 * np.arange(count) + number) % legal.size]
+    return chosen
+
+
+def _meet(values: Array, domain: Domain, shape: Sequence[int], number: int) -> None:
     """Put the ends of a domain where other inputs have theirs: each combination of lows and highs stands at some of these places.
 
     A product that saturates is right everywhere else. The places are the same for all inputs, so that operands of one shape meet; an
-    eighth of all, so that rows and columns that are multiplied meet as well.
+    eighth of all, so that rows and columns that are multiplied meet as well. Along each axis one slice is all lows and one all highs:
+    sums of a few products that saturate, or wrap in a narrow type, are right where only some of them are ends.
     """
     rng = np.random.default_rng(SEED)
     if values.size < _FEW:
@@ -244,7 +303,15 @@ def _meet(values: Array, domain: Domain, number: int) -> None:
     else:
         places = np.flatnonzero(rng.integers(0, 256, values.size, np.uint8) < 32)
     high = (np.arange(places.size) >> min(number, 30)) % 2 == 1
-    values[places] = np.where(high, np.array(domain.high, values.dtype), np.array(domain.low, values.dtype))
+    ends = np.array([domain.low, domain.high], object).astype(values.dtype)
+    values[places] = ends[high.astype(np.int64)]
+    if len(shape) > 1:
+        flat = np.arange(values.size)
+        for axis, extent in enumerate(shape):
+            if extent > _FEW_SLICES:
+                slices = flat // math.prod(shape[axis + 1 :]) % extent
+                for place, end in ((1 % extent, ends[0]), (extent - 2, ends[1])):
+                    values[slices == place] = end
 
 
 def fill(flat: Array, base: Array) -> None:

@@ -19,7 +19,7 @@ from .compare import Bounds, bounds_of
 from .expressions import Unanalysable
 from .facts import KernelFacts, Param, entry, facts_of
 from .guards import Guarded
-from .inputs import KINDS, Kind, base_values, changed, fill, poison
+from .inputs import KINDS, TINY, Kind, base_values, changed, fill, poison
 from .rounding import format_of, growth
 from .shadow import ShadowProgram, shadow_of
 
@@ -212,11 +212,8 @@ def kinds_for(facts: KernelFacts) -> tuple[Kind, ...]:
     elements = sum(math.prod(item.shape) for item in facts.params if item.output)
     if elements * 8 * len(KINDS) > _BOUND_BYTES:
         return KINDS[:_ESSENTIAL]
-    kinds = (
-        KINDS
-        if any(dt.is_float(item.dtype) for item in inputs)
-        else [*KINDS[:2], *(kind for kind in KINDS if kind.end)]
-    )
+    tells_much = any(dt.is_float(item.dtype) or math.prod(item.shape) < TINY for item in inputs)
+    kinds = KINDS if tells_much else [*KINDS[:2], *(kind for kind in KINDS if kind.end)]
     few = facts.terms <= _FEW_TERMS and not facts.multiplied
     return tuple(
         kind for kind in kinds if (facts.extremes or kind.end is None) and (few or not kind.for_few_terms)

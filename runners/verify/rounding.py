@@ -30,6 +30,7 @@ class Format:
     largest: float
     whole: float
     """All integers up to this magnitude are numbers of the dtype."""
+    has_infinity: bool = True
 
 
 @cache
@@ -46,7 +47,8 @@ def format_of(dtype: str) -> Format:
 
     info = ml_dtypes.finfo(numpy_dtype(dtype))
     digits = int(info.nmant) + 1
-    return Format(2.0**-digits, float(info.smallest_subnormal), float(info.max), 2.0**digits)
+    has_infinity = bool(np.isinf(np.asarray(np.inf).astype(numpy_dtype(dtype)).astype(np.float64)))
+    return Format(2.0**-digits, float(info.smallest_subnormal), float(info.max), 2.0**digits, has_infinity)
 
 
 def holds(dtype: str, integer: str) -> bool:

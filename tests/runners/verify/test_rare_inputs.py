@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 from ir.script import from_source
@@ -236,3 +237,93 @@ for i, j, k in T.grid({rows}, {rows}, 300):
 
     term = 'T.Cast("int32", A[vi, vk]) * T.Cast("int32", B[vk, vj])'
     assert not accepted(reference_of, product(term), product(f"T.min({term}, 16383)"))
+
+
+@pytest.mark.parametrize("rows", [8, 32])
+@pytest.mark.parametrize(
+    "narrow", ["T.max(T.min({}, 32767), -32768)", 'T.Cast("int32", T.Cast("int16", {}))']
+)
+def test_pairs_of_products_that_are_summed_in_sixteen_bits(reference_of: Any, rows: int, narrow: str) -> None:
+    """Two products of the lowest numbers, side by side, are one too many."""
+    pair = " + ".join(
+        f'T.Cast("int32", A[i, 2 * k + {n}]) * T.Cast("int32", B[j, 2 * k + {n}])' for n in (0, 1)
+    )
+    params = f'A: T.Buffer(({rows}, 64), "int8"), B: T.Buffer(({rows}, 64), "int8"), C: T.Buffer(({rows}, {rows}), "int32")'
+    body = f"for i, j in T.grid({rows}, {rows}):\n    C[i, j] = 0\n    for k in range(32):\n        C[i, j] = C[i, j] + {{}}"
+    right, wrong = (program(params, body.format(value)) for value in (pair, narrow.format(pair)))
+    assert not accepted(reference_of, right, wrong)
+
+
+@pytest.mark.parametrize("first", ["A", "K"])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "T.max(K[0], -6)",
+        "T.if_then_else(K[0] == 0, 5, K[0])",
+        'T.if_then_else(K[0] == T.min_value("int32"), 0, K[0])',
+    ],
+)
+def test_a_single_integer_has_several_values(reference_of: Any, first: str, wrong: str) -> None:
+    named = {"A": 'A: T.Buffer((100,), "int32")', "K": 'K: T.Buffer((1,), "int32")'}
+    params = ", ".join([named.pop(first), *named.values(), 'C: T.Buffer((100,), "int32")'])
+    right, candidate = (elementwise(params, 100, f"A[i] * {value}") for value in ("K[0]", wrong))
+    assert not accepted(reference_of, right, candidate)
+
+
+@pytest.mark.meaning("float-div")
+@pytest.mark.parametrize("divisor", [41, 47, 55])
+def test_a_quotient_by_a_rounded_reciprocal(reference_of: Any, divisor: int) -> None:
+    reciprocal = float(np.float32(1) / np.float32(divisor))
+    right = elementwise(FLOATS, 1000, f"T.floor(A[i] / T.float32({divisor}))")
+    assert not accepted(
+        reference_of, right, elementwise(FLOATS, 1000, f"T.floor(A[i] * T.float32({reciprocal!r}))")
+    )
+
+
+@pytest.mark.parametrize(
+    "begin, condition",
+    [('T.float32("-inf")', "k < 32"), ("T.float32(-100)", "True"), ("T.float32(-1e4)", "True")],
+)
+def test_a_softmax_whose_maximum_is_too_small(reference_of: Any, begin: str, condition: str) -> None:
+    """It overflows where the last number is far above the rest, or all are far below zero."""
+
+    def softmax(begin: str, condition: str) -> Any:
+        body = f"""
+M = T.alloc_buffer((1,), "float32")
+S = T.alloc_buffer((1,), "float32")
+for i in range(4):
+    M[0] = {begin}
+    for k in range(33):
+        if {condition}:
+            M[0] = T.max(M[0], A[i, k])
+    S[0] = T.float32(0)
+    for k in range(33):
+        S[0] = S[0] + T.exp(A[i, k] - M[0])
+    for k in range(33):
+        C[i, k] = T.exp(A[i, k] - M[0]) / S[0]"""
+        return program('A: T.Buffer((4, 33), "float32"), C: T.Buffer((4, 33), "float32")', body)
+
+    assert not accepted(reference_of, softmax('T.float32("-inf")', "True"), softmax(begin, condition))
+
+
+@pytest.mark.parametrize(
+    "params, right, wrong",
+    [
+        (INTEGERS, "T.if_then_else(A[i] == 12345, 100, A[i])", "A[i]"),
+        (INTEGERS, "T.if_then_else(A[i] > 12345, 100, A[i])", "T.if_then_else(A[i] >= 12345, 100, A[i])"),
+        (
+            FLOATS,
+            "T.if_then_else(A[i] > T.float32(0.1), T.float32(1), A[i])",
+            "T.if_then_else(A[i] >= T.float32(0.1), T.float32(1), A[i])",
+        ),
+        (
+            'K: T.Buffer((1,), "int32"), ' + FLOATS,
+            "T.if_then_else(K[0] == 7, A[i] * T.float32(2), A[i])",
+            "A[i]",
+        ),
+    ],
+)
+def test_numbers_that_the_program_compares_with_are_among_the_inputs(
+    reference_of: Any, params: str, right: str, wrong: str
+) -> None:
+    assert not accepted(reference_of, elementwise(params, 1000, right), elementwise(params, 1000, wrong))

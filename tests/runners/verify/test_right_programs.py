@@ -1,0 +1,94 @@
+"""Programs that the check must accept, since they are the reference's own: errors that overflow, vanish, or lead a function astray."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from runners.native import build_native
+
+from .conftest import verdict
+from .test_rare_inputs import elementwise, program
+
+
+def is_accepted(reference_of: Any, original: Any, candidate: Any) -> bool:
+    return verdict(reference_of(original), build_native(candidate, "llvm")) is None
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize(
+    "value",
+    [
+        "T.sin(A[i] * B[i])",
+        "T.cos(A[i] + B[i])",
+        "T.tan(A[i] * B[i])",
+        "T.truncmod(A[i] * B[i], T.{dtype}(3))",
+        "T.floormod(A[i] + B[i], T.{dtype}(1))",
+        "T.fmod(A[i] * B[i], T.{dtype}(3))",
+        "A[i] / B[i] * B[i]",
+        "T.exp(A[i]) * B[i]",
+        "T.exp(A[i]) / B[i]",
+    ],
+)
+def test_an_error_on_the_way(reference_of: Any, dtype: str, value: str) -> None:
+    params = ", ".join(f'{name}: T.Buffer((N,), "{dtype}")' for name in "ABC")
+    original = elementwise(params, 1000, value.format(dtype=dtype))
+    assert is_accepted(reference_of, original, original)
+
+
+def test_a_sine_of_a_long_sum(reference_of: Any) -> None:
+    body = """
+S = T.alloc_buffer((64,), "float32")
+for i, k in T.grid(64, 100):
+    with T.block("S"):
+        vi, vk = T.axis.remap("SR", [i, k])
+        with T.init():
+            S[vi] = T.float32(0)
+        S[vi] = S[vi] + A[vi, vk]
+for i in range(64):
+    with T.block("C"):
+        vi = T.axis.spatial(64, i)
+        C[vi] = T.sin(S[vi])"""
+    original = program('A: T.Buffer((64, 100), "float32"), C: T.Buffer((64,), "float32")', body)
+    assert is_accepted(reference_of, original, original)
+
+
+def test_what_has_no_infinity_becomes_nan(reference_of: Any) -> None:
+    params = ", ".join(f'{name}: T.Buffer((N,), "float32")' for name in "ABC")
+    original = elementwise(params, 1000, 'T.Cast("float32", T.Cast("float8_e4m3fn", A[i] * B[i]))')
+    assert is_accepted(reference_of, original, original)
+
+
+def test_float64_overflows_in_the_reference_too(reference_of: Any) -> None:
+    params = ", ".join(f'{name}: T.Buffer((N,), "float64")' for name in "ABC")
+    original = elementwise(params, 1000, "A[i] * A[i] - B[i] * B[i]")
+    assert is_accepted(reference_of, original, original)
+
+
+@pytest.mark.meaning("reduce-order")
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_a_product_of_many_in_another_grouping(reference_of: Any, dtype: str) -> None:
+    params = f'A: T.Buffer((6, 1024), "{dtype}"), C: T.Buffer((6,), "{dtype}")'
+    whole = f"""
+for i, k in T.grid(6, 1024):
+    with T.block("C"):
+        vi, vk = T.axis.remap("SR", [i, k])
+        with T.init():
+            C[vi] = T.{dtype}(1)
+        C[vi] = C[vi] * A[vi, vk]"""
+    parts = f"""
+P = T.alloc_buffer((6, 4), "{dtype}")
+for i, q, k in T.grid(6, 4, 256):
+    with T.block("P"):
+        vi, vq, vk = T.axis.remap("SSR", [i, q, k])
+        with T.init():
+            P[vi, vq] = T.{dtype}(1)
+        P[vi, vq] = P[vi, vq] * A[vi, vk * 4 + vq]
+for i, q in T.grid(6, 4):
+    with T.block("C"):
+        vi, vq = T.axis.remap("SR", [i, q])
+        with T.init():
+            C[vi] = T.{dtype}(1)
+        C[vi] = C[vi] * P[vi, vq]"""
+    assert is_accepted(reference_of, program(params, whole), program(params, parts))
