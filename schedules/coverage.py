@@ -473,7 +473,11 @@ def fills_box(indices: Sequence[Any], running: Mapping[Any, tir.Range]) -> bool:
         if any(mentions(item.extent, running) for item in used.values()):
             return False
         running = used
-    return _fills_rectangle(indices, {var: item.extent for var, item in running.items()})
+    ranges = {
+        var: tir.Range.from_min_extent(tir.const(0, var.dtype), item.extent) if var in starts else item
+        for var, item in running.items()
+    }
+    return _fills_rectangle(indices, ranges)
 
 
 def _says_how_far(indices: Sequence[Any], running: Mapping[Any, tir.Range], shape: Sequence[Any]) -> bool:
@@ -529,17 +533,15 @@ def may_pass_over(
 
 
 def _fills_rectangle(indices: Sequence[Any], running: Mapping[Any, Any]) -> bool:
-    """The same for loops whose extents do not depend on each other; where they start does not matter."""
+    """The same for loops that do not depend on each other."""
     seen: set[Any] = set()
     if all(_fills_interval(index, running, seen) for index in indices):
         return True
     if any(loads_in(index) for index in indices):
         return False
-    inner = {
-        var: tir.Range.from_min_extent(tir.const(0, var.dtype), extent) for var, extent in running.items()
-    }
-    # Other variables have a value that is not known: as 0 they would hide a factor, or what they move beyond the end of a remainder.
-    found = detect_iter_map(list(indices), inner, True, "surjective")
+    # Other variables have a value that is not known, and loops begin where they begin: 0 in their place would hide a factor, or what
+    # moves beyond the end of a remainder.
+    found = detect_iter_map(list(indices), dict(running), True, "surjective")
     steps = [item.args[0].scale for item in found.indices if item.args]
     return (
         bool(found.indices)
@@ -560,7 +562,7 @@ def _fills_interval(index: Any, running: Mapping[Any, Any], seen: set[Any]) -> b
         if len(monomial) != 1 or monomial[0] not in running or monomial[0] in seen:
             return False
         seen.add(monomial[0])
-        extent = running[monomial[0]]
+        extent = running[monomial[0]].extent
         if not (isinstance(extent, tir.IntImm) and extent.value == 1):
             steps.append((abs(coefficient), extent))
     reach: int | None = 1

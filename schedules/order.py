@@ -14,6 +14,7 @@ from ir import tir
 from .analysis import read_buffers, require, scope_children, written_buffers
 from .coverage import why_conditional
 from .dependence import why_iterations_conflict, why_overwritten, writes_one_value
+from .effects import require_no_effects
 from .surroundings import loads_around, nodes_around, why_not_only_loops
 from .tree import BlockNode, LoopNode, TreeNode, WrapNode, is_ancestor, loops_around, scope_of
 
@@ -29,6 +30,7 @@ def require_order_kept(
         primitive: its name, for the error.
         but: a block that the caller asks itself.
     """
+    require_no_effects([block], primitive)
     scope = scope_of(block)
     assert scope is not None
     order = scope_children(block)

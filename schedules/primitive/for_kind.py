@@ -11,6 +11,7 @@ from ..analysis import require, require_loop_can_run_in_any_order
 from ..argument import Argument, Loop
 from ..declaration import PrimitiveFamily, primitive
 from ..dependence import why_iterations_conflict
+from ..effects import require_no_effects
 from ..random_variable import LoopRV
 from ..tree import BlockNode, LoopNode, blocks_below
 
@@ -67,6 +68,7 @@ def _require_no_conflict(
     loop: LoopNode, blocks: Sequence[BlockNode], primitive: str, *, as_threads: bool = False
 ) -> None:
     """Refuse where an iteration may write what another one reads or writes."""
+    require_no_effects(blocks, primitive)
     reason = why_iterations_conflict(loop, blocks, as_threads=as_threads)
     require(reason is None, primitive, f"{reason}")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ir import dtype as dt
@@ -34,7 +34,7 @@ from ..order import require_order_kept
 from ..random_variable import BlockRV
 from ..region import lies_inside
 from ..rewriting import rewrite_inside
-from ..surroundings import loads_around, why_not_only_loops
+from ..surroundings import loads_around, loads_in, why_not_only_loops
 from ..tree import BlockNode, LeafNode, detach, loops_around, scope_of, walk
 
 
@@ -173,7 +173,7 @@ def inline_into_consumers(block: BlockNode) -> None:
         require_order_kept(block, item, primitive)
     inliner = _InlineLoads(store, block)
     for consumer in consumers:
-        _rewrite_body(consumer, inliner)
+        _rewrite_body(consumer, inliner, store.buffer)
     detach(block)
     _drop_buffer(scope, store.buffer)
 
@@ -288,13 +288,35 @@ def _is_unit(block: BlockNode, var: tir.Var) -> bool:
     return isinstance(extent, tir.IntImm) and extent.value == 1
 
 
-def _rewrite_body(block: BlockNode, substitution: _Substitution) -> None:
-    """Rewrite all that is evaluated in a block (and blocks inside it), and recompute what they read and write."""
+def _rewrite_body(block: BlockNode, substitution: _Substitution, inlined: tir.Buffer) -> None:
+    """Rewrite all that is evaluated in a block (and blocks inside it), and recompute what they read.
+
+    What they state besides stays: pointers, and other names of a buffer, lead to more than is seen.
+    """
     rewrite_inside(block, substitution.rewritten, region=lambda region: region)
     for node in reversed(list(walk(block))):
-        if isinstance(node, BlockNode):
-            reads, writes = access_regions(node, node.init)
-            node.change(reads=reads, writes=writes)
+        if not isinstance(node, BlockNode):
+            continue
+        reads, writes = access_regions(node, node.init)
+        seen = {region.buffer for region in reads}
+        beyond = [
+            region
+            for region in node.reads
+            if region.buffer not in seen and region.buffer is not inlined and not _loads_of(inlined, [region])
+        ]
+        kept = node.writes if not _loads_of(inlined, node.writes) else writes
+        node.change(reads=(*reads, *beyond), writes=kept)
+
+
+def _loads_of(buffer: tir.Buffer, regions: Sequence[tir.BufferRegion]) -> bool:
+    """Whether the ends of regions are read from a buffer."""
+    return any(
+        load.buffer is buffer
+        for region in regions
+        for item in region.region
+        for end in (item.min, item.extent)
+        for load in loads_in(end)
+    )
 
 
 def _drop_buffer(scope: BlockNode, buffer: tir.Buffer) -> None:

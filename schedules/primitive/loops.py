@@ -17,6 +17,7 @@ from ..analysis import is_affine, leaves_beside_blocks, loop_chain, require, why
 from ..argument import BlockOrLoop, Factors, Flag, Loop, Loops
 from ..declaration import PrimitiveFamily, primitive
 from ..dependence import require_own_elements, runs_each_instance_once, why_iterations_conflict
+from ..effects import require_no_effects
 from ..random_variable import BlockRV, DecisionVar, ExprRV, LoopRV
 from ..reduction_order import loops_of_sums, why_not_begun_once
 from ..simplify import simplify_bindings
@@ -141,6 +142,7 @@ class LoopPrimitives(PrimitiveFamily):
         if all(a is b for a, b in zip(order, chain, strict=True)):
             return
         _require_extents_known(order, chain)
+        require_no_effects(below, "reorder")
         names = why_two_names(below)
         require(names is None, "reorder", f"the order of block {below[0].name!r} must stay: {names}")
         moved = [position for position, (a, b) in enumerate(zip(order, chain, strict=True)) if a is not b]

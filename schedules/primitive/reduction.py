@@ -16,6 +16,7 @@ from ..analysis import read_buffers, require, require_blocks_only, why_not_reduc
 from ..argument import Block, Loop
 from ..declaration import PrimitiveFamily, primitive
 from ..dependence import why_iterations_conflict
+from ..effects import require_no_effects
 from ..random_variable import BlockRV, LoopRV
 from ..reduction_order import predicate_at_begin, why_not_begun_once, why_not_run
 from ..surroundings import loads_around
@@ -46,6 +47,7 @@ class ReductionPrimitives(PrimitiveFamily):
                 not begun once and first, or another block in the loop would see the init.
         """
         node, before = self._block(block), self._loop(loop)
+        require_no_effects([node], "decompose_reduction")
         moved = _loops_of_init(node, before)
         nest, init_block = _init_nest(node, moved)
         insert_beside(before, nest, before=True)

@@ -19,6 +19,7 @@ from ..affine import constant_difference, mentions, simplify_polynomial, variabl
 from ..analysis import require, require_blocks_only, why_not_reduction
 from ..argument import Argument, Loop
 from ..declaration import PrimitiveFamily, primitive
+from ..effects import require_no_effects
 from ..error import ScheduleError
 from ..random_variable import BlockRV, LoopRV
 from ..reduction_order import loops_of_sums, predicate_at_begin
@@ -69,6 +70,7 @@ class RFactorPrimitives(PrimitiveFamily):
         node = self._loop(loop)
         block = _block_of(node)
         require_blocks_only(block, "rfactor")
+        require_no_effects([block], "rfactor")
         reduction = reduction_of(block, "rfactor")
         ndim = len(reduction.outputs[0].shape)
         require(

@@ -320,3 +320,25 @@ def main(A: T.Buffer((8, 8), "int32"), B: T.Buffer((8,), "int32"), C: T.Buffer((
     )
     with pytest.raises(ScheduleError, match="may have no iterations"):
         sch.cache_write("B", 0, "global")
+
+
+UNKNOWN_FACTOR = """@T.prim_func
+def main(a: T.handle, b: T.handle, n: T.int32):
+    T.func_attr({"tir.noalias": True})
+    A = T.match_buffer(a, (4,))
+    B = T.match_buffer(b, (16,))
+    for o in range(1, 2):
+        for i in range(4):
+            with T.block("B"):
+                vo, vi = T.axis.remap("SS", [o, i])
+                B[PLACE] = A[vi]
+"""
+
+
+@pytest.mark.parametrize("primitive", STEPS)
+@pytest.mark.parametrize("place", ["vi * n % 4", "vi * (vo + 1) % 4", "vi * (vo + 1)", "(vi + n) % 4"])
+def test_a_factor_whose_value_is_not_known_leaves_gaps(primitive: str, place: str) -> None:
+    """At 0 in its place, a factor would be gone, and a shift beyond the end of a remainder."""
+    sch = Schedule(from_source(UNKNOWN_FACTOR.replace("PLACE", place)), error_render_level="none")
+    with pytest.raises(ScheduleError, match="not known to fill a box"):
+        STEPS[primitive](sch)

@@ -203,6 +203,59 @@ def test_regions_are_those_where_the_block_begins() -> None:
     run(guarded, *arrays())
 
 
+def test_what_a_block_stores_does_not_move_its_regions() -> None:
+    main = """@T.prim_func
+def main(A: T.Buffer((4,), "int32"), B: T.Buffer((4,), "int32"), C: T.Buffer((1,), "int32")):
+    with T.block("W"):
+        T.reads(A[0], B[A[0]])
+        T.writes(A[0], C[0])
+        BODY
+"""
+    later = main.replace("BODY", "A[0] = 3\n        C[0] = B[A[0]]")
+    refused(from_source(later), [np.zeros(4, "int32"), np.zeros(4, "int32"), np.zeros(1, "int32")], "region")
+    before = main.replace("BODY", "with T.LetStmt(A[0]) as x:\n            A[0] = 3\n            C[0] = B[x]")
+    result = np.zeros(1, "int32")
+    run(from_source(before), np.zeros(4, "int32"), np.arange(5, 9, dtype="int32"), result)
+    assert result[0] == 5
+
+
+def test_a_region_without_a_value_matters_where_it_is_accessed() -> None:
+    """The index of the region lies beyond its array; the condition keeps the access away."""
+    main = from_source("""@T.prim_func
+def main(I: T.Buffer((2,), "int32"), B: T.Buffer((4,), "int32"), C: T.Buffer((4,), "int32")):
+    for i in range(4):
+        with T.block("C"):
+            vi = T.axis.spatial(4, i)
+            T.reads(I[0:2], B[I[vi]])
+            T.writes(C[vi])
+            C[vi] = T.if_then_else(vi < 2, B[I[vi]], 0)
+""")
+    result = np.zeros(4, "int32")
+    run(main, np.array([3, 1], "int32"), np.arange(4, dtype="int32"), result)
+    np.testing.assert_array_equal(result, [3, 1, 0, 0])
+
+
+def test_a_block_around_states_what_a_block_with_an_init_reads_of_others() -> None:
+    main = from_source("""@T.prim_func
+def main(A: T.Buffer((4, 4), "int32"), B: T.Buffer((4,), "int32"), C: T.Buffer((4,), "int32")):
+    for i in range(4):
+        with T.block("O"):
+            vi = T.axis.spatial(4, i)
+            T.reads(A[vi, 0:4])
+            T.writes(B[vi], C[vi])
+            C[vi] = 1
+            for k in range(4):
+                with T.block("I"):
+                    vk = T.axis.reduce(4, k)
+                    T.reads(A[vi, vk], C[vi])
+                    T.writes(B[vi])
+                    with T.init():
+                        B[vi] = 0
+                    B[vi] = B[vi] + A[vi, vk] * C[vi]
+""")
+    refused(main, [np.ones((4, 4), "int32"), np.zeros(4, "int32"), np.zeros(4, "int32")], "region")
+
+
 def test_atomic_additions_and_lanes_are_looked_at() -> None:
     def added(region: str) -> tir.PrimFunc:
         return block(

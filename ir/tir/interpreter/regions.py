@@ -1,7 +1,7 @@
 """What blocks state to read and write: accesses of other elements are refused.
 
 Regions are compared with the numbers of the indices. The bounds of a region are computed once for each time that its block runs, where
-the first access asks for them. Accesses through addresses are not looked at.
+it begins if they read memory, else where the first access asks for them. Accesses through addresses are not looked at.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .. import expr as E
 from .. import stmt as S
 from ..buffer import Buffer
 from .empty_reductions import depends
-from .error import element, refusal
+from .error import UndefinedError, element, refusal
 
 if TYPE_CHECKING:
     from .expressions import Expressions
@@ -42,14 +42,22 @@ class StatedBlock:
         self.is_asked = False
         self.bounds: dict[S.BufferRegion, Callable[[Env], Box]] = {}
         """What computes the ends of the regions that are asked for."""
+        self.changing: list[S.BufferRegion] = []
+        """Those of which the block may change the ends."""
 
     def regions(self, is_write: bool) -> Sequence[S.BufferRegion]:
         """What it states to write, or to read."""
         return self.block.writes if is_write else self.block.reads
 
     def enter(self, env: Env) -> None:
-        """The block begins to run: bounds of its regions are unknown."""
-        env[self] = {}
+        """The block begins to run: bounds of its regions are unknown, but for those that it may change."""
+        known: dict[S.BufferRegion, Box | UndefinedError] = {}
+        env[self] = known
+        for region in self.changing:
+            try:
+                known[region] = self.bounds[region](env)
+            except UndefinedError as error:  # matters only if there is an access
+                known[region] = error
 
     def entry_over_nothing(self, absent: set[E.Var]) -> Callable[[Env], None]:
         """What begins the init of a reduction over nothing: a region that mentions its variables, which have no values there,
@@ -60,7 +68,7 @@ class StatedBlock:
             env[self] = {
                 region: [_EVERYWHERE] * len(region.region)
                 for region in self.bounds
-                if any(depends(end, absent) for item in region.region for end in (item.min, item.extent))
+                if any(depends(end, absent) for end in _ends(region))
             }
 
         return enter
@@ -196,12 +204,16 @@ class Regions:
         bounds = block.bounds.get(region)
         if bounds is None:
             bounds = block.bounds[region] = self._bounds(region)
+            if not all(map(_is_constant, _ends(region))):
+                block.changing.append(region)
 
         def inside(env: Env, numbers: Numbers) -> bool:
             known = env[block]
             box = known.get(region)
             if box is None:
                 box = known[region] = bounds(env)
+            if isinstance(box, UndefinedError):
+                raise box
             for number, (low, high) in zip(numbers, box):
                 if not low <= number < high:
                     return False
@@ -245,6 +257,10 @@ def _is_surely_in(indices: Sequence[E.PrimExpr], region: S.BufferRegion) -> bool
         and _is_constant(index)
         for index, item in zip(indices, region.region)
     )
+
+
+def _ends(region: S.BufferRegion) -> list[E.PrimExpr]:
+    return [end for item in region.region for end in (item.min, item.extent)]
 
 
 def _is_constant(index: E.PrimExpr) -> bool:

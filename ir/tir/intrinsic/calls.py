@@ -44,6 +44,7 @@ def _llvm_function(dtype: str, name: Any, *args: Any) -> Any:
     arity=(1, None),
     result=None,
     effect=CallEffectKind.UPDATE_STATE,
+    foreign=True,
     meaning=_c_function,
     lowering={"default": primitive},
 )
@@ -81,6 +82,7 @@ def call_llvm_pure_intrin(dtype: str, name: str, *args: Any, span: Span | None =
     arity=(1, None),
     result="int32",
     effect=CallEffectKind.UPDATE_STATE,
+    foreign=True,
     lowering={"default": primitive},
 )
 def call_packed(*args: Any, dtype: str = "int32", span: Span | None = None) -> PrimExpr:
@@ -93,6 +95,7 @@ def call_packed(*args: Any, dtype: str = "int32", span: Span | None = None) -> P
     arity=(1, None),
     result="int32",
     effect=CallEffectKind.UPDATE_STATE,
+    foreign=True,
     lowering={"default": primitive},
 )
 def call_cpacked(*args: Any, dtype: str = "int32", span: Span | None = None) -> PrimExpr:

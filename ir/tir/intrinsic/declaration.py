@@ -94,6 +94,8 @@ class Intrinsic:
     """Whether a call is its argument rounded to a whole number: a small difference before may be a large one behind."""
     costly: bool
     """Whether a call takes as long as many additions, so that a value that is used often is not computed again each time."""
+    foreign: bool
+    """Whether a call runs a function that the program does not hold, with effects that nothing tells."""
     build: Callable[..., Any]
     """The function that programs call to build an expression; its name is the one in scripts."""
 
@@ -167,6 +169,7 @@ def intrinsic(
     transparent: bool = False,
     rounds: bool = False,
     costly: bool = False,
+    foreign: bool = False,
     name: str | None = None,
 ) -> Callable[[_Builder], _Builder]:
     """Declare the intrinsic whose calls the decorated function builds; see :class:`Intrinsic` for the parameters.
@@ -203,6 +206,7 @@ def intrinsic(
             transparent=transparent,
             rounds=rounds,
             costly=costly,
+            foreign=foreign,
             build=build,
         )
         if record.op_name in INTRINSICS:
