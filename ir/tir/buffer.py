@@ -16,7 +16,8 @@ from ..node import Node, field
 from ..span import Span
 from ..type import PointerType, PrimType
 from .expr import BufferLoad, Call, IntImm, PrimExpr, Ramp, Range, Var, as_exprs, as_optional_expr
-from .operators import cast, const, convert
+from .operators import cast, const, convert, match_dtypes
+from .operators import max as max_of
 
 
 def _offset(value: Any) -> PrimExpr | None:
@@ -118,6 +119,17 @@ class Buffer(Node, type_key="tir.Buffer"):
                 [cast("int64", value) if value.dtype == "int32" else value for value in values]
             )
         return [offset]
+
+    def extents_of_memory(self) -> tuple[PrimExpr, ...]:
+        """The extents of memory that the buffer lies in: up to its last element, and whole rows where rows are padded."""
+        if not self.shape or (not self.strides and self.elem_offset is None):
+            return self.shape
+        last = [extent - const(1, extent.dtype) for extent in self.shape]
+        reach = exactly(add, self.offset_of(last)[0], const(1))
+        if not self.strides:
+            return (reach,)
+        rows = exactly(mul, self.strides[0], self.shape[0])
+        return (max_of(*match_dtypes(reach, rows)),)
 
     def _offset(self, indices: Sequence[PrimExpr]) -> PrimExpr:
         """Row-major, or by the strides, from ``elem_offset`` on; of one dimension the index itself, of its own dtype."""

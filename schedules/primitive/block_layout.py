@@ -21,6 +21,7 @@ from ..error import ScheduleError
 from ..random_variable import BlockRV
 from ..tree import BlockNode, LeafNode, LoopNode, TreeNode, loops_around, replace_node, scope_of
 from .layout import map_indices, require_no_negative_index, substitute_block
+from .wide_maps import all_held
 
 
 class BlockLayoutPrimitives(PrimitiveFamily):
@@ -93,6 +94,12 @@ def _transform_block_layout(block: BlockNode, index_map: IndexMap, new_extents: 
         else index_map.map_shape([item.dom.extent for item in block.iter_vars])
     )
     dtype = block.iter_vars[0].var.dtype if block.iter_vars else "int32"
+    require(
+        dtype == "int64" or all_held(extents),
+        primitive,
+        f"the map leads to {max(item for item in extents if isinstance(item, int))} iterations, which {dtype} does not count; give block"
+        f" {block.name!r} int64 variables",
+    )
     new_vars, loops = [], []
     for position, (final, extent) in enumerate(zip(index_map.final_indices, extents, strict=True)):
         used = variables_in(substitute(final, by_initial))

@@ -37,6 +37,7 @@ from .layout_padding import (
     last_writer,
     store_padding,
 )
+from .wide_maps import all_held, in_int64
 
 
 def _indices_of_buffer(sch: ScheduleState, given: Mapping[str, Any]) -> int:
@@ -185,9 +186,9 @@ def _transform_layout(
         f"the map leaves gaps between the elements of buffer {buffer.name}; pass pad_value to fill them",
     )
     dtype = buffer.shape[0].dtype if shape else "int32"
-    if any(isinstance(item, int) and item >= 1 << 31 for item in shape):
+    if not all_held(shape):
         dtype = "int64"
-        index_map = _in_int64(index_map)
+        index_map = in_int64(index_map)
     new = buffer.replace(
         shape=tuple(
             tir.convert(item) if not isinstance(item, int) else tir.const(item, dtype) for item in shape
@@ -234,12 +235,6 @@ def _transform_layout(
             store_padding(anchor, padding)
         elif not writers and scope is None:
             assume_padding(top, padding)
-
-
-def _in_int64(index_map: IndexMap) -> IndexMap:
-    """A map of int64 indices: int32 does not hold all that the map makes of them."""
-    variables = [tir.Var(item.name, "int64") for item in index_map.initial_indices]
-    return IndexMap(variables, index_map.substituted(variables), index_map.inverse_index_map)
 
 
 def _tighten_regions(block: BlockNode, buffer: tir.Buffer) -> None:

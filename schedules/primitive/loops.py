@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
+from ir import dtype as dt
 from ir import tir
 from ir.arith import Analyzer
 from ir.dtype import is_int, is_uint
@@ -18,6 +20,7 @@ from ..argument import BlockOrLoop, Factors, Flag, Loop, Loops
 from ..declaration import PrimitiveFamily, primitive
 from ..dependence import require_own_elements, runs_each_instance_once, why_iterations_conflict
 from ..effects import require_no_effects
+from ..error import ScheduleError
 from ..random_variable import BlockRV, DecisionVar, ExprRV, LoopRV
 from ..reduction_order import loops_of_sums, why_not_begun_once
 from ..simplify import simplify_bindings
@@ -64,13 +67,15 @@ class LoopPrimitives(PrimitiveFamily):
         _require_start_at_zero(node, "split")
         # The factors of a perfect tile with open decisions multiply to the extent whatever they will be.
         extents, divides = _infer_factors(node, values, any(isinstance(item, DecisionVar) for item in values))
-        variables = [tir.Var(f"{node.var.name}_{i}", node.var.dtype) for i in range(len(extents))]
-        value: Any = tir.const(0, node.var.dtype)
+        dtype = _dtype_that_counts([node.var.dtype], extents)
+        extents = [tir.cast(dtype, extent) for extent in extents]
+        variables = [tir.Var(f"{node.var.name}_{i}", dtype) for i in range(len(extents))]
+        value: Any = tir.const(0, dtype)
         for var, extent in zip(variables, extents, strict=True):
             value = value * extent + var
         body = node.body
         if not divides and not disable_predication:
-            condition = value < node.extent
+            condition = value < tir.cast(dtype, node.extent)
             _require_in_blocks(body, node)
             for block in blocks_below(body):
                 first, last = block.predicate, condition
@@ -87,7 +92,9 @@ class LoopPrimitives(PrimitiveFamily):
         replace_node(placeholder, inner)
         fresh = set(variables)
         rewrite_expressions(
-            body, {node.var: value}, lambda block: simplify_bindings(block, fresh, not preserve_unit_iters)
+            body,
+            {node.var: tir.cast(node.var.dtype, value)},
+            lambda block: simplify_bindings(block, fresh, not preserve_unit_iters),
         )
         return self._new(loops[::-1])
 
@@ -104,11 +111,12 @@ class LoopPrimitives(PrimitiveFamily):
         chain = [self._loop(item) for item in loops_to_fuse]
         _check_fuse(chain)
         _require_identity_kept(chain)
-        fused = tir.Var("_".join(loop.var.name for loop in chain) + "_fused", chain[0].var.dtype)
+        dtype = _dtype_that_counts([loop.var.dtype for loop in chain], [loop.extent for loop in chain])
+        fused = tir.Var("_".join(loop.var.name for loop in chain) + "_fused", dtype)
         values = _digits_of(fused, chain)
-        total: Any = tir.const(1, fused.dtype)
+        total: Any = tir.const(1, dtype)
         for loop in chain:
-            total = total * loop.extent
+            total = total * tir.cast(dtype, loop.extent)
         body = chain[-1].body
         new = LoopNode(fused, total, LeafNode(tir.Evaluate(tir.const(0))))
         replace_node(chain[0], new)
@@ -319,16 +327,30 @@ def _digits_of(fused: tir.Var, chain: list[LoopNode]) -> dict[Any, Any]:
     below: Any = tir.const(1, fused.dtype)
     for position in range(len(chain) - 1, -1, -1):
         loop = chain[position]
+        extent = tir.cast(fused.dtype, loop.extent)
         if isinstance(loop.extent, tir.IntImm) and loop.extent.value <= 1:
-            values[loop.var] = tir.const(0, fused.dtype) if loop.extent.value == 1 else fused
+            only = tir.const(0, fused.dtype) if loop.extent.value == 1 else fused
+            values[loop.var] = tir.cast(loop.var.dtype, only)
             continue
         is_first = all(
             isinstance(item.extent, tir.IntImm) and item.extent.value == 1 for item in chain[:position]
         )
-        digit = fused if is_first else tir.floormod(fused, below * loop.extent)
-        values[loop.var] = tir.floordiv(digit, below)
-        below = below * loop.extent
+        digit = fused if is_first else tir.floormod(fused, below * extent)
+        values[loop.var] = tir.cast(loop.var.dtype, tir.floordiv(digit, below))
+        below = below * extent
     return values
+
+
+def _dtype_that_counts(dtypes: Sequence[str], extents: Sequence[Any]) -> str:
+    """The widest of some dtypes of loops, or a wider one: that of a number with these extents of digits."""
+    widest = max(dtypes, key=dt.bits)
+    are_known = all(isinstance(extent, tir.IntImm) for extent in extents)
+    most = math.prod(extent.value for extent in extents) if are_known else 0
+    for dtype in (widest, "int32", "int64"):
+        is_enough = most <= dt.integer_range(dtype)[1] if are_known else dt.is_index(dtype)
+        if dt.bits(dtype) >= dt.bits(widest) and is_enough:
+            return dtype
+    raise ScheduleError(f"{most} iterations are more than int64 counts")
 
 
 def _require_extents_known(order: list[LoopNode], chain: list[LoopNode]) -> None:

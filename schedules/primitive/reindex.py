@@ -47,6 +47,7 @@ from .caching import cache_name, require_storage_scope, similar_buffer
 from .filled import require_filled
 from .layout import allocating_scope, injective_inverse, map_indices
 from .reduction import conjuncts_without
+from .wide_maps import all_held, in_int64
 
 
 def _variables(sch: ScheduleState, given: Mapping[str, Any]) -> int:
@@ -57,7 +58,7 @@ def _variables(sch: ScheduleState, given: Mapping[str, Any]) -> int:
 class ReindexPrimitives(PrimitiveFamily):
     """Copies of buffers in the order in which a block uses them."""
 
-    @primitive("ReIndex", block=Block(), buffer=AnyBuffer())
+    @primitive("ReIndex", moves=True, block=Block(), buffer=AnyBuffer())
     def reindex(self, block: BlockRV | str, buffer: tuple[str, int] | str | tir.Buffer) -> BlockRV:
         """Stage a buffer in a copy whose dimensions are the block's iteration variables; returns the copying block.
 
@@ -100,6 +101,7 @@ class ReindexPrimitives(PrimitiveFamily):
 
     @primitive(
         "ReindexCacheWrite",
+        moves=True,
         block=Block(),
         write_buffer_index=BufferIndex(is_write=True),
         storage_scope=Argument(),
@@ -195,6 +197,9 @@ def _reindex_cache(
     if not all(any(constant_difference(index, final) == 0 for final in finals) for index in indices):
         # Where the map repeats the indices of the access, the same place is the same element.
         _require_injective(index_map, block, used, primitive)
+    if not all_held(shape):
+        index_map = in_int64(index_map)
+        shape = [tir.const(item, "int64") if isinstance(item, int) else item for item in shape]
     cache = tir.decl_buffer(
         shape,
         buffer.dtype,

@@ -62,6 +62,8 @@ class _Evaluator:
     def _within_bounds(self, expr: Any) -> IntervalSet:
         low, high = self._analyzer._bounds(expr)
         limit = 1 << 31
+        if low > -limit and high < limit - 1 and high - low >= limit - 1:
+            return EVERYTHING  # nobody could write how many these are
         dtype = "int64" if dt.bits(expr.dtype) == 64 else "int32"
         return IntervalSet(
             build.const(low, dtype) if low > -limit else NEG_INF,

@@ -315,7 +315,9 @@ class DeclBufferFrame(TIRFrame):
     def close(self) -> None:
         stmt: S.Stmt = S.DeclBuffer(self.buffer, self.body())
         if self.allocates:
-            stmt = S.Allocate(self.buffer.data, self.buffer.dtype, self.buffer.shape, const(True), stmt)
+            stmt = S.Allocate(
+                self.buffer.data, self.buffer.dtype, self.buffer.extents_of_memory(), const(True), stmt
+            )
         emit(stmt)
 
 

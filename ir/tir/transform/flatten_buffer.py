@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import mul
-from typing import Any
 
 from ... import dtype as dt
 from ...arith.index_simplifier import IndexSimplifier
@@ -36,13 +35,7 @@ class _Flatten(StmtExprMutator):
         if found is None:
             if buffer.strides or buffer.elem_offset is not None or buffer.axis_separators:
                 # offsets and strides go into the index
-                total: Any = const(1)
-                for extent, stride in zip(buffer.shape, buffer.strides or (const(1),) * len(buffer.shape)):
-                    total = (
-                        operators.max(total, number_of_elements(extent, stride))
-                        if buffer.strides
-                        else number_of_elements(total, extent)
-                    )
+                total = number_of_elements(*buffer.extents_of_memory())
                 found = buffer.replace(shape=(total,), strides=(), elem_offset=None, axis_separators=())
             else:
                 found = buffer.get_flattened_buffer()

@@ -38,11 +38,10 @@ class _Lower(Mutator):
         if block.init is not None:
             block = _with_conditional_init(block)
             self._initialized.update(region.buffer for region in block.writes)
-        block = _restated(block, self._initialized)
-        local = set(block.alloc_buffers)
         sources = {match.buffer: match.source.buffer for match in block.match_buffers}
-        self._initialized = around | {sources.get(buffer, buffer) for buffer in self._initialized - local}
-        return block
+        initialized = {sources.get(buffer, buffer) for buffer in self._initialized}
+        self._initialized = around | (initialized - set(block.alloc_buffers))
+        return _restated(block, initialized)
 
 
 def _with_conditional_init(block: Block) -> Block:

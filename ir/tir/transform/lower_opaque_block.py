@@ -35,12 +35,10 @@ class _Lower(StmtExprMutator):
         body = self.visit(block.body)
         for buffer in reversed(block.alloc_buffers):
             buffer = self.visit(buffer)
-            extents = buffer.shape
-            if buffer.strides:
-                extents = (buffer.strides[0] * buffer.shape[0],) if buffer.shape else ()
             notes: dict[str, Any] = (
                 {"data_alignment": buffer.data_alignment} if buffer.data_alignment != 64 else {}
             )
+            extents = buffer.extents_of_memory()
             body = Allocate(buffer.data, buffer.dtype, extents, const(True), body, notes)
         for key, value in block.annotations.items():
             if key.startswith("pragma_"):

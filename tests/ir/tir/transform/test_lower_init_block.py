@@ -26,3 +26,23 @@ def test_reduction(check):
 def test_function_without_init_is_the_same_object(apply):
     after = apply(tir.transform.LowerInitBlock(), lowered)
     assert after is lowered
+
+
+def test_a_block_around_reads_what_is_updated_through_its_view() -> None:
+    main = from_source("""@T.prim_func
+def main(A: T.Buffer((4, 4), "int32"), B: T.Buffer((4,), "int32")):
+    with T.block("O"):
+        T.reads(A[0:4, 0:4])
+        T.writes(B[0:4])
+        V = T.match_buffer(B[0:4], (4,), "int32")
+        for i, k in T.grid(4, 4):
+            with T.block("I"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    V[vi] = 0
+                V[vi] = V[vi] + A[vi, vk]
+""")
+    lowered = LowerInitBlock()(IRModule({"main": main}))["main"]
+    result = np.zeros(4, "int32")
+    run(lowered, np.arange(16, dtype="int32").reshape(4, 4), result)
+    np.testing.assert_array_equal(result, [6, 22, 38, 54])

@@ -1,7 +1,15 @@
 """LowerOpaqueBlock: blocks become statements."""
 
+import numpy as np
+import pytest
+
 from ir import IRModule, tir
+from ir.codegen.build import build
+from ir.node import post_order_visit
+from ir.script import from_source
 from ir.script import tir as T
+from ir.tir.stmt import Allocate
+from ir.tir.transform import ConvertBlocksToOpaque, LowerOpaqueBlock
 
 
 @T.prim_func
@@ -59,3 +67,39 @@ def test_thread_loops_become_attributes():
     body = lowered(bound).body
     assert isinstance(body, tir.AttrStmt) and body.attr_key == "thread_extent"
     assert body.node.thread_tag == "threadIdx.x"
+
+
+@pytest.mark.parametrize(
+    ("shape", "layout", "elements"),
+    [
+        ((64, 8), "strides=[1, 64]", 512),
+        ((64, 8), "strides=[200, 1]", 12800),
+        ((8,), "elem_offset=100", 108),
+        ((60000, 3), "strides=[65536, 1]", 60000 * 65536),
+    ],
+)
+@pytest.mark.parametrize("kind", ["alloc_buffer", "decl_buffer"])
+def test_memory_holds_the_last_element_of_a_buffer(
+    kind: str, shape: tuple[int, ...], layout: str, elements: int
+) -> None:
+    """However it is laid out, and however many elements that are."""
+    names = ", ".join("ij"[: len(shape)])
+    main = from_source(f"""@T.prim_func
+def main(A: T.Buffer({shape}, "int8"), C: T.Buffer({shape}, "int8")):
+    B = T.{kind}({shape}, "int8", {layout})
+    for {names} in T.grid({", ".join(map(str, shape))}):
+        B[{names}] = A[{names}]
+    for {names} in T.grid({", ".join(map(str, shape))}):
+        C[{names}] = B[{names}]
+""")
+    found: list[int] = []
+    for item in LowerOpaqueBlock()(ConvertBlocksToOpaque()(IRModule({"main": main})))["main"], main:
+        post_order_visit(
+            item.body,
+            lambda node: found.append(node.extents[0].value) if isinstance(node, Allocate) else None,
+        )
+    assert found and set(found) == {elements}
+    a = (np.arange(np.prod(shape)) % 100).astype("int8").reshape(shape)
+    result = np.zeros(shape, "int8")
+    build(main, "cpu")["main"](a, result)
+    np.testing.assert_array_equal(result, a)

@@ -1,0 +1,45 @@
+"""Which instance of a reduction runs first, and what is refused where that is not the one that runs the init."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ir.script import from_source
+from schedules import Schedule, ScheduleError
+from tests.schedules.checks import assert_same_meaning
+
+DIGITS = """@T.prim_func
+def main(A: T.Buffer((4, 5)), B: T.Buffer((4,))):
+    T.func_attr({"tir.noalias": True})
+    for f in range(16):
+        with T.block("R"):
+            vi = T.axis.spatial(4, f // 4)
+            vk = T.axis.reduce((0, 5), f % 4 + BEGIN)
+            with T.init():
+                B[vi] = T.float32(0)
+            B[vi] = B[vi] + A[vi, vk]
+"""
+STEPS: list[Callable[[Schedule], Any]] = [
+    lambda sch: sch.decompose_reduction("R", sch.get_loops("R")[0]),
+    lambda sch: sch.blockize(sch.get_loops("R")[0]),
+    lambda sch: sch.cache_write("R", 0, "local"),
+]
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_digits_of_a_reduction_that_do_not_begin_at_its_domain(step: Callable[[Schedule], Any]) -> None:
+    """No instance has the reduction's least value, so that the init never runs."""
+    sch = Schedule(from_source(DIGITS.replace("BEGIN", "1")), error_render_level="none")
+    with pytest.raises(ScheduleError, match="init"):
+        step(sch)
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_digits_that_begin_there(step: Callable[[Schedule], Any]) -> None:
+    original = from_source(DIGITS.replace("BEGIN", "0"))
+    sch = Schedule(original, error_render_level="none")
+    step(sch)
+    assert_same_meaning(original, sch.mod)
