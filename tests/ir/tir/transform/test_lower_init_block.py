@@ -1,7 +1,12 @@
 """LowerInitBlock: initialization becomes a condition on the first reduction step."""
 
-from ir import tir
+import numpy as np
+
+from ir import IRModule, tir
+from ir.script import from_source
 from ir.script import tir as T
+from ir.tir.interpreter import run
+from ir.tir.transform import LowerInitBlock
 from tests.programs import kernels
 
 reduction = kernels.row_sum(4, 8)
