@@ -85,12 +85,13 @@ class _Axis:
             x = cast("int64", x)
         one = const(1, x.dtype)
         before, after = cast(x.dtype, self.in_size), cast(x.dtype, self.out_size)
+        divisor = one if is_const(after) and as_int(after) == 0 else after  # no place is asked for then
         # The symmetric form of half_pixel differs only where a fractional scale was rounded to the size, which sizes cannot tell.
         factor, offset, denominator = {
             "align_corners": (before - one, 0 * one, _max(after - one, one)),
-            "asymmetric": (before, 0 * one, after),
-            "tf_half_pixel_for_nn": (2 * before, before, 2 * after),
-        }.get(self.mode, (2 * before, before - after, 2 * after))
+            "asymmetric": (before, 0 * one, divisor),
+            "tf_half_pixel_for_nn": (2 * before, before, 2 * divisor),
+        }.get(self.mode, (2 * before, before - after, 2 * divisor))
         if is_const(factor, offset, denominator):
             numbers = [as_int(item) for item in (factor, offset, denominator)]
             common = math.gcd(*numbers)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ir import dtype as dt
+from ir.conversion import cast_array
 from ir.float_power import float_power
 from ir.integer import truncated_quotient
 from ir.relax.op.inference import is_non_negative, simplify
@@ -270,7 +271,7 @@ def _cast(ctx: NodeContext, arrays: list[Any]) -> Any:
     if _symbolic(arrays[0]):
         # Extents fit int32 too; a condition is no number yet.
         return arrays[0] if dtype in (np.int64, np.int32) and not _conditions(arrays[0]) else None
-    return arrays[0].astype(dtype) if arrays[0].size <= _MAX_ELEMENTS else None
+    return cast_array(arrays[0], dt.from_numpy(np.dtype(dtype))) if arrays[0].size <= _MAX_ELEMENTS else None
 
 
 # -------------------------------------------------------------------------------------------------------- arithmetic
@@ -338,10 +339,13 @@ def _pow(ctx: NodeContext, arrays: list[Any]) -> Any:
         return None  # numpy has no negative powers of integers
     if _integral(arrays[0]) and _integral(arrays[1]):
         return np.power(arrays[0], arrays[1]).astype(arrays[0].dtype)
-    return float_power(arrays[0], arrays[1]).astype(arrays[0].dtype)
+    power = float_power(arrays[0].astype(np.float64), arrays[1].astype(np.float64))
+    # Other powers are the kernel's to compute: FoldConstant runs it, to the bit.
+    is_exact = np.all(power == np.rint(power)) and np.all(np.abs(power) < 2**11)
+    return power.astype(arrays[0].dtype) if is_exact else None
 
 
-@_folds("Sqrt", "Floor", "Ceil", "Abs", "Reciprocal", "Not", "Sin", "Cos", "Exp")
+@_folds("Sqrt", "Floor", "Ceil", "Abs", "Reciprocal", "Not")
 def _unary(ctx: NodeContext, arrays: list[Any]) -> Any:
     if _symbolic(arrays[0]) or arrays[0].size > _MAX_ELEMENTS:
         return None

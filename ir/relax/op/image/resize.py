@@ -134,6 +134,8 @@ def _np_resize2d(x: np.ndarray, size: Any, **attrs: Any) -> np.ndarray:
 
 def _np_resized_axis(x: np.ndarray, axis: int, taps: list[list[tuple[int, float]]]) -> np.ndarray:
     """The weighted sums along an axis; elements without weight do not count, even if they are infinite."""
+    if not taps:
+        return x.take(np.arange(0), axis)
     rows = [sum(x.take(index, axis) * weight for index, weight in row) for row in taps]
     return np.stack([np.asarray(row) for row in rows], axis)
 

@@ -92,6 +92,14 @@ def _div(ctx: NodeContext) -> Expr:
     return _op.divide(a, b)
 
 
+def _holds(dtype: str, other: str) -> bool:
+    """Whether a float dtype holds the numbers of another dtype, floats taken for granted."""
+    if dt.is_float(other):
+        return True
+    low, high = dt.integer_range(other)
+    return max(-low, high) <= 2 ** (ml_dtypes.finfo(dt.to_numpy(dtype)).nmant + 1)
+
+
 @converter("Pow")
 def _pow(ctx: NodeContext) -> Expr:
     base, exponent = ctx.expr(0), ctx.expr(1)
@@ -115,7 +123,11 @@ def _pow(ctx: NodeContext) -> Expr:
     if ctx.dtype(exponent) == ctx.dtype(base):
         return _op.power(base, exponent)
     if dt.is_float(ctx.dtype(base)):
-        return _op.power(base, _op.astype(exponent, ctx.dtype(base)))
+        dtype = ctx.dtype(base)
+        # The exponent is even or odd: where the base's dtype does not hold it, both are computed with in float64.
+        wide = dtype if _holds(dtype, ctx.dtype(exponent)) else "float64"
+        power = ctx.emit(_op.power(_op.astype(base, wide), _op.astype(exponent, wide)))
+        return power if wide == dtype else _op.astype(power, dtype)
     # An integer to the power of a float (or of a wider integer) is computed in that; the result is the base's again.
     kind = "float64" if dt.is_float(ctx.dtype(exponent)) else _wider(ctx.dtype(base), ctx.dtype(exponent))
     power = ctx.emit(_op.power(_op.astype(base, kind), _op.astype(exponent, kind)))

@@ -826,3 +826,41 @@ def test_extents_of_zero_that_a_shape_asks_for_are_not_copied() -> None:
             x=np.ones(given, np.float32),
         )
         assert found.shape == (0, 5, 2)
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+def test_a_power_knows_whether_a_large_exponent_is_odd(dtype: Any) -> None:
+    """float32 holds no odd number above 2 ** 24."""
+    x = f32(-1, -1, -INF, -1)
+    exponents = np.array([16777217, 2147483647, 2147483647, 16777216], dtype)
+    np.testing.assert_array_equal(one("Pow", x, exponents), [-1, -1, -INF, 1])
+    np.testing.assert_array_equal(one("Pow", f32(3, -2), np.array([2, -1], dtype)), [9, -0.5])
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+@pytest.mark.parametrize("places", ["asymmetric", "half_pixel", "align_corners"])
+def test_resizing_an_image_without_rows(mode: str, places: str) -> None:
+    x, scales = np.zeros((2, 3, 0, 5), np.float32), f32(1, 1, 2, 2)
+    node = helper.make_node("Resize", ["x", "", "s"], ["y"], mode=mode, coordinate_transformation_mode=places)
+    assert ran([node], {"s": scales}, x=x).shape == (2, 3, 0, 10)
+
+
+@pytest.mark.meaning("relax-fold", "cast-float-int")
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.int64, np.uint32])
+def test_casts_of_constants_are_those_of_the_kernel(dtype: Any) -> None:
+    x = f32(NAN, INF, -INF, 300, -1, 3e9, 1.5)
+    node = helper.make_node("Cast", ["x"], ["y"], to=helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
+    computed = ran([node], x=x)
+    assert computed[0] == 0 and computed[1] == np.iinfo(dtype).max
+    cast = helper.make_node("Cast", ["c"], ["k"], to=helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
+    nodes = [cast, helper.make_node("Mul", ["k", "one"], ["y"])]
+    np.testing.assert_array_equal(ran(nodes, {"c": x}, one=np.ones(7, dtype)), computed)
+
+
+@pytest.mark.meaning("relax-fold")
+@pytest.mark.parametrize("op", ["Exp", "Sin", "Cos", "Sqrt"])
+def test_functions_of_constants_are_those_of_the_kernel(op: str) -> None:
+    x = np.linspace(0.01, 30, 97).astype(np.float32)
+    computed = ran([helper.make_node(op, ["x"], ["y"])], x=x)
+    nodes = [helper.make_node(op, ["c"], ["k"]), helper.make_node("Mul", ["k", "one"], ["y"])]
+    np.testing.assert_array_equal(ran(nodes, {"c": x}, one=np.ones(97, np.float32)), computed)
