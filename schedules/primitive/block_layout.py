@@ -97,8 +97,8 @@ def _transform_block_layout(block: BlockNode, index_map: IndexMap, new_extents: 
     require(
         dtype == "int64" or all_held(extents),
         primitive,
-        f"the map leads to {max(item for item in extents if isinstance(item, int))} iterations, which {dtype} does not count; give block"
-        f" {block.name!r} int64 variables",
+        f"the map leads to {' x '.join(map(str, extents))} iterations, which {dtype} does not count; give block {block.name!r} int64"
+        " variables",
     )
     new_vars, loops = [], []
     for position, (final, extent) in enumerate(zip(index_map.final_indices, extents, strict=True)):

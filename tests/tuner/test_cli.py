@@ -436,3 +436,21 @@ def test_torch_runs_whatever_can_be_imported(tmp_path: Path) -> None:
     assert loopsmith("bench", "block.so", "--compare", "torch", "--rounds", "1", cwd=tmp_path).returncode != 0
     refused = loopsmith("bench", "block.so", "--compare", "torch", "--onnx", "gone.onnx", cwd=tmp_path)
     assert refused.returncode == 2 and _is_one_paragraph(refused.stderr) and "--zoo" in refused.stderr
+
+
+def test_an_output_without_elements_is_described(tmp_path: Path) -> None:
+    onnx = pytest.importorskip("onnx")
+    helper = onnx.helper
+    info, out = (helper.make_tensor_value_info(name, 1, [0, 4]) for name in "xy")
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "empty", [info], [out])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    onnx.save(model, tmp_path / "empty.onnx")
+    assert loopsmith("build", "empty.onnx", "-o", "empty.so", cwd=tmp_path).returncode == 0
+    ran = loopsmith("run", "empty.so", "--random-inputs", cwd=tmp_path)
+    assert ran.returncode == 0 and "float32[0, 4]" in ran.stdout
+
+
+def test_a_file_without_records_is_not_imported_in_silence(tmp_path: Path) -> None:
+    (tmp_path / "garbage.jsonl").write_text("this is no record\n")
+    found = loopsmith("db", "import", "new.db", "garbage.jsonl", cwd=tmp_path)
+    assert found.returncode == 2 and "holds no tuning records" in found.stderr

@@ -126,4 +126,6 @@ def import_(
         raise TunerError(f"there is no file {source}")
     added = import_records(open_for_writing(path), source)
     there = count_records(source) - added
+    if not added and not there and source.stat().st_size:
+        raise TunerError(f"{source} holds no tuning records; give a file that `loopsmith db export` wrote")
     out.print(f"added {added} records from {source}" + (f"; {there} were there already" if there else ""))

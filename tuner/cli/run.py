@@ -45,10 +45,10 @@ def run(
     result = main(*arrays.values())
     found = flatten(result)
     for number, value in enumerate(found):
-        out.print(
-            f"output {number}: {value.dtype}{list(value.shape)}"
-            f"  mean {value.mean():.6g}  min {value.min():.6g}  max {value.max():.6g}"
+        numbers = (
+            f"  mean {value.mean():.6g}  min {value.min():.6g}  max {value.max():.6g}" if value.size else ""
         )
+        out.print(f"output {number}: {value.dtype}{list(value.shape)}{numbers}")
     if outputs is not None:
         with outputs.open("wb") as file:  # given a path, numpy adds .npz to a name without it
             np.savez(file, *found)
