@@ -10,9 +10,16 @@ from ..expr import Call, Expr, Var
 from ..struct_info import StructInfo, TensorStructInfo
 from .declaration import MixedPrecisionPolicy, OpPatternKind, call, make, operator
 from .gradient import fitted
-from .inference import broadcast_tensors, common_dtype, require_ndim, tensor_args, wrong_kind
+from .inference import (
+    broadcast_tensors,
+    common_dtype,
+    require_ndim,
+    tensor_args,
+    wrong_kind,
+)
 from .layout_rule import elementwise
 from .legalization import scalar_const, topi_function
+from .number import numbers_as_constants
 from .statistical import reduced
 
 FOLLOW, NEVER = MixedPrecisionPolicy.FOLLOW, MixedPrecisionPolicy.NEVER
@@ -50,8 +57,11 @@ def _where_gradient(var: Var, node: Call, grad: Expr, builder: Any) -> list[Any]
     layout=elementwise,
 )
 def where(condition: Expr, x1: Expr, x2: Expr) -> Expr:
-    """``x1`` where the condition (bool) holds, else ``x2``; all three are broadcast."""
-    return call("relax.where", condition, x1, x2)
+    """``x1`` where the condition (bool) holds, else ``x2``; all three are broadcast.
+
+    A Python number has the dtype of the tensor beside it.
+    """
+    return call("relax.where", condition, *numbers_as_constants("relax.where", x1, x2))
 
 
 def _infer_arg_reduction(node: Call, builder: Any) -> StructInfo:
