@@ -437,6 +437,12 @@ CASES = {
         [f(2, 3), f(2, 3), f(2, 4)],
         "dimension 1: 4 and 3",
     ),
+    "argmax": Case(
+        [(N,)], lambda x: op.argmax(x, 0), [f(5)], np.argmax, [f(0)], "1 element along axis 0 .* there are 0"
+    ),
+    "argmin of all": Case(
+        [(2, N)], op.argmin, [f(2, 5)], np.argmin, [f(2, 0)], "1 element along axis 1 .* there are 0"
+    ),
 }
 
 
@@ -482,3 +488,10 @@ def test_which_extent_a_broadcast_takes_must_be_known() -> None:
     """Of n and m either may be 1: the result has no extent, and there is no kernel."""
     with pytest.raises(ir.error.IRError, match=r"relax\.add"):
         machine(module([(N,), (M,)], ["float32"] * 2, op.add))
+
+
+@pytest.mark.meaning("argmax", "reduce-empty")
+def test_an_extremum_is_searched_along_axes_that_are_searched() -> None:
+    """Axes that stay may be empty: then there is nothing to find."""
+    found = ran([(N, 3)], lambda x: op.argmax(x, 1), numbers(0, 3))
+    assert found.shape == (0,)

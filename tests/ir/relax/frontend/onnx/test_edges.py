@@ -826,3 +826,12 @@ def test_extents_of_zero_that_a_shape_asks_for_are_not_copied() -> None:
             x=np.ones(given, np.float32),
         )
         assert found.shape == (0, 5, 2)
+
+
+@pytest.mark.meaning("argmax", "reduce-empty")
+@pytest.mark.parametrize("name", ["ArgMax", "ArgMin"])
+def test_an_extremum_of_no_elements_ends_the_program(name: str) -> None:
+    node = helper.make_node(name, ["x"], ["y"], axis=0, keepdims=0)
+    with pytest.raises(ArgumentError, match="needs 1 element along axis 0 to find one, there are 0"):
+        ran([node], shapes={"x": ("n",)}, x=f32())
+    assert ran([node], shapes={"x": ("n",)}, x=f32(2, 2)) == 0
