@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ...expr import GlobalVar
 from ...module import IRModule
 from ...transform import ModulePass, PassContext
 from ..analysis.binding import all_global_vars
 from ..expr import Var
-from ..expr_functor import ExprMutator
 from ..function import Function
-from ..function_signature import SignatureChange, change_signatures, reference_to
+from ..function_signature import ReferenceMutator, SignatureChange, change_signatures, reference_to
 from ..struct_info import FuncStructInfo, StructInfo
 
 
@@ -86,22 +84,10 @@ class _Signatures:
 
     def _updated(self, func: Function, infos: Sequence[StructInfo]) -> Function:
         """The function with other parameters; every value that used one is inferred again where it is bound."""
-        mutator = _Inferred(self._mod, {var.name_hint: new for var, new in self._references.items()})
+        mutator = ReferenceMutator(self._mod, {var.name_hint: new for var, new in self._references.items()})
         params: list[Var] = []
         for param, info in zip(func.params, infos, strict=True):
             params.append(param if info is param.struct_info_ else mutator.with_struct_info(param, info))
             mutator.set_var_remap(param.vid, params[-1])
         body = mutator.visit_with_new_scope(func.body, tuple(params))
         return Function(params, body, None, func.is_pure, func.attrs, func.span)
-
-
-class _Inferred(ExprMutator):
-    """Infers a body again, with other references to functions, by name."""
-
-    def __init__(self, mod: IRModule, references: Mapping[str, GlobalVar]) -> None:
-        super().__init__(mod)
-        self._references = references
-
-    def visit_global_var_(self, var: Any) -> Any:
-        """A function, called or as a value."""
-        return self._references.get(var.name_hint, var)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
+import pytest
+
 from ir import relax, structural_equal
 from ir.relax import transform
 from ir.relax.analysis import check_well_formed
+from ir.relax.testing import evaluate
 from ir.script import ir as I
 from ir.script import relax as R
 
@@ -89,3 +93,35 @@ def test_a_function_that_calls_itself_gets_other_parameters():
     after = transform.UpdateParamStructInfo(half)(Before)
     assert after["main"].params[0].struct_info.dtype == "float16"
     check_well_formed(after)
+
+
+def _wider(var):
+    info = var.struct_info
+    is_float = isinstance(info, relax.TensorStructInfo) and info.dtype == "float32"
+    return relax.TensorStructInfo(info.shape, "float64") if is_float else None
+
+
+@pytest.mark.meaning("relax-callee")
+def test_a_call_of_a_closure_says_what_its_function_gives():
+    @I.ir_module
+    class Before:
+        @R.function(private=True)
+        def f(x: R.Tensor((4,), "float32"), y: R.Tensor((4,), "float32")) -> R.Tensor((4,), "float32"):
+            z: R.Tensor((4,), "float32") = R.add(x, y)
+            return z
+
+        @R.function
+        def main(x: R.Tensor((4,), "float32")) -> R.Tensor((4,), "float32"):
+            cls = Before
+            made: R.Object = R.make_closure(cls.f, (x,))
+            held: R.Object = made
+            a: R.Tensor((4,), "float32") = R.invoke_pure_closure(
+                held, (x,), sinfo_args=R.Tensor((4,), "float32")
+            )
+            return a
+
+    after = transform.UpdateParamStructInfo(_wider)(Before)
+    check_well_formed(after)
+    assert after["main"].ret_struct_info == relax.TensorStructInfo((4,), "float64")
+    x = np.arange(4.0)
+    np.testing.assert_array_equal(evaluate(after, x), 2 * x)
