@@ -131,6 +131,8 @@ def build(
         "functions": functions,
         "kernels": list(exported),
     }
+    if kernels.python_functions:
+        metadata["python_functions"] = kernels.python_functions
     objects = kernels.objects
     options = options_of(target)
     if drivers:
@@ -202,7 +204,7 @@ def _native_entry(plan: NativePlan, kernels: CompiledKernels) -> tuple[dict[str,
 def _library(kernels: CompiledKernels, objects: list[bytes], options: MachineOptions) -> Any:
     """The code loaded into this process when it is first called."""
     loaded: list[LoadedObject] = []
-    with_python = [module for module in kernels.modules.values() if module.packed_sites]
+    with_python = kernels.with_python
 
     def address_of(symbol: str) -> int:
         for module in with_python:

@@ -90,6 +90,89 @@ def test_functions_of_python():
     ir.remove_global_func("test.vm.negate")
 
 
+@pytest.fixture
+def squares():
+    """A registered function that kernels call."""
+    ir.register_func("test.vm.square", lambda number: int(number) ** 2, override=True)
+    yield
+    ir.remove_global_func("test.vm.square")
+
+
+@I.ir_module
+class CallsPython:
+    @T.prim_func(private=True)
+    def add_squares(A: T.Buffer((4,), "int32"), O: T.Buffer((4,), "int32")):
+        for i in range(4):
+            with T.block("O"):
+                vi = T.axis.spatial(4, i)
+                O[vi] = A[vi] + T.call_packed("test.vm.square", vi)
+
+    @T.prim_func(private=True)
+    def squared(A: T.Buffer((4,), "int32"), O: T.Buffer((4,), "int32")):
+        for i in range(4):
+            with T.block("O"):
+                vi = T.axis.spatial(4, i)
+                O[vi] = T.call_packed("test.vm.square", A[vi])
+
+    @R.function
+    def main(x: R.Tensor((4,), "int32")) -> R.Tensor((4,), "int32"):
+        cls = CallsPython
+        y = R.call_tir(cls.add_squares, (x,), out_sinfo=R.Tensor((4,), "int32"))
+        z = R.call_tir(cls.squared, (y,), out_sinfo=R.Tensor((4,), "int32"))
+        w: R.Tensor((4,), "int32") = R.add(z, x)
+        return w
+
+
+@pytest.mark.parametrize("options", [{}, {"tir_pipeline": None}, {"exec_mode": "compiled"}])
+def test_kernels_call_functions_of_python(squares, options):
+    x = np.array([1, 2, 3, 4], "int32")
+    found = _vm(CallsPython, **options)["main"](x).numpy()
+    np.testing.assert_array_equal(found, (x + np.arange(4) ** 2) ** 2 + x)
+
+
+def test_kernels_of_symbolic_shapes_call_functions_of_python(squares):
+    @I.ir_module
+    class Module:
+        @T.prim_func(private=True)
+        def squared(a: T.handle, o: T.handle):
+            n = T.int64()
+            A = T.match_buffer(a, (n,), "int32")
+            O = T.match_buffer(o, (n,), "int32")
+            for i in range(n):
+                with T.block("O"):
+                    vi = T.axis.spatial(n, i)
+                    O[vi] = T.call_packed("test.vm.square", A[vi])
+
+        @R.function
+        def main(x: R.Tensor(("n",), "int32")) -> R.Tensor(("n",), "int32"):
+            n = T.int64()
+            cls = Module
+            y = R.call_tir(cls.squared, (x,), out_sinfo=R.Tensor((n,), "int32"))
+            return y
+
+    np.testing.assert_array_equal(_vm(Module)["main"](np.array([2, 3], "int32")).numpy(), [4, 9])
+
+
+def test_what_a_function_of_python_raises_in_a_kernel_is_said(squares):
+    vm = _vm(CallsPython)
+
+    def fail(number):
+        raise OverflowError(f"{number} is too much")
+
+    ir.register_func("test.vm.square", fail, override=True)
+    with pytest.raises(ExecutableError, match="OverflowError: 0 is too much"):
+        vm["main"](np.zeros(4, "int32"))
+
+
+def test_a_library_of_kernels_that_call_python_is_refused(squares, tmp_path):
+    executable = relax.build(CallsPython, "llvm")
+    with pytest.raises(
+        ExecutableError, match=r"functions test\.vm\.square, which a shared library does not have; run"
+    ):
+        executable.export_library(tmp_path / "model.so")
+    assert not list(tmp_path.iterdir())
+
+
 def test_python_may_return_arrays_of_any_order():
     """Kernels read dense arrays; numpy's views of another order, also in tuples, are made such."""
 
