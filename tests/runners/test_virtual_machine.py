@@ -13,6 +13,7 @@ from ir.script import relax as R
 from ir.script import tir as T
 from runners import virtual_machine
 from runners.builtins import BUILTINS
+from runners.interpreter import MOST_NESTED_CALLS
 from runners.program import ArgumentError, ExecutableError
 from runners.virtual_machine import VirtualMachine, as_numpy
 
@@ -64,6 +65,47 @@ def test_recursion_over_a_symbolic_value():
 
     x = np.array([2, 3], "float32")
     np.testing.assert_allclose(_vm(Module)["main"](0, x).numpy(), x**4)
+
+
+@I.ir_module
+class CountsDown:
+    @R.function
+    def main(n: R.Tensor((), "int32"), x: R.Tensor((1,), "float32")) -> R.Tensor((1,), "float32"):
+        cls = CountsDown
+        done: R.Tensor((), "bool") = R.equal(n, R.const(0, "int32"))
+        if done:
+            y: R.Tensor((1,), "float32") = x
+        else:
+            m: R.Tensor((), "int32") = R.subtract(n, R.const(1, "int32"))
+            more: R.Tensor((1,), "float32") = R.add(x, R.const([1.0], "float32"))
+            y: R.Tensor((1,), "float32") = cls.main(m, more)
+        return y
+
+
+@pytest.mark.meaning("relax-depth")
+@pytest.mark.parametrize("mode", ["bytecode", "compiled"])
+def test_calls_nest_up_to_a_depth(mode):
+    """The deepest call that is allowed computes; a deeper one ends with an error, and leaves the machine as it was."""
+    vm, zero = _vm(CountsDown, exec_mode=mode), np.zeros(1, "float32")
+    deepest = MOST_NESTED_CALLS - 1
+    for depth in (100_000, deepest + 1):
+        with pytest.raises(ExecutableError, match="main is called 2000 calls deep, which is the limit"):
+            vm["main"](np.array(depth, "int32"), zero)
+    np.testing.assert_array_equal(vm["main"](np.array(deepest, "int32"), zero).numpy(), [deepest])
+
+
+@pytest.mark.meaning("relax-depth")
+def test_a_recursion_that_does_not_end_ends_with_an_error():
+    @I.ir_module
+    class Module:
+        @R.function
+        def main(x: R.Tensor((1,), "float32")) -> R.Tensor((1,), "float32"):
+            cls = Module
+            y: R.Tensor((1,), "float32") = cls.main(x)
+            return y
+
+    with pytest.raises(ExecutableError, match="does the recursion end"):
+        _vm(Module)["main"](np.zeros(1, "float32"))
 
 
 def test_functions_of_python():
