@@ -121,12 +121,18 @@ class Executable:
             header: whether to write the header (only for models with at least one native function).
 
         Raises:
-            ExecutableError: the path cannot be written, or this executable was itself loaded from a file.
+            ExecutableError: the path cannot be written, this executable was itself loaded from a file, or a kernel calls
+                registered Python functions.
             CodegenError: there is no linker.
         """
         if self._objects is None:
             raise ExecutableError(
                 f"this executable was loaded from {self.path}; it is a library already: copy the file, or build the model again"
+            )
+        if needed := self.metadata.get("python_functions"):
+            raise ExecutableError(
+                f"a kernel of the model calls the Python functions {', '.join(needed)}, which a shared library does not have; run the"
+                " model in this process, or take the call out of the kernel: R.call_packed calls what the process registers"
             )
         path = Path(file_name)
         folder = path.parent

@@ -22,6 +22,7 @@ Instructions::
 from __future__ import annotations
 
 import ctypes
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
@@ -34,6 +35,18 @@ from .builtins import BUILTINS, PREPARED
 from .executable import Executable
 from .ndarray import NDArray, address_of, aligned_bytes, aligned_empty, from_dlpack, numpy_dtype
 from .program import ArgumentError, ExecutableError
+
+MOST_NESTED_CALLS = 2000
+"""How deep calls of a model's functions nest: each takes a piece of the thread's stack, whose end is the end of the process."""
+
+
+class _Nesting(threading.local):
+    """How many calls of functions the thread is in."""
+
+    depth = 0
+
+
+_NESTING = _Nesting()
 
 Registers = list[Any]
 Step = Callable[[Registers], None]
@@ -256,11 +269,25 @@ class Interpreter:
         ]
 
     def run(self, *values: Any) -> Any:
-        """Call on raw values (numpy arrays, tuples, numbers)."""
+        """Call on raw values (numpy arrays, tuples, numbers).
+
+        Raises:
+            ExecutableError: calls nest too deep.
+        """
+        depth = _NESTING.depth
+        if depth >= MOST_NESTED_CALLS:
+            raise ExecutableError(
+                f"function {self.name} is called {depth} calls deep, which is the limit; does the recursion end? One that is deeper has to"
+                " be written in steps: let the caller run the function on what it returned"
+            )
         registers: Registers = [None] * self.entry["n_registers"]
         registers[: len(values)] = values
-        for step in self._steps:
-            step(registers)
+        _NESTING.depth = depth + 1
+        try:
+            for step in self._steps:
+                step(registers)
+        finally:
+            _NESTING.depth = depth
         return registers[self.entry["result"]]
 
     def profile(self, *args: Any) -> str:

@@ -64,7 +64,8 @@ class ExprWithOp(RelaxExpr):
                 raise IRTypeError(
                     f"{name}: expected a Relax expression or a number, got {type(other).__name__}"
                 )
-            other = const(other, getattr(self.struct_info_, "dtype", None) or None)
+            if not isinstance(self.struct_info_, TensorStructInfo):  # else the operator makes it a constant
+                other = const(other, getattr(self.struct_info_, "dtype", None) or None)
         make = getattr(operators, name)
         return make(other, self) if swapped else make(self, other)
 

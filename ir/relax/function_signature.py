@@ -16,11 +16,12 @@ from ..function import BaseFunc
 from ..module import IRModule
 from ..tir.function import PrimFunc
 from .block_builder import BlockBuilder
-from .expr import Call, Expr, Id, TupleGetItem, Var, is_call_to
+from .expr import Call, Expr, Id, Tuple, TupleGetItem, Var, is_call_to
 from .expr_functor import ExprMutator
 from .function import Function
 from .function_names import is_entry, references_renamed
-from .struct_info import callee_struct_info
+from .struct_info import FuncStructInfo, StructInfo, TupleStructInfo, callee_struct_info
+from .struct_info_lattice import contradicts, derive_call_ret_struct_info
 
 MapCall = Callable[[BlockBuilder, Call], Expr]
 """What replaces a call; may emit bindings before it.
@@ -140,11 +141,64 @@ def private_functions(mod: IRModule) -> dict[GlobalVar, Function]:
     return {var: func for var, func in private.items() if var.name_hint not in used_as_value}
 
 
-class _CallMapper(ExprMutator):
-    """Puts new references in place of old ones and maps calls.
+class ReferenceMutator(ExprMutator):
+    """Puts new references to functions in place of old ones, and lets what closures of them give follow.
+
+    A call of a closure says itself what it gives. Where that contradicts what the function gives now, the call says the latter.
 
     Args:
         references: the new reference of each function that has one, by its old name.
+    """
+
+    def __init__(self, mod: IRModule, references: Mapping[str, GlobalVar]) -> None:
+        super().__init__(mod)
+        self._references = references
+        self._closures: dict[Id, Call] = {}
+        """The call of ``make_closure`` that made what a variable holds, by the variable's identity."""
+
+    def visit_global_var_(self, var: Any) -> Any:
+        """A function, called or as a value."""
+        return self._references.get(var.name_hint, var)
+
+    def visit_var_binding_(self, binding: Any) -> None:
+        """Note which variables hold closures."""
+        made = self._closures.get(binding.value.vid) if isinstance(binding.value, Var) else None
+        if is_call_to(binding.value, "relax.make_closure"):
+            made = binding.value
+        if made is not None:
+            self._closures[binding.var.vid] = made
+        super().visit_var_binding_(binding)
+
+    def visit_call_(self, call: Any) -> Any:
+        """A call of a closure gives what its function gives now."""
+        new = super().visit_call_(call)
+        if not is_call_to(new, "relax.invoke_closure", "relax.invoke_pure_closure"):
+            return new
+        given = self._result_of_closure(call)
+        said = new.sinfo_args[0] if len(new.sinfo_args) == 1 else TupleStructInfo(new.sinfo_args)
+        if given is None or not contradicts(given, said):
+            return new
+        return new.replace(sinfo_args=(given,), struct_info_=None)
+
+    def _result_of_closure(self, call: Call) -> StructInfo | None:
+        """What a call of a closure gives, if it is known what the closure is of."""
+        closure, given = call.args
+        made = self._closures.get(closure.vid) if isinstance(closure, Var) else None
+        if made is None or not isinstance(given, Tuple) or not isinstance(made.args[1], Tuple):
+            return None
+        function = self.visit_expr(made.args[0])
+        signature = function.struct_info_
+        if not isinstance(function, GlobalVar) or not isinstance(signature, FuncStructInfo):
+            return None
+        operands = [self.visit_expr(item) for item in (*made.args[1].fields, *given.fields)]
+        return derive_call_ret_struct_info(signature, Call(function, operands), self.builder_)
+
+
+class _CallMapper(ReferenceMutator):
+    """Puts new references in place of old ones and maps calls.
+
+    Args:
+        references: as of the base.
         calls: what becomes of calls, by the function's name.
         kept_fields: the fields of results that are still there, by the function's name.
     """
@@ -156,8 +210,7 @@ class _CallMapper(ExprMutator):
         calls: Mapping[str, MapCall],
         kept_fields: Mapping[str, Sequence[int]],
     ) -> None:
-        super().__init__(mod)
-        self._references = references
+        super().__init__(mod, references)
         self._calls = calls
         self._kept_fields = kept_fields
         self._results: dict[Id, Sequence[int]] = {}
@@ -169,7 +222,7 @@ class _CallMapper(ExprMutator):
             raise IRValueError(
                 f"the signature of {var.name_hint} cannot change: the function is used as a value, which may be called anywhere"
             )
-        return self._references.get(var.name_hint, var)
+        return super().visit_global_var_(var)
 
     def visit_call_(self, call: Any) -> Any:
         """A call of a changed function becomes what its change says."""
@@ -219,6 +272,7 @@ def called_function(call: Call) -> GlobalVar | None:
 
 __all__ = [
     "MapCall",
+    "ReferenceMutator",
     "SignatureChange",
     "called_function",
     "change_signatures",

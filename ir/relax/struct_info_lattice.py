@@ -383,6 +383,11 @@ def match_param(param: StructInfo, arg: StructInfo, known: dict[Any, Any]) -> No
             match_param(left, right, known)
 
 
+def contradicts(wanted: StructInfo, found: StructInfo | None) -> bool:
+    """Whether no value is both."""
+    return found is not None and struct_info_base_check(wanted, found) is BaseCheckResult.FAIL_L0
+
+
 def derive_call_ret_struct_info(func_sinfo: FuncStructInfo, call: Call, ctx: Any = None) -> StructInfo:
     """What a call of a function with this signature returns, in terms of the arguments' symbolic variables.
 

@@ -27,7 +27,7 @@ from ..codegen.llvm.compile import (
 )
 from ..codegen.llvm.runtime import runtime
 from ..codegen.model_driver import model_text
-from ..error import IRError, IRValueError
+from ..error import IRError, IRTypeError, IRValueError
 from ..expr import GlobalVar
 from ..external import external
 from ..module import IRModule
@@ -66,7 +66,7 @@ def _target_facts(target: Target) -> dict[str, Any]:
 
 
 def build(
-    mod: IRModule,
+    mod: IRModule | Function,
     target: str | Target | None = None,
     params: Mapping[str, Any] | None = None,
     pipeline: str | Pass | None = "default",
@@ -79,7 +79,8 @@ def build(
     """Compile a Relax module for a processor.
 
     Args:
-        mod: the module; functions with a ``global_symbol`` (or called ``main``) can be called in the result.
+        mod: the module; functions with a ``global_symbol`` (or called ``main``) can be called in the result. A function
+            alone is a module of that function, by its ``global_symbol`` or as ``main``.
         target: a target or its text; the host's processor when None.
         params: arrays for parameters of ``main``, by name; they become part of the executable.
         pipeline: a pass (or the name of a pipeline) that brings operators down to kernels; ``"default"`` optimizes and
@@ -94,6 +95,7 @@ def build(
         A :class:`runners.executable.Executable`.
 
     Raises:
+        IRTypeError: ``mod`` is neither a module nor a Relax function.
         BuildError: a function cannot be compiled; the message names the construct.
         CodegenError: no code is generated for the target, or a kernel has no native form.
     """
@@ -101,6 +103,7 @@ def build(
         raise IRValueError("build: there is no system library; export_library writes a shared one")
     if exec_mode not in ("bytecode", "compiled"):
         raise IRValueError(f"exec_mode must be 'bytecode' or 'compiled', got {exec_mode!r}")
+    mod = _as_module(mod)
     if target is None:
         target = Target.current(allow_none=True) or Target("llvm")
     target = target if isinstance(target, Target) else Target(target)
@@ -131,11 +134,22 @@ def build(
         "functions": functions,
         "kernels": list(exported),
     }
+    if kernels.python_functions:
+        metadata["python_functions"] = kernels.python_functions
     objects = kernels.objects
     options = options_of(target)
     if drivers:
         objects = [*objects, emit_object(optimize(model_text(drivers), options), options)]
     return external("Executable")(metadata, _library(kernels, objects, options), constants.arrays, objects)
+
+
+def _as_module(mod: Any) -> IRModule:
+    if isinstance(mod, IRModule):
+        return mod
+    if isinstance(mod, Function):
+        return IRModule.from_expr(mod)
+    fix = "; ir.codegen.build builds a PrimFunc" if isinstance(mod, PrimFunc) else ""
+    raise IRTypeError(f"relax.build takes an IRModule or a Relax function, got {type(mod).__name__}{fix}")
 
 
 def _graph_passes(chosen: str | Pass | None) -> list[Pass]:
@@ -202,7 +216,7 @@ def _native_entry(plan: NativePlan, kernels: CompiledKernels) -> tuple[dict[str,
 def _library(kernels: CompiledKernels, objects: list[bytes], options: MachineOptions) -> Any:
     """The code loaded into this process when it is first called."""
     loaded: list[LoadedObject] = []
-    with_python = [module for module in kernels.modules.values() if module.packed_sites]
+    with_python = kernels.with_python
 
     def address_of(symbol: str) -> int:
         for module in with_python:

@@ -13,6 +13,7 @@ from ir.script import relax as R
 from ir.script import tir as T
 from runners import virtual_machine
 from runners.builtins import BUILTINS
+from runners.interpreter import MOST_NESTED_CALLS
 from runners.program import ArgumentError, ExecutableError
 from runners.virtual_machine import VirtualMachine, as_numpy
 
@@ -66,6 +67,47 @@ def test_recursion_over_a_symbolic_value():
     np.testing.assert_allclose(_vm(Module)["main"](0, x).numpy(), x**4)
 
 
+@I.ir_module
+class CountsDown:
+    @R.function
+    def main(n: R.Tensor((), "int32"), x: R.Tensor((1,), "float32")) -> R.Tensor((1,), "float32"):
+        cls = CountsDown
+        done: R.Tensor((), "bool") = R.equal(n, R.const(0, "int32"))
+        if done:
+            y: R.Tensor((1,), "float32") = x
+        else:
+            m: R.Tensor((), "int32") = R.subtract(n, R.const(1, "int32"))
+            more: R.Tensor((1,), "float32") = R.add(x, R.const([1.0], "float32"))
+            y: R.Tensor((1,), "float32") = cls.main(m, more)
+        return y
+
+
+@pytest.mark.meaning("relax-depth")
+@pytest.mark.parametrize("mode", ["bytecode", "compiled"])
+def test_calls_nest_up_to_a_depth(mode):
+    """The deepest call that is allowed computes; a deeper one ends with an error, and leaves the machine as it was."""
+    vm, zero = _vm(CountsDown, exec_mode=mode), np.zeros(1, "float32")
+    deepest = MOST_NESTED_CALLS - 1
+    for depth in (100_000, deepest + 1):
+        with pytest.raises(ExecutableError, match="main is called 2000 calls deep, which is the limit"):
+            vm["main"](np.array(depth, "int32"), zero)
+    np.testing.assert_array_equal(vm["main"](np.array(deepest, "int32"), zero).numpy(), [deepest])
+
+
+@pytest.mark.meaning("relax-depth")
+def test_a_recursion_that_does_not_end_ends_with_an_error():
+    @I.ir_module
+    class Module:
+        @R.function
+        def main(x: R.Tensor((1,), "float32")) -> R.Tensor((1,), "float32"):
+            cls = Module
+            y: R.Tensor((1,), "float32") = cls.main(x)
+            return y
+
+    with pytest.raises(ExecutableError, match="does the recursion end"):
+        _vm(Module)["main"](np.zeros(1, "float32"))
+
+
 def test_functions_of_python():
     @I.ir_module
     class Module:
@@ -88,6 +130,89 @@ def test_functions_of_python():
     np.testing.assert_array_equal(vm["main"](np.ones(3, "float32")).numpy(), np.full(3, -2))
     ir.remove_global_func("test.vm.twice")
     ir.remove_global_func("test.vm.negate")
+
+
+@pytest.fixture
+def squares():
+    """A registered function that kernels call."""
+    ir.register_func("test.vm.square", lambda number: int(number) ** 2, override=True)
+    yield
+    ir.remove_global_func("test.vm.square")
+
+
+@I.ir_module
+class CallsPython:
+    @T.prim_func(private=True)
+    def add_squares(A: T.Buffer((4,), "int32"), O: T.Buffer((4,), "int32")):
+        for i in range(4):
+            with T.block("O"):
+                vi = T.axis.spatial(4, i)
+                O[vi] = A[vi] + T.call_packed("test.vm.square", vi)
+
+    @T.prim_func(private=True)
+    def squared(A: T.Buffer((4,), "int32"), O: T.Buffer((4,), "int32")):
+        for i in range(4):
+            with T.block("O"):
+                vi = T.axis.spatial(4, i)
+                O[vi] = T.call_packed("test.vm.square", A[vi])
+
+    @R.function
+    def main(x: R.Tensor((4,), "int32")) -> R.Tensor((4,), "int32"):
+        cls = CallsPython
+        y = R.call_tir(cls.add_squares, (x,), out_sinfo=R.Tensor((4,), "int32"))
+        z = R.call_tir(cls.squared, (y,), out_sinfo=R.Tensor((4,), "int32"))
+        w: R.Tensor((4,), "int32") = R.add(z, x)
+        return w
+
+
+@pytest.mark.parametrize("options", [{}, {"tir_pipeline": None}, {"exec_mode": "compiled"}])
+def test_kernels_call_functions_of_python(squares, options):
+    x = np.array([1, 2, 3, 4], "int32")
+    found = _vm(CallsPython, **options)["main"](x).numpy()
+    np.testing.assert_array_equal(found, (x + np.arange(4) ** 2) ** 2 + x)
+
+
+def test_kernels_of_symbolic_shapes_call_functions_of_python(squares):
+    @I.ir_module
+    class Module:
+        @T.prim_func(private=True)
+        def squared(a: T.handle, o: T.handle):
+            n = T.int64()
+            A = T.match_buffer(a, (n,), "int32")
+            O = T.match_buffer(o, (n,), "int32")
+            for i in range(n):
+                with T.block("O"):
+                    vi = T.axis.spatial(n, i)
+                    O[vi] = T.call_packed("test.vm.square", A[vi])
+
+        @R.function
+        def main(x: R.Tensor(("n",), "int32")) -> R.Tensor(("n",), "int32"):
+            n = T.int64()
+            cls = Module
+            y = R.call_tir(cls.squared, (x,), out_sinfo=R.Tensor((n,), "int32"))
+            return y
+
+    np.testing.assert_array_equal(_vm(Module)["main"](np.array([2, 3], "int32")).numpy(), [4, 9])
+
+
+def test_what_a_function_of_python_raises_in_a_kernel_is_said(squares):
+    vm = _vm(CallsPython)
+
+    def fail(number):
+        raise OverflowError(f"{number} is too much")
+
+    ir.register_func("test.vm.square", fail, override=True)
+    with pytest.raises(ExecutableError, match="OverflowError: 0 is too much"):
+        vm["main"](np.zeros(4, "int32"))
+
+
+def test_a_library_of_kernels_that_call_python_is_refused(squares, tmp_path):
+    executable = relax.build(CallsPython, "llvm")
+    with pytest.raises(
+        ExecutableError, match=r"functions test\.vm\.square, which a shared library does not have; run"
+    ):
+        executable.export_library(tmp_path / "model.so")
+    assert not list(tmp_path.iterdir())
 
 
 def test_python_may_return_arrays_of_any_order():

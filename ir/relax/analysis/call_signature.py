@@ -22,16 +22,11 @@ from ..struct_info import (
     TupleStructInfo,
 )
 from ..struct_info_lattice import (
-    BaseCheckResult,
+    contradicts,
     derive_call_ret_struct_info,
     match_param,
-    struct_info_base_check,
 )
 from .kernel_operands import kernel_operands
-
-
-def _contradicts(wanted: StructInfo, found: StructInfo | None) -> bool:
-    return found is not None and struct_info_base_check(wanted, found) is BaseCheckResult.FAIL_L0
 
 
 def function_call_problems(call: Call, callee: FuncStructInfo, name: str) -> Iterator[str]:
@@ -49,7 +44,7 @@ def function_call_problems(call: Call, callee: FuncStructInfo, name: str) -> Ite
     sound = True
     for number, (param, arg) in enumerate(zip(callee.params, args, strict=True)):
         wanted = bound_struct_info(param, symbols)
-        if _contradicts(wanted, arg):
+        if contradicts(wanted, arg):
             sound = False
             yield f"argument {number} of the call of {name} is {arg}, it takes {wanted}"
     if not sound or any(arg is None for arg in args):
@@ -59,7 +54,7 @@ def function_call_problems(call: Call, callee: FuncStructInfo, name: str) -> Ite
     except IRError as error:
         yield f"the call of {name}: {error}"
         return
-    if _contradicts(result, call.struct_info_):
+    if contradicts(result, call.struct_info_):
         yield f"the call of {name} has struct info {call.struct_info_}, {name} returns {result}"
 
 
@@ -87,7 +82,7 @@ def _in_destination_style(call: Call, kernel: PrimFunc, name: str) -> Iterator[s
     if is_call_to(call, "relax.call_tir_inplace"):
         indices = [int(getattr(index, "value", index)) for index in call.attrs["inplace_indices"]]
         for number, (index, output) in enumerate(zip(indices, outputs, strict=False)):
-            if 0 <= index < len(inputs) and _contradicts(output, inputs[index]):
+            if 0 <= index < len(inputs) and contradicts(output, inputs[index]):
                 yield f"output {number} of the call of {name} is {output} in place of {inputs[index]}"
         outputs = [output for output, index in zip(outputs, indices, strict=False) if index < 0]
         overwritten = [index for index in indices if index >= 0]

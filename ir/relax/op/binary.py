@@ -18,6 +18,7 @@ from .inference import broadcast_tensors, check_arity, common_dtype, require_num
 from .layout_rule import elementwise
 from .legalization import topi_binary
 from .memory_effect import reuses
+from .number import numbers_as_constants
 
 FOLLOW = MixedPrecisionPolicy.FOLLOW
 
@@ -89,13 +90,13 @@ def _binary(name: str, topi: str, reference: Any, doc: str, infer: Any = infer_a
     """Declare a broadcasting operator and return the function that builds its calls."""
 
     def build(x1: Expr, x2: Expr) -> Expr:
-        return call(f"relax.{name}", x1, x2)
+        return call(f"relax.{name}", *numbers_as_constants(f"relax.{name}", x1, x2))
 
     build.__name__ = build.__qualname__ = name
     build.__doc__ = f"""{doc}
 
     Args:
-        x1, x2: tensors of one dtype, whose shapes are broadcast as in numpy.
+        x1, x2: tensors of one dtype, whose shapes are broadcast as in numpy; a Python number has the dtype of the tensor beside it.
 
     Returns:
         The tensor of the broadcast shape.

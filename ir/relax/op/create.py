@@ -32,6 +32,7 @@ from .inference import (
     tensor_args,
 )
 from .legalization import scalar_const, topi_function
+from .number import numbers_as_constants
 
 FOLLOW = MixedPrecisionPolicy.FOLLOW
 _MAKES: dict[str, Any] = {"mixed_precision": FOLLOW, "pattern": OpPatternKind.kInjective}
@@ -119,11 +120,11 @@ def _infer_full_like(node: Call, builder: Any) -> StructInfo:
     **_MAKES,
 )
 def full_like(x: Expr, fill_value: Any, dtype: str | None = None) -> Expr:
-    """A tensor of one value with the shape of ``x``; ``dtype`` defaults to that of ``x``."""
-    info = x.struct_info_
+    """A tensor of one value with the shape of ``x``; ``dtype`` defaults to that of ``x``, which then must hold a number."""
     dtype = optional_dtype(dtype)
-    wanted = dtype or (info.dtype if isinstance(info, TensorStructInfo) else None) or None
-    return call("relax.full_like", x, _fill(fill_value, wanted), attrs={"dtype": optional_dtype(dtype)})
+    if not dtype:
+        _, fill_value = numbers_as_constants("relax.full_like", x, fill_value)
+    return call("relax.full_like", x, _fill(fill_value, dtype or None), attrs={"dtype": dtype})
 
 
 def _infer_shaped(node: Call, builder: Any) -> StructInfo:

@@ -16,7 +16,6 @@ from ...tir.expr import IntImm, PrimExpr
 from ...tir.op import ceildiv
 from ..expr import Call, Expr, PrimValue, Tuple, Var
 from ..struct_info import PrimStructInfo, StructInfo, TensorStructInfo, TupleStructInfo
-from ..struct_info_lattice import prove_dim_equal
 from .declaration import MixedPrecisionPolicy, OpPatternKind, call, operator
 from .index import slice_length
 from .inference import (
@@ -63,32 +62,28 @@ def _infer_concat(node: Call, builder: Any) -> StructInfo:
     position = 0 if axis is None else normalize_axis(node, ndim, axis)
     shapes = [info.shape_values for info in infos]
     with_shape = [shape for shape in shapes if shape is not None]
-    for shape in with_shape:
-        for index, (a, b) in enumerate(zip(with_shape[0], shape, strict=True)):
-            if (
-                index != position
-                and as_int(a) is not None
-                and as_int(b) is not None
-                and as_int(a) != as_int(b)
-            ):
-                raise fail(
-                    node,
-                    f"shapes {show_dims(with_shape[0])} and {show_dims(shape)} differ at dimension {index},"
-                    f" only dimension {position} may",
-                )
+    _require_joinable(node, position, with_shape)
     if len(with_shape) != len(shapes):
         return TensorStructInfo(None, dtype, vdevice, ndim)
     first = with_shape[0]
-    for shape in with_shape[1:]:
-        if not all(
-            index == position or prove_dim_equal(a, b)
-            for index, (a, b) in enumerate(zip(first, shape, strict=True))
-        ):
-            return TensorStructInfo(None, dtype, vdevice, ndim)
     total: PrimExpr = int64(0)
     for shape in with_shape:
         total = total + shape[position]
     return TensorStructInfo([*first[:position], simplify(total), *first[position + 1 :]], dtype, vdevice)
+
+
+def _require_joinable(node: Call, position: int, shapes: Sequence[Sequence[PrimExpr]]) -> None:
+    """Tensors that are joined agree in all extents but those along the axis: with one that is a number, if any is."""
+    for axis, extents in enumerate(zip(*shapes, strict=True)):
+        if axis == position:
+            continue
+        agreed = next((place for place, extent in enumerate(extents) if as_int(extent) is not None), 0)
+        for shape in shapes:
+            text = (
+                f"shapes {show_dims(shape)} and {show_dims(shapes[agreed])} differ at dimension {axis}: {{}} and {{}};"
+                f" only dimension {position} may"
+            )
+            require_equal(node, shape[axis], extents[agreed], text)
 
 
 def _legalize_concat(bb: Any, node: Call) -> Expr:

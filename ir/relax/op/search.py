@@ -10,9 +10,19 @@ from ..expr import Call, Expr, Var
 from ..struct_info import StructInfo, TensorStructInfo
 from .declaration import MixedPrecisionPolicy, OpPatternKind, call, make, operator
 from .gradient import fitted
-from .inference import broadcast_tensors, common_dtype, require_ndim, tensor_args, wrong_kind
+from .inference import (
+    broadcast_tensors,
+    common_dtype,
+    int64,
+    normalize_axis,
+    require_ndim,
+    tensor_args,
+    wrong_kind,
+)
 from .layout_rule import elementwise
 from .legalization import scalar_const, topi_function
+from .number import numbers_as_constants
+from .requirement import require_at_most
 from .statistical import reduced
 
 FOLLOW, NEVER = MixedPrecisionPolicy.FOLLOW, MixedPrecisionPolicy.NEVER
@@ -50,13 +60,27 @@ def _where_gradient(var: Var, node: Call, grad: Expr, builder: Any) -> list[Any]
     layout=elementwise,
 )
 def where(condition: Expr, x1: Expr, x2: Expr) -> Expr:
-    """``x1`` where the condition (bool) holds, else ``x2``; all three are broadcast."""
-    return call("relax.where", condition, x1, x2)
+    """``x1`` where the condition (bool) holds, else ``x2``; all three are broadcast.
+
+    A Python number has the dtype of the tensor beside it.
+    """
+    return call("relax.where", condition, *numbers_as_constants("relax.where", x1, x2))
+
+
+def _require_elements(node: Call, info: TensorStructInfo, axis: int | None) -> None:
+    """Among no elements there is no first extremum: each axis that is searched has at least one."""
+    if info.shape_values is None:
+        return
+    searched = range(info.ndim) if axis is None else [normalize_axis(node, info.ndim, axis)]
+    for place in searched:
+        text = f"it needs {{}} element along axis {place} to find one, there are {{}}"
+        require_at_most(node, int64(1), info.shape_values[place], text)
 
 
 def _infer_arg_reduction(node: Call, builder: Any) -> StructInfo:
     (info,) = tensor_args(node, 1)
     axis = node.attrs.get("axis")
+    _require_elements(node, info, axis)
     return reduced(node, info, None if axis is None else [axis], node.attrs["keepdims"], "int64")
 
 

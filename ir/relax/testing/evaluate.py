@@ -72,6 +72,10 @@ FUNCTIONS_WITH_CONTEXT: dict[str, Callable[..., Any]] = {}
 """Those of ``call_builtin_with_ctx`` that call back; they get the evaluator as first argument."""
 
 
+MOST_NESTED_CALLS = 2000
+"""How deep calls of functions nest, as in the virtual machine."""
+
+
 class Frame:
     """What one call of a function knows: its variables and the values of its symbolic variables."""
 
@@ -172,6 +176,10 @@ class Evaluator:
         name = func.attrs.get("global_symbol") or "a function"
         if len(args) != len(func.params):
             raise EvaluationError(f"{name} takes {len(func.params)} arguments, got {len(args)}")
+        if len(self.stack) >= MOST_NESTED_CALLS:
+            raise EvaluationError(
+                f"{name} is called {len(self.stack)} calls deep, which is the limit; does the recursion end?"
+            )
         self.stack.append(Frame(outer))
         try:
             self.match(

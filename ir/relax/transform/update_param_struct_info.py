@@ -6,15 +6,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ...error import IRError
 from ...expr import GlobalVar
 from ...module import IRModule
 from ...transform import ModulePass, PassContext
 from ..analysis.binding import all_global_vars
 from ..expr import Var
-from ..expr_functor import ExprMutator
 from ..function import Function
-from ..function_signature import SignatureChange, change_signatures, reference_to
-from ..struct_info import FuncStructInfo, StructInfo
+from ..function_signature import ReferenceMutator, SignatureChange, change_signatures, reference_to
+from ..struct_info import FuncStructInfo, StructInfo, TupleStructInfo
+from ..symbolic_vars import tir_vars_in
 
 
 @dataclass(frozen=True)
@@ -40,8 +41,10 @@ class UpdateParamStructInfo(ModulePass):
 class _Signatures:
     """Gives the functions of a module other parameters, callees before their callers.
 
-    So a call is inferred by what its callee is, and not by what it was. A function that calls itself, also through others, is known to
-    these calls by its new parameters and its former result; :func:`change_signatures` infers them again.
+    So a call is inferred by what its callee is, and not by what it was. A function that calls itself is known to these calls by a result
+    that is assumed: what one of the branches gives that do not call it, or its former result. It is accepted where the function then
+    gives what was assumed. Functions that call each other know the one that is entered first by its former result;
+    :func:`change_signatures` infers them again.
     """
 
     def __init__(self, mod: IRModule, sinfo_func: Callable[[Var], StructInfo | None]) -> None:
@@ -80,28 +83,75 @@ class _Signatures:
             self._enter(callee)
         if not has_others and not any(callee in self._references for callee in callees):
             return
-        new = self._updated(func, infos)
+        new = self._updated_recursive(var, func, infos) if var in callees else self._updated(func, infos)
         self._changes[var] = SignatureChange(new)
         self._references[var] = reference_to(var.name_hint, new)
 
+    def _updated_recursive(self, var: GlobalVar, func: Function, infos: Sequence[StructInfo]) -> Function:
+        """The function with other parameters, its own calls inferred by the first assumed result that proves right.
+
+        Raises:
+            IRError: no assumption fits the body; the error is that of the first one.
+        """
+        refused: IRError | None = None
+        joined: Function | None = None
+        for result in [*self._results_without_calls(var, func, infos), func.ret_struct_info]:
+            self._references[var] = GlobalVar(var.name_hint, FuncStructInfo(infos, result, func.is_pure))
+            try:
+                new = self._updated(func, infos)
+            except IRError as error:
+                refused = refused or error
+                continue
+            if new.ret_struct_info == result:
+                return new
+            joined = new
+        if joined is None:
+            assert refused is not None
+            raise refused
+        return joined
+
+    def _results_without_calls(
+        self, var: GlobalVar, func: Function, infos: Sequence[StructInfo]
+    ) -> list[StructInfo]:
+        """What the branches of a function give that do not call it, without those that mention what only the body defines."""
+        mutator, params = self._prepared(func, infos)
+        mutator.own = var
+        try:
+            mutator.visit_with_new_scope(func.body, tuple(params))
+        except IRError:
+            pass  # by its former result the function does not fit; what was found before counts
+        known = set(tir_vars_in(TupleStructInfo(infos)))
+        return [info for info in dict.fromkeys(mutator.results) if known.issuperset(tir_vars_in(info))]
+
     def _updated(self, func: Function, infos: Sequence[StructInfo]) -> Function:
         """The function with other parameters; every value that used one is inferred again where it is bound."""
+        mutator, params = self._prepared(func, infos)
+        body = mutator.visit_with_new_scope(func.body, tuple(params))
+        return Function(params, body, None, func.is_pure, func.attrs, func.span)
+
+    def _prepared(self, func: Function, infos: Sequence[StructInfo]) -> tuple[_Inferred, list[Var]]:
+        """What infers the body of a function again, and the parameters that it knows."""
         mutator = _Inferred(self._mod, {var.name_hint: new for var, new in self._references.items()})
         params: list[Var] = []
         for param, info in zip(func.params, infos, strict=True):
             params.append(param if info is param.struct_info_ else mutator.with_struct_info(param, info))
             mutator.set_var_remap(param.vid, params[-1])
-        body = mutator.visit_with_new_scope(func.body, tuple(params))
-        return Function(params, body, None, func.is_pure, func.attrs, func.span)
+        return mutator, params
 
 
-class _Inferred(ExprMutator):
-    """Infers a body again, with other references to functions, by name."""
+class _Inferred(ReferenceMutator):
+    """Infers a body again; notes what the branches give that do not refer to the function ``own``."""
 
     def __init__(self, mod: IRModule, references: Mapping[str, GlobalVar]) -> None:
-        super().__init__(mod)
-        self._references = references
+        super().__init__(mod, references)
+        self.own: GlobalVar | None = None
+        self.results: list[StructInfo] = []
 
-    def visit_global_var_(self, var: Any) -> Any:
-        """A function, called or as a value."""
-        return self._references.get(var.name_hint, var)
+    def visit_if_(self, expr: Any) -> Any:
+        """The branches that end a recursion first: the others may not fit the result that is assumed meanwhile."""
+        for branch in (expr.true_branch, expr.false_branch):
+            if self.own is not None and all(
+                item.name_hint != self.own.name_hint for item in all_global_vars(branch)
+            ):
+                self.results.append(self.visit_with_new_scope(branch).struct_info)
+        return super().visit_if_(expr)

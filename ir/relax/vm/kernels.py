@@ -47,8 +47,18 @@ class CompiledKernels:
 
     @property
     def objects(self) -> list[bytes]:
-        """The object files."""
-        return [module.code for module in self.modules.values()]
+        """The object files that are linked; not those of :attr:`with_python`."""
+        return [module.code for module in self.modules.values() if not module.packed_sites]
+
+    @property
+    def with_python(self) -> list[NativeModule]:
+        """Kernels that call registered Python functions: each is loaded by itself, with a pointer to what calls Python."""
+        return [module for module in self.modules.values() if module.packed_sites]
+
+    @property
+    def python_functions(self) -> list[str]:
+        """The Python functions that kernels call."""
+        return sorted({site.function for module in self.with_python for site in module.packed_sites})
 
 
 def _symbol(name: str, key: int) -> str:

@@ -21,6 +21,7 @@ from ...error import IRError
 from ...expr import GlobalVar
 from ...module import IRModule
 from ...op import Op
+from ...tir.analysis.packed_functions import packed_functions
 from ...tir.function import PrimFunc
 from ...tir.operators import const
 from ..analysis.kernel_operands import kernel_operands
@@ -351,6 +352,9 @@ class _Planner:
         )
 
     def _kernel(self, kernel: GlobalVar, operands: list[Any]) -> _Nothing:
+        callee: Any = self._mod[kernel]
+        if packed_functions(callee):
+            raise NotNative(f"kernel {kernel.name_hint} calls Python, which loads its code by itself")
         buffers: list[Tensor] = []
         scalars: list[int] = []
         for operand in operands:

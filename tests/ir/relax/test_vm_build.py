@@ -447,3 +447,27 @@ class Module:
     np.testing.assert_array_equal(machine["main"](a, b).numpy(), expected)
     with pytest.raises(runners.RunnerError, match="must have extent 2 on axis 0"):
         machine["main"](np.ones((1, 3, 4), "float32"), b)
+
+
+@pytest.mark.parametrize("name", ["main", "twice"])
+def test_a_function_alone_is_a_module_of_it(name):
+    func = from_source(
+        """
+@R.function
+def twice(x: R.Tensor((3,), "float32")):
+    return R.add(x, x)
+"""
+    )
+    func = func.without_attr("global_symbol") if name == "main" else func.with_attr("global_symbol", name)
+    machine = runners.VirtualMachine(rx.build(func, "llvm"), runners.cpu())
+    np.testing.assert_array_equal(machine[name](np.ones(3, "float32")).numpy(), [2, 2, 2])
+
+
+def test_what_is_no_relax_program_is_refused_with_the_way_out():
+    kernel = from_source('@T.prim_func\ndef f(A: T.Buffer((3,), "float32")):\n    A[0] = T.float32(1)\n')
+    with pytest.raises(
+        IRError, match=r"takes an IRModule or a Relax function, got PrimFunc; ir\.codegen\.build builds"
+    ):
+        rx.build(kernel, "llvm")
+    with pytest.raises(IRError, match="takes an IRModule or a Relax function, got str"):
+        rx.build("main", "llvm")

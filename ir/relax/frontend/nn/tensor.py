@@ -126,10 +126,9 @@ class Tensor:
     def __repr__(self) -> str:
         return f'Tensor({self.shape}, "{self.dtype}")'
 
-    # ---- operators; numbers take the dtype of the tensor that they meet
+    # ---- operators; a number has the dtype of the tensor beside it, which must hold it
 
     def _binary(self, name: str, other: Any, swapped: bool = False) -> Tensor:
-        other = _as_operand(other, self.dtype)
         return _FUNCTIONS[name](other, self) if swapped else _FUNCTIONS[name](self, other)
 
     def __neg__(self) -> Tensor:
@@ -208,12 +207,16 @@ class Tensor:
         return _FUNCTIONS["broadcast_to"](self, _sequence(shape))
 
 
-def _as_operand(value: Any, dtype: str) -> Tensor:
-    """A number as a constant of the other operand's dtype; tensors as they are."""
+def operand(value: Any) -> Any:
+    """What an operator of Relax takes for a tensor or a number; it is the operator that gives a number its dtype.
+
+    Raises:
+        NNTypeError: it is neither.
+    """
     if isinstance(value, Tensor):
-        return value
+        return value._expr
     if isinstance(value, int | float) and not isinstance(value, bool):
-        return Tensor.from_scalar(value, dtype=dtype)
+        return value
     raise NNTypeError(
         f"cannot combine a tensor with a {type(value).__name__}; expected a Tensor, an int or a float"
     )

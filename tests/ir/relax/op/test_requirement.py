@@ -421,6 +421,28 @@ CASES = {
         [f(4), z(2), np.array([3]), np.array([1])],
         "begin has 2 entries for 1 dimensions",
     ),
+    "concat": Case(
+        [(N, 2), (N, M)],
+        lambda x, y: op.concat((x, y), 0),
+        [f(3, 2), f(3, 2)],
+        lambda x, y: np.concatenate((x, y)),
+        [f(3, 2), f(3, 3)],
+        "dimension 1: 3 and 2",
+    ),
+    "concat of three": Case(
+        [(2, N), (2, M), (2, K)],
+        lambda x, y, z: op.concat((x, y, z), 0),
+        [f(2, 3), f(2, 3), f(2, 3)],
+        lambda x, y, z: np.concatenate((x, y, z)),
+        [f(2, 3), f(2, 3), f(2, 4)],
+        "dimension 1: 4 and 3",
+    ),
+    "argmax": Case(
+        [(N,)], lambda x: op.argmax(x, 0), [f(5)], np.argmax, [f(0)], "1 element along axis 0 .* there are 0"
+    ),
+    "argmin of all": Case(
+        [(2, N)], op.argmin, [f(2, 5)], np.argmin, [f(2, 0)], "1 element along axis 1 .* there are 0"
+    ),
 }
 
 
@@ -459,3 +481,17 @@ def test_a_comparison_outlives_what_passes_remove() -> None:
     legal = transform.LegalizeOps()(mod)
     after = transform.DeadCodeElimination()(transform.CanonicalizeBindings()(legal))
     assert after.script().count("match_cast") == legal.script().count("match_cast") == 1
+
+
+@pytest.mark.meaning("relax-agree")
+def test_which_extent_a_broadcast_takes_must_be_known() -> None:
+    """Of n and m either may be 1: the result has no extent, and there is no kernel."""
+    with pytest.raises(ir.error.IRError, match=r"relax\.add"):
+        machine(module([(N,), (M,)], ["float32"] * 2, op.add))
+
+
+@pytest.mark.meaning("argmax", "reduce-empty")
+def test_an_extremum_is_searched_along_axes_that_are_searched() -> None:
+    """Axes that stay may be empty: then there is nothing to find."""
+    found = ran([(N, 3)], lambda x: op.argmax(x, 1), numbers(0, 3))
+    assert found.shape == (0,)

@@ -559,3 +559,17 @@ def test_functions_that_call_back():
             return z
 
     np.testing.assert_array_equal(evaluate(Module, X), 2 * X)
+
+
+@pytest.mark.meaning("relax-depth")
+def test_a_recursion_that_does_not_end_is_refused():
+    @I.ir_module
+    class Module:
+        @R.function
+        def main(x: R.Tensor((1,), "float32")) -> R.Tensor((1,), "float32"):
+            cls = Module
+            y: R.Tensor((1,), "float32") = cls.main(x)
+            return y
+
+    with pytest.raises(EvaluationError, match="main is called 2000 calls deep, which is the limit"):
+        evaluate(Module, np.zeros(1, "float32"))

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from ir import relax, structural_equal
+import numpy as np
+import pytest
+
+import runners
+from ir import IRError, relax, structural_equal
 from ir.relax import transform
 from ir.relax.analysis import check_well_formed
+from ir.relax.testing import evaluate
 from ir.script import ir as I
 from ir.script import relax as R
 
@@ -89,3 +94,83 @@ def test_a_function_that_calls_itself_gets_other_parameters():
     after = transform.UpdateParamStructInfo(half)(Before)
     assert after["main"].params[0].struct_info.dtype == "float16"
     check_well_formed(after)
+
+
+def _wider(var):
+    info = var.struct_info
+    is_float = isinstance(info, relax.TensorStructInfo) and info.dtype == "float32"
+    return relax.TensorStructInfo(info.shape, "float64") if is_float else None
+
+
+@pytest.mark.meaning("relax-callee")
+def test_a_call_of_a_closure_says_what_its_function_gives():
+    @I.ir_module
+    class Before:
+        @R.function(private=True)
+        def f(x: R.Tensor((4,), "float32"), y: R.Tensor((4,), "float32")) -> R.Tensor((4,), "float32"):
+            z: R.Tensor((4,), "float32") = R.add(x, y)
+            return z
+
+        @R.function
+        def main(x: R.Tensor((4,), "float32")) -> R.Tensor((4,), "float32"):
+            cls = Before
+            made: R.Object = R.make_closure(cls.f, (x,))
+            held: R.Object = made
+            a: R.Tensor((4,), "float32") = R.invoke_pure_closure(
+                held, (x,), sinfo_args=R.Tensor((4,), "float32")
+            )
+            return a
+
+    after = transform.UpdateParamStructInfo(_wider)(Before)
+    check_well_formed(after)
+    assert after["main"].ret_struct_info == relax.TensorStructInfo((4,), "float64")
+    x = np.arange(4.0)
+    np.testing.assert_array_equal(evaluate(after, x), 2 * x)
+
+
+@I.ir_module
+class Doubled:
+    @R.function(private=True)
+    def f(n: R.Tensor((), "int64"), x: R.Tensor((4, 4), "float32")) -> R.Tensor((4, 4), "float32"):
+        cls = Doubled
+        done: R.Tensor((), "bool") = R.less_equal(n, R.const(0, "int64"))
+        if done:
+            r: R.Tensor((4, 4), "float32") = x
+        else:
+            m: R.Tensor((), "int64") = R.subtract(n, R.const(1, "int64"))
+            y: R.Tensor((4, 4), "float32") = R.add(x, x)
+            deep: R.Tensor((4, 4), "float32") = cls.f(m, y)
+            r: R.Tensor((4, 4), "float32") = R.add(deep, R.subtract(x, x))
+        return r
+
+    @R.function
+    def main(x: R.Tensor((4, 4), "float32")) -> R.Tensor((4, 4), "float32"):
+        cls = Doubled
+        a: R.Tensor((4, 4), "float32") = cls.f(R.const(3, "int64"), x)
+        b: R.Tensor((4, 4), "float32") = R.add(a, x)
+        return b
+
+
+@pytest.mark.parametrize(
+    "info", [relax.TensorStructInfo((4, 4), "float64"), relax.TensorStructInfo((2, 4), "float32")]
+)
+def test_the_result_of_a_recursion_keeps_dtype_and_shape(info):
+    """What the branch gives that ends the recursion is assumed, and proves right; by its former result the body does not even fit."""
+
+    def changed(var):
+        return info if var.name_hint == "x" else None
+
+    after = transform.UpdateParamStructInfo(changed)(Doubled)
+    check_well_formed(after)
+    assert after["f"].ret_struct_info == after["main"].ret_struct_info == info
+    x = np.ones([int(extent) for extent in info.shape_values], info.dtype)
+    machine = runners.VirtualMachine(relax.build(after, "llvm"), runners.cpu())
+    np.testing.assert_array_equal(machine["main"](x).numpy(), 9 * x)
+
+
+def test_a_recursion_that_no_result_fits_is_refused():
+    def changed(var):
+        return relax.TensorStructInfo((4, 4), "bool") if var.name_hint == "x" else None
+
+    with pytest.raises(IRError, match="relax.subtract"):
+        transform.UpdateParamStructInfo(changed)(Doubled)

@@ -1,4 +1,7 @@
-"""Element-wise arithmetic, comparisons, reductions and matrix multiplication."""
+"""Element-wise arithmetic, comparisons, reductions and matrix multiplication.
+
+Of two operands one may be a Python number: it has the dtype of the tensor beside it, which must hold it.
+"""
 
 from __future__ import annotations
 
@@ -6,41 +9,43 @@ from collections.abc import Sequence
 
 from ir.relax import op as _op
 
-from ..tensor import Tensor, wrap_nested
+from ..tensor import Tensor, operand, wrap_nested
+
+Operand = Tensor | int | float
 
 
-def add(a: Tensor, b: Tensor, name: str = "add") -> Tensor:
+def add(a: Operand, b: Operand, name: str = "add") -> Tensor:
     """Addition with numpy-style broadcasting.
 
     Examples:
         >>> c = add(a, b)  # doctest: +SKIP
     """
-    return wrap_nested(_op.add(a._expr, b._expr), name)
+    return wrap_nested(_op.add(operand(a), operand(b)), name)
 
 
-def subtract(a: Tensor, b: Tensor, name: str = "subtract") -> Tensor:
+def subtract(a: Operand, b: Operand, name: str = "subtract") -> Tensor:
     """Subtraction with numpy-style broadcasting."""
-    return wrap_nested(_op.subtract(a._expr, b._expr), name)
+    return wrap_nested(_op.subtract(operand(a), operand(b)), name)
 
 
-def multiply(a: Tensor, b: Tensor, name: str = "mul") -> Tensor:
+def multiply(a: Operand, b: Operand, name: str = "mul") -> Tensor:
     """Multiplication with numpy-style broadcasting."""
-    return wrap_nested(_op.multiply(a._expr, b._expr), name)
+    return wrap_nested(_op.multiply(operand(a), operand(b)), name)
 
 
-def divide(a: Tensor, b: Tensor, name: str = "divide") -> Tensor:
+def divide(a: Operand, b: Operand, name: str = "divide") -> Tensor:
     """Division with numpy-style broadcasting."""
-    return wrap_nested(_op.divide(a._expr, b._expr), name)
+    return wrap_nested(_op.divide(operand(a), operand(b)), name)
 
 
-def maximum(x1: Tensor, x2: Tensor, name: str = "maximum") -> Tensor:
+def maximum(x1: Operand, x2: Operand, name: str = "maximum") -> Tensor:
     """Element-wise maximum, with broadcasting."""
-    return wrap_nested(_op.maximum(x1._expr, x2._expr), name)
+    return wrap_nested(_op.maximum(operand(x1), operand(x2)), name)
 
 
-def minimum(x1: Tensor, x2: Tensor, name: str = "minimum") -> Tensor:
+def minimum(x1: Operand, x2: Operand, name: str = "minimum") -> Tensor:
     """Element-wise minimum, with broadcasting."""
-    return wrap_nested(_op.minimum(x1._expr, x2._expr), name)
+    return wrap_nested(_op.minimum(operand(x1), operand(x2)), name)
 
 
 def negative(x: Tensor, name: str = "neg") -> Tensor:
@@ -78,43 +83,43 @@ def tanh(x: Tensor, name: str = "tanh") -> Tensor:
     return wrap_nested(_op.tanh(x._expr), name)
 
 
-def less(a: Tensor, b: Tensor, name: str = "less") -> Tensor:
+def less(a: Operand, b: Operand, name: str = "less") -> Tensor:
     """``a < b`` element-wise with broadcasting; a bool tensor."""
-    return wrap_nested(_op.less(a._expr, b._expr), name)
+    return wrap_nested(_op.less(operand(a), operand(b)), name)
 
 
-def less_equal(a: Tensor, b: Tensor, name: str = "less_equal") -> Tensor:
+def less_equal(a: Operand, b: Operand, name: str = "less_equal") -> Tensor:
     """``a <= b`` element-wise with broadcasting; a bool tensor."""
-    return wrap_nested(_op.less_equal(a._expr, b._expr), name)
+    return wrap_nested(_op.less_equal(operand(a), operand(b)), name)
 
 
-def greater(a: Tensor, b: Tensor, name: str = "greater") -> Tensor:
+def greater(a: Operand, b: Operand, name: str = "greater") -> Tensor:
     """``a > b`` element-wise with broadcasting; a bool tensor."""
-    return wrap_nested(_op.greater(a._expr, b._expr), name)
+    return wrap_nested(_op.greater(operand(a), operand(b)), name)
 
 
-def greater_equal(a: Tensor, b: Tensor, name: str = "greater_equal") -> Tensor:
+def greater_equal(a: Operand, b: Operand, name: str = "greater_equal") -> Tensor:
     """``a >= b`` element-wise with broadcasting; a bool tensor."""
-    return wrap_nested(_op.greater_equal(a._expr, b._expr), name)
+    return wrap_nested(_op.greater_equal(operand(a), operand(b)), name)
 
 
-def equal(a: Tensor, b: Tensor, name: str = "equal") -> Tensor:
+def equal(a: Operand, b: Operand, name: str = "equal") -> Tensor:
     """``a == b`` element-wise with broadcasting; a bool tensor."""
-    return wrap_nested(_op.equal(a._expr, b._expr), name)
+    return wrap_nested(_op.equal(operand(a), operand(b)), name)
 
 
-def not_equal(a: Tensor, b: Tensor, name: str = "not_equal") -> Tensor:
+def not_equal(a: Operand, b: Operand, name: str = "not_equal") -> Tensor:
     """``a != b`` element-wise with broadcasting; a bool tensor."""
-    return wrap_nested(_op.not_equal(a._expr, b._expr), name)
+    return wrap_nested(_op.not_equal(operand(a), operand(b)), name)
 
 
-def where(condition: Tensor, x1: Tensor, x2: Tensor, name: str = "where") -> Tensor:
+def where(condition: Tensor, x1: Operand, x2: Operand, name: str = "where") -> Tensor:
     """Elements of ``x1`` where ``condition`` is true and of ``x2`` elsewhere; the three broadcast together.
 
     A condition that is not bool is converted: everything but zero is true.
     """
     chosen = condition if condition.dtype == "bool" else _as_bool(condition)
-    return wrap_nested(_op.where(chosen._expr, x1._expr, x2._expr), name)
+    return wrap_nested(_op.where(chosen._expr, operand(x1), operand(x2)), name)
 
 
 def _as_bool(x: Tensor) -> Tensor:

@@ -864,3 +864,12 @@ def test_functions_of_constants_are_those_of_the_kernel(op: str) -> None:
     computed = ran([helper.make_node(op, ["x"], ["y"])], x=x)
     nodes = [helper.make_node(op, ["c"], ["k"]), helper.make_node("Mul", ["k", "one"], ["y"])]
     np.testing.assert_array_equal(ran(nodes, {"c": x}, one=np.ones(97, np.float32)), computed)
+
+
+@pytest.mark.meaning("argmax", "reduce-empty")
+@pytest.mark.parametrize("name", ["ArgMax", "ArgMin"])
+def test_an_extremum_of_no_elements_ends_the_program(name: str) -> None:
+    node = helper.make_node(name, ["x"], ["y"], axis=0, keepdims=0)
+    with pytest.raises(ArgumentError, match="needs 1 element along axis 0 to find one, there are 0"):
+        ran([node], shapes={"x": ("n",)}, x=f32())
+    assert ran([node], shapes={"x": ("n",)}, x=f32(2, 2)) == 0
