@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from ... import dtype as dt
 from ...tir import expr as E
+from ...tir.analysis.call_fit import result_dtype
 from ...tir.buffer import Buffer
 from ...tir.function import OUTLINED, PrimFunc
 from .builder import Value
 from .conversion import convert, from_memory
 from .emitter import FunctionEmitter
 from .kernel_context import FAILED, PackedSite, function_symbol
-from .signature import passed_float, result_dtype
+from .signature import passed_float
 from .types import element_bytes, memory_type
 
 

@@ -7,12 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ... import dtype as dt
+from ...tir.analysis.call_fit import result_dtype
 from ...tir.analysis.no_alias import promises_no_alias
 from ...tir.buffer import Buffer
-from ...tir.expr import Call, IntImm, Var
+from ...tir.expr import IntImm, Var
 from ...tir.function import OUTLINED, PrimFunc
-from ...tir.stmt import Evaluate
-from ...tir.stmt_functor import StmtVisitor
 from .compile import CodegenError
 from .extent import Extent, extent_of, text_of
 from .types import register_type
@@ -132,29 +131,9 @@ class BoundParameter:
     llvm_type: str
 
 
-class _FindReturn(StmtVisitor):
-    """The dtype of what is returned. To return is a statement: values that are stored or bound are not looked at."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.dtype: str | None = None
-
-    def visit_Evaluate(self, node: Evaluate) -> None:
-        value = node.value
-        if isinstance(value, Call) and getattr(value.op, "name", "") == "tir.ret":
-            self.dtype = value.dtype
-
-
 def passed_float(dtype: str) -> str:
     """The dtype that a float is passed in: float32 and float64 have types in C, a narrower one is passed as float32."""
     return "float64" if dtype == "float64" else "float32"
-
-
-def result_dtype(func: PrimFunc) -> str | None:
-    """dtype of what ``T.ret`` returns, None for a function that returns nothing."""
-    finder = _FindReturn()
-    finder.visit(func.body)
-    return finder.dtype
 
 
 def bind_parameters(func: PrimFunc, name: str) -> tuple[Signature, list[BoundParameter]]:

@@ -10,7 +10,7 @@ from ...module import IRModule
 from ...tir import expr as E
 from ...tir import operators
 from ...tir import stmt as S
-from ...tir.analysis.verify_well_formed import verify_well_formed
+from ...tir.analysis.verify_well_formed import assert_calls_fit, verify_well_formed
 from ...tir.buffer import Buffer
 from ...tir.function import PrimFunc
 from ...tir.op import ret as _ret
@@ -89,6 +89,7 @@ def _verify_functions(module: IRModule) -> None:
     for func in module.functions.values():
         if isinstance(func, PrimFunc):
             verify_well_formed(func)
+    assert_calls_fit(module)
 
 
 CHECKS.append(_verify_functions)
