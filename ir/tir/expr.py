@@ -260,6 +260,17 @@ def as_expr(value: Any) -> PrimExpr:
     )
 
 
+def as_condition(value: Any) -> PrimExpr:
+    """Converter of conditions, see :func:`ir.tir.operators.as_condition`."""
+    return (
+        value if isinstance(value, PrimExpr) and value.dtype[:4] == "bool" else operators.as_condition(value)
+    )
+
+
+def as_optional_condition(value: Any) -> PrimExpr | None:
+    return None if value is None else as_condition(value)
+
+
 def as_exprs(values: Any) -> tuple[PrimExpr, ...]:
     if isinstance(values, PrimExpr):
         return (as_expr(values),)
@@ -338,8 +349,10 @@ class CmpExpr(_Binary):
 
 
 class LogicalExpr(_Binary):
-    """A logical connective of two bools."""
+    """A logical connective of two conditions."""
 
+    a: PrimExpr = field(convert=as_condition)
+    b: PrimExpr = field(convert=as_condition)
     dtype: str = derived("a.dtype")
 
 
@@ -424,7 +437,7 @@ class Or(LogicalExpr, type_key="tir.Or"):
 class Not(PrimExpr, type_key="tir.Not"):
     """Logical negation."""
 
-    a: PrimExpr = field(convert=as_expr)
+    a: PrimExpr = field(convert=as_condition)
     dtype: str = derived("a.dtype")
 
 
@@ -438,7 +451,7 @@ class Cast(PrimExpr, type_key="tir.Cast"):
 class Select(PrimExpr, type_key="tir.Select"):
     """``true_value`` where the condition holds, else ``false_value``; both sides may be evaluated."""
 
-    condition: PrimExpr = field(convert=as_expr)
+    condition: PrimExpr = field(convert=as_condition)
     true_value: PrimExpr = field(convert=as_expr)
     false_value: PrimExpr = field(convert=as_expr)
     dtype: str = derived("true_value.dtype")
@@ -455,7 +468,7 @@ class BufferLoad(PrimExpr, type_key="tir.BufferLoad"):
 
     buffer: Buffer
     indices: tuple[PrimExpr, ...] = field(convert=as_exprs)
-    predicate: PrimExpr = field(default=None, convert=as_optional_expr)
+    predicate: PrimExpr = field(default=None, convert=as_optional_condition)
     dtype: str = derived("_loaded_dtype(buffer, indices)")
 
 
@@ -593,7 +606,7 @@ class Reduce(PrimExpr, type_key="tir.Reduce"):
     combiner: CommReducer
     source: tuple[PrimExpr, ...] = field(convert=as_exprs)
     axis: tuple[IterVar, ...] = field(kind="seq", defines=True)
-    condition: PrimExpr = field(convert=as_expr)
+    condition: PrimExpr = field(convert=as_condition)
     value_index: int
     init: tuple[PrimExpr, ...] = field(default=(), convert=as_exprs)
     dtype: str = derived("source[value_index].dtype")

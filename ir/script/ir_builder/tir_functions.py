@@ -17,7 +17,7 @@ from ...tir.expr import (
     Let as _LetNode,
 )
 from ...tir.index_map import IndexMap
-from ...tir.operators import const, convert, match_dtypes
+from ...tir.operators import as_condition, const, convert, match_dtypes
 from ..regions import extent_between
 from . import tir_frames as F
 from .core import IRBuilder
@@ -184,7 +184,7 @@ def where(predicate: Any) -> None:
     frame = IRBuilder.current().need(F.BlockFrame, "T.where", "a block")
     if frame.predicate is not None:
         raise IRValueError(f"block {frame.name!r} has two T.where")
-    frame.predicate = F.as_condition(predicate, "T.where")
+    frame.predicate = as_condition(predicate, "T.where")
 
 
 def reads(*buffer_slices: Any) -> None:

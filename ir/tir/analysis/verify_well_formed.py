@@ -6,7 +6,7 @@
 - ``index count``, ``index dtype``, ``stored dtype``: accesses fit the buffer;
 - ``block iteration variables``: they differ, and their values have their dtypes;
 - ``block isolation``: a block with iteration variables does not use loop variables from outside;
-- ``condition dtype``, ``loop bounds``: conditions are bool, bounds are integers of the loop variable's dtype;
+- ``loop bounds``: bounds are integers of the loop variable's dtype (nodes see to it that conditions are bool);
 - ``call``: calls fit the PrimFuncs of the module that they call (:mod:`.call_fit`);
 - ``result``: what a function returns has one dtype, the declared one.
 """
@@ -190,27 +190,8 @@ class _Verifier(ScopedVisitor):
             return
         super().visit_AttrStmt(stmt)
 
-    def visit_IfThenElse(self, stmt: S.IfThenElse) -> None:
-        self._check_condition(stmt.condition, "an if statement")
-        self.generic_visit(stmt)
-
-    def visit_While(self, stmt: S.While) -> None:
-        self._check_condition(stmt.condition, "a while loop")
-        self.generic_visit(stmt)
-
-    def visit_AssertStmt(self, stmt: S.AssertStmt) -> None:
-        self._check_condition(stmt.condition, "an assertion")
-        self.generic_visit(stmt)
-
-    def _check_condition(self, condition: Any, what: str) -> None:
-        if not dt.is_integral(condition.dtype):
-            self.fail(
-                "condition dtype", f"the condition of {what} has dtype {condition.dtype}, expected bool"
-            )
-
     def visit_BlockRealize(self, realize: S.BlockRealize) -> None:
         block = realize.block
-        self._check_condition(realize.predicate, f"block {block.name_hint}")
         seen: set[Any] = set()
         for iv, value in zip(block.iter_vars, realize.iter_values, strict=True):
             if iv.var in seen:
