@@ -15,7 +15,7 @@ from ..attrs import as_attrs
 from ..error import IRTypeError
 from ..node import Node, field
 from ..span import Span
-from .buffer import Buffer
+from .buffer import Buffer, check_extents, check_size
 from .expr import (
     BufferLoad,
     IntImm,
@@ -132,6 +132,10 @@ class Allocate(Stmt, type_key="tir.Allocate"):
     condition: PrimExpr = field(convert=as_expr)
     body: Stmt
     annotations: dict[str, Any] = field(default=None, convert=_annotations, kind="leaf")
+
+    def _check(self) -> None:
+        check_extents(self.extents, f"allocation {self.buffer_var.name}")
+        check_size(self.extents, self.dtype, f"allocation {self.buffer_var.name}")
 
 
 class AllocateConst(Stmt, type_key="tir.AllocateConst"):

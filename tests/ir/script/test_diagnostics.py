@@ -71,6 +71,8 @@ def test_the_place_is_marked() -> None:
         ("def g():\n    pass", "functions inside a prim_func must be macros"),
         ("A", "a Buffer is no statement"),
         ("if A[0, 0]:\n    pass", "the condition of if must be bool, got float32"),
+        ("B = T.alloc_buffer((-3,), 'int32')\nB[0] = 1", "extent 0 of the buffer is -3; expected an integer"),
+        ("B = T.alloc_buffer((3.5,), 'int32')\nB[0] = 1", "extent 0 of the buffer is 3.5, of dtype float32"),
         ("assert A[0, 0], 'A'", "the condition of assert must be bool, got float32; compare it"),
         (
             "with T.block('b'):\n    T.reads(A[0, 0])\n    T.reads(A[0, 0])\n    T.writes()",
