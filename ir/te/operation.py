@@ -84,6 +84,10 @@ def compute(
         for label, extent in zip(names, extents, strict=False)
     ]
     body = fcompute(*[item.var for item in axis])
+    if body is None:
+        raise IRTypeError(
+            f"compute {name}: the function returned None, expected the value of an element; is a return missing?"
+        )
     values = list(body) if isinstance(body, tuple | list) else [body]
     # An extent that is no axis is broadcast: the function takes fewer indices than the shape has.
     if len(axis) < len(extents):

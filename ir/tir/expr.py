@@ -6,7 +6,8 @@ Python numbers, bring both sides to one dtype, and fold constants, as everyone w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -149,6 +150,25 @@ class PrimExpr(BaseExpr):
             " instead of Python's and, or, if"
         )
 
+    def __float__(self) -> float:
+        raise IRTypeError(
+            "a TIR expression is no Python number; call a function of T on it, such as T.exp(x) instead of math.exp(x)"
+        )
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        """Numpy's operators are those of the expression, element by element; it has no functions."""
+        compare = _COMPARISONS_OF_NUMPY.get(ufunc.__name__)
+        if compare is not None and not any(getattr(item, "shape", ()) for item in inputs):
+            return compare(
+                *[item if isinstance(item, PrimExpr) else np.asarray(item).item() for item in inputs]
+            )
+        try:
+            return getattr(ufunc, method)(*[_as_object(item) for item in inputs], **options)
+        except TypeError as error:
+            raise IRTypeError(
+                f"numpy.{ufunc.__name__} does not take TIR expressions; call a function of T, such as T.exp(x) instead of numpy.exp(x)"
+            ) from error
+
     def equal(self, other: Any) -> PrimExpr:
         """The comparison node ``self == other``."""
         return operators.compare(EQ, self, other)
@@ -156,6 +176,22 @@ class PrimExpr(BaseExpr):
     def astype(self, dtype: str) -> PrimExpr:
         """The value converted to ``dtype``."""
         return operators.cast(dtype, self)
+
+
+_COMPARISONS_OF_NUMPY: dict[str, Callable[[Any, Any], Any]] = {
+    "less": operator.lt, "less_equal": operator.le, "greater": operator.gt, "greater_equal": operator.ge,
+    "equal": operator.eq, "not_equal": operator.ne,
+}  # fmt: skip
+"""Of scalars; of objects, numpy would ask the result for its truth."""
+
+
+def _as_object(value: Any) -> Any:
+    """An expression as an array without dimensions, which numpy takes for an object."""
+    if not isinstance(value, PrimExpr):
+        return value
+    found = np.empty((), object)
+    found[()] = value
+    return found
 
 
 class Var(PrimExpr, type_key="tir.Var"):

@@ -227,3 +227,26 @@ def test_integers_are_conditions_where_they_are_not_zero() -> None:
 def test_what_is_no_condition_is_refused(make: Any, dtype: str) -> None:
     with pytest.raises(IRTypeError, match=f"must be bool, got {dtype}; compare it, as in x != 0"):
         make(tir.Var("x", dtype))
+
+
+def test_functions_of_numbers_do_not_take_expressions() -> None:
+    x = tir.Var("x", "float32")
+    for compute in (math.exp, float, math.sqrt):
+        with pytest.raises(
+            IRTypeError, match=r"no Python number; call a function of T on it, such as T\.exp\(x\)"
+        ):
+            compute(x)
+    with pytest.raises(
+        IRTypeError,
+        match=r"numpy\.exp does not take TIR expressions; call a function of T, such as T\.exp\(x\)",
+    ):
+        np.exp(x)
+
+
+def test_scalars_of_numpy_are_operands() -> None:
+    x, i = tir.Var("x", "float32"), tir.Var("i", "int32")
+    for found, expected in [
+        (np.float32(2) * x, 2.0 * x), (x * np.float32(2), x * 2.0), (np.int64(2) + i, 2 + i), (np.int64(7) // i, 7 // i),
+        (np.float32(1) < x, x > 1.0), (np.int64(1) == i, i.equal(1)), (np.int64(1) >= i, i <= 1), (np.sum([i, i]), i + i),
+    ]:  # fmt: skip
+        same(found, expected)
