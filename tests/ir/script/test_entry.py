@@ -375,3 +375,60 @@ def main(A: T.Buffer((2,), "int32")):
         A[0] = 9
 """)
     assert "if" not in program.script()
+
+
+_HIDING = [
+    "x = 0\nfor i in range(4):\n    x = x + i\nA[0] = x",
+    "x = 0\nfor i in range(4):\n    x += i\nA[0] = x",
+    "x = A[0]\nif A[1] > 0:\n    x = A[1]\nA[0] = x",
+    "x = A[0]\nif A[1] > 0:\n    A[0] = x\nelse:\n    x: T.int32 = A[1]",
+    "i: T.int32 = 0\nwhile A[i] < 9:\n    i = i + 1",
+    "for i in range(2):\n    for j in range(2):\n        i = j\n        A[i] = 1",
+    "x = 0\nwith T.block('B'):\n    x = 1\n    A[0] = x",
+    "x = 1\nfor i in range(4):\n    x, y = 1, 2\n    A[0] = x",
+]
+
+
+@pytest.mark.meaning("data-let")
+@pytest.mark.parametrize("body", _HIDING)
+def test_an_inner_scope_does_not_hide_a_variable(body: str) -> None:
+    lines = "".join(f"    {line}\n" for line in body.splitlines())
+    message = r"variable [ix] is defined around this scope already, and is not changed here; .* store to a buffer of one element"
+    with pytest.raises(DiagnosticError, match=message):
+        from_source(f'@T.prim_func\ndef main(A: T.Buffer((2,), "int32")):\n{lines}')
+
+
+@pytest.mark.meaning("data-let")
+@pytest.mark.parametrize("second", ["x = 2", "x += 2", "x: T.int32 = 2"])
+def test_a_scope_does_not_define_a_variable_twice(second: str) -> None:
+    with pytest.raises(
+        DiagnosticError, match="variable x is defined in this scope already; .* choose another name"
+    ):
+        from_source(
+            f'@T.prim_func\ndef main(A: T.Buffer((2,), "int32")):\n    x = A[0]\n    {second}\n    A[0] = x\n'
+        )
+
+
+@pytest.mark.meaning("data-let")
+def test_scopes_side_by_side_may_use_one_name() -> None:
+    check(
+        from_source("""
+@T.prim_func
+def main(A: T.Buffer((2,), "int32")):
+    for i in range(2):
+        x = A[i]
+        A[i] = x + 1
+    for i in range(2):
+        if A[i] > 1:
+            x = A[i]
+            A[i] = x + 2
+        else:
+            x = 3
+            A[i] = x
+    x = A[0]
+    for i in range(2):
+        with T.block("B"):
+            vi = T.axis.spatial(2, i)
+            A[vi] = x
+""")
+    )
