@@ -60,7 +60,7 @@ def misfits(func: PrimFunc, name: str, module: IRModule) -> Iterator[Misfit]:
     found = _Calls()
     found.visit(func.body)
     for call, statement, is_value in found.calls:
-        callee = module.functions.get(call.op)
+        callee = module[call.op] if call.op in module else None
         if callee is None or OUTLINED in callee.attrs:
             continue
         callee_name = call.op.name_hint

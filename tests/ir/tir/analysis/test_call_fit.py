@@ -125,6 +125,15 @@ def test_calls_of_functions_of_another_module_are_left_alone() -> None:
     assert verify_well_formed(IRModule({"main": tir.PrimFunc([], call)}))
 
 
+def test_functions_are_found_by_name_as_where_they_are_called() -> None:
+    func = from_source("@T.prim_func(private=True)\ndef f(x: T.int32):\n    T.evaluate(x)\n")
+    call = tir.Evaluate(tir.Call("int32", GlobalVar("f"), (tir.const(1),)))
+    with pytest.raises(
+        WellFormedError, match='main calls f for a result of int32, but it returns nothing; .* "void"'
+    ):
+        lower(IRModule({"f": func, "main": tir.PrimFunc([], call)}))
+
+
 def test_result_dtype() -> None:
     func = from_source("@T.prim_func\ndef main(x: T.int32):\n    T.ret(x > 1)\n")
     assert isinstance(func, tir.PrimFunc)
