@@ -51,7 +51,12 @@ _NESTING = _Nesting()
 Registers = list[Any]
 Step = Callable[[Registers], None]
 
-_FLOATS: dict[str, Any] = {"float32": ctypes.c_float, "float64": ctypes.c_double}
+
+def _c_type(dtype: str) -> Any:
+    """How a kernel takes a number: integers as int64, floats but float64 as float."""
+    if "float" not in dtype:
+        return ctypes.c_int64
+    return ctypes.c_double if dtype == "float64" else ctypes.c_float
 
 
 def _literal(value: Any) -> Any:
@@ -379,7 +384,7 @@ class Interpreter:
             else:
                 names[f"L{index}"] = what[0][0]
                 sources.append(f"L{index}")
-            types.append(ctypes.c_void_p if kind == "buffer" else _FLOATS.get(what[-1], ctypes.c_int64))
+            types.append(ctypes.c_void_p if kind == "buffer" else _c_type(what[-1]))
         if returned is not None:
             types.append(ctypes.c_void_p)
         call = ctypes.CFUNCTYPE(ctypes.c_int32, *types)(library.address(symbol))

@@ -30,7 +30,7 @@ from .llvm.codegen import GeneratedModule, generate
 from .llvm.compile import CodegenError, LoadedObject, MachineOptions
 from .llvm.kernel_context import PackedSite, function_name
 from .llvm.runtime import SYMBOLS, runtime, runtime_object
-from .llvm.signature import Signature
+from .llvm.signature import Signature, passed_float
 
 LOADING = threading.Lock()
 """Held while code and the runtime are loaded into the process: threads that call first at once must load one."""
@@ -51,7 +51,7 @@ class NativeFunction:
             if item.kind in ("buffer", "result"):
                 types.append(ctypes.c_void_p)
             elif item.kind == "scalar" and dt.is_float(item.dtype):
-                types.append(ctypes.c_double if item.dtype == "float64" else ctypes.c_float)
+                types.append(ctypes.c_double if passed_float(item.dtype) == "float64" else ctypes.c_float)
             else:
                 types.append(ctypes.c_int64)
         self.address = module.entry_pointer(signature.name)

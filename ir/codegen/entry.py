@@ -88,7 +88,8 @@ def _number(kernel: str, item: Parameter, value: Any) -> int | float:
     if not fits:
         shown = f"an array of shape {value.shape}" if isinstance(value, np.ndarray) else repr(value)
         raise KernelError(f"{kernel}: argument {item.name} must be {item.dtype}, got {shown}")
-    return number if is_float else _checked(kernel, item, int(number))
+    # a narrow float is passed as float32: rounded here, it is rounded once
+    return round_float(number, item.dtype) if is_float else _checked(kernel, item, int(number))
 
 
 def _is_held(number: float, dtype: str) -> bool:

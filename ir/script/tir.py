@@ -301,7 +301,7 @@ def ramp(base: Any, stride: Any, lanes: int) -> Ramp:
     return Ramp(base, stride, lanes)
 
 
-def reinterpret(*args: Any, dtype: Any = None) -> Call:
+def reinterpret(*args: Any, dtype: Any = None) -> PrimExpr:
     """``T.reinterpret(dtype, value)``: the bits of a value as another dtype."""
     if dtype is not None:
         args = (_dtype_of(dtype), *args)

@@ -9,7 +9,7 @@ from typing import Any
 from .. import dtype as dt
 from ..error import IRTypeError, IRValueError
 from ..node import post_order_visit
-from ..tir.buffer import Buffer, decl_buffer
+from ..tir.buffer import Buffer, check_extents, decl_buffer
 from ..tir.expr import BufferLoad, IterVar, PrimExpr, Range, SizeVar, Var
 from ..tir.function import PrimFunc
 from ..tir.operators import convert
@@ -17,9 +17,12 @@ from ..tir.stmt import BufferStore, Evaluate, Stmt
 from .tensor import ComputeOp, ExternOp, PlaceholderOp, Tensor
 
 
-def _shape_of(shape: Any) -> tuple[PrimExpr, ...]:
+def _shape_of(shape: Any, what: str) -> tuple[PrimExpr, ...]:
+    """The extents of what the messages name; raises IRTypeError or IRValueError for what is no extent."""
     extents = shape if isinstance(shape, tuple | list) else (shape,)
-    return tuple(convert(extent) for extent in extents)
+    found = tuple(convert(extent) for extent in extents)
+    check_extents(found, what)
+    return found
 
 
 def placeholder(shape: Any, dtype: str | None = None, name: str = "placeholder") -> Tensor:
@@ -28,7 +31,7 @@ def placeholder(shape: Any, dtype: str | None = None, name: str = "placeholder")
     >>> placeholder((128, 64), "float32", name="A")
     Tensor(shape=[128, 64], op.name=A, dtype=float32)
     """
-    return PlaceholderOp(name, _shape_of(shape), dtype or "float32").output(0)
+    return PlaceholderOp(name, _shape_of(shape, f"placeholder {name}"), dtype or "float32").output(0)
 
 
 def _axis_names(fcompute: Callable[..., Any], ndim: int, varargs_names: Sequence[str] | None) -> list[str]:
@@ -66,7 +69,7 @@ def compute(
     >>> compute((8, 4), lambda i, j: A[j, i], name="At").name
     'At'
     """
-    extents = _shape_of(shape)
+    extents = _shape_of(shape, f"compute {name}")
     names = _axis_names(fcompute, len(extents), varargs_names)
     if len(names) > len(extents):
         raise IRValueError(
@@ -81,6 +84,10 @@ def compute(
         for label, extent in zip(names, extents, strict=False)
     ]
     body = fcompute(*[item.var for item in axis])
+    if body is None:
+        raise IRTypeError(
+            f"compute {name}: the function returned None, expected the value of an element; is a return missing?"
+        )
     values = list(body) if isinstance(body, tuple | list) else [body]
     # An extent that is no axis is broadcast: the function takes fewer indices than the shape has.
     if len(axis) < len(extents):
@@ -113,7 +120,7 @@ def extern(
 
     ``shape`` is one shape or a list of shapes, ``dtype`` one dtype or a list; without it all inputs must have one dtype.
     """
-    shapes = _list_of_shapes(shape)
+    shapes = _list_of_shapes(shape, f"extern {name}")
     if in_buffers is not None:
         ins = list(in_buffers) if isinstance(in_buffers, tuple | list) else [in_buffers]
         if len(ins) != len(inputs):
@@ -143,12 +150,10 @@ def extern(
     return outputs[0] if len(outputs) == 1 else list(outputs)
 
 
-def _list_of_shapes(shape: Any) -> list[tuple[PrimExpr, ...]]:
-    if not isinstance(shape, tuple | list):
-        return [(convert(shape),)]
-    if shape and isinstance(shape[0], tuple | list):
-        return [_shape_of(item) for item in shape]
-    return [_shape_of(shape)]
+def _list_of_shapes(shape: Any, what: str) -> list[tuple[PrimExpr, ...]]:
+    if isinstance(shape, tuple | list) and shape and isinstance(shape[0], tuple | list):
+        return [_shape_of(item, what) for item in shape]
+    return [_shape_of(shape, what)]
 
 
 def _extern_dtypes(name: str, dtype: Any, inputs: Sequence[Tensor], count: int) -> list[str]:

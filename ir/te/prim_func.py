@@ -21,6 +21,7 @@ from ..arith.analyzer import Analyzer
 from ..error import IRTypeError, IRValueError
 from ..node import post_order_visit
 from ..structural import structural_equal
+from ..tir.analysis.undefined_vars import undefined_vars
 from ..tir.buffer import Buffer, decl_buffer
 from ..tir.expr import BufferLoad, IntImm, IterVar, PrimExpr, ProducerLoad, Range, Reduce, Var
 from ..tir.function import PrimFunc
@@ -317,8 +318,10 @@ def create_prim_func(ops: Any, index_dtype_override: str | None = None) -> PrimF
         raise IRValueError(f"create_prim_func: tensor {again.name} is given twice; a parameter is one tensor")
     builder = _Builder(tensors)
     order = _operations_in_order(tensors)
+    known = _variables_of(arguments)
     for op in order:
         _check_inputs_are_arguments(op, builder)
+        _check_variables(op, known)
     statements = [found for op in order if (found := builder.statement_of(op)) is not None]
     params: list[Var] = []
     buffer_map: dict[Var, Buffer] = {}
@@ -341,6 +344,30 @@ def _check_inputs_are_arguments(op: Operation, builder: _Builder) -> None:
         raise IRValueError(
             f"placeholder {op.name} is read but is no parameter; add it to the list for create_prim_func"
         )
+
+
+def _variables_of(arguments: Sequence[Tensor | Var]) -> list[Var]:
+    """What the parameters of the function give a value: themselves, and the extents of tensors."""
+    found: dict[Var, None] = {}
+    for item in arguments:
+        for expr in (item,) if isinstance(item, Var) else item.shape:
+            found.update(dict.fromkeys(undefined_vars(expr)))
+    return list(found)
+
+
+def _check_variables(op: Operation, known: Sequence[Var]) -> None:
+    """Each variable of a compute is one of its axes, or a parameter's."""
+    if not isinstance(op, ComputeOp):
+        return
+    axes = [axis.var for axis in op.axis]
+    for value in op.body:
+        free = undefined_vars(value, [*axes, *known])
+        if free:
+            name = free[0].name
+            raise IRValueError(
+                f"compute {op.name}: {name} is no axis of it ({', '.join(axis.name for axis in axes)}) and no parameter of the function;"
+                f" reduce over a reduce axis, as in te.sum(..., axis={name}), and list a variable of the function for create_prim_func"
+            )
 
 
 class _LayoutFree(StmtExprMutator):

@@ -10,7 +10,7 @@ from operator import add, mul
 from typing import Any, ClassVar
 
 from .. import dtype as dt
-from ..error import IRValueError
+from ..error import IRTypeError, IRValueError
 from ..external import external
 from ..node import Node, field
 from ..span import Span
@@ -43,6 +43,29 @@ def number_of_elements(*extents: PrimExpr) -> PrimExpr:
     return total
 
 
+def check_extents(extents: Sequence[PrimExpr], what: str) -> None:
+    """Raise for an extent that is no integer (IRTypeError), or a constant below 0 (IRValueError), of what the message names."""
+    for axis, extent in enumerate(extents):
+        shown = getattr(extent, "value", extent)
+        if not dt.is_integral(extent.dtype) or dt.is_bool(extent.dtype) or dt.lanes(extent.dtype) != 1:
+            raise IRTypeError(
+                f"extent {axis} of {what} is {shown!r}, of dtype {extent.dtype}; expected an integer of at least 0"
+            )
+        if isinstance(extent, IntImm) and extent.value < 0:
+            raise IRValueError(f"extent {axis} of {what} is {shown}; expected an integer of at least 0")
+
+
+def check_size(extents: Sequence[PrimExpr], dtype: str, what: str) -> None:
+    """Raise IRValueError for more elements, or more bytes, than an index can tell apart, as far as extents are known."""
+    known = [item.value for item in extents if isinstance(item, IntImm)]
+    if any(count < 0 for count in known):
+        return
+    elements = math.prod(known)
+    for count, unit in ((elements, "elements"), (elements * dt.bits(dtype) * dt.lanes(dtype) // 8, "bytes")):
+        if count >= 1 << 63:
+            raise IRValueError(f"{what} of shape {known} and dtype {dtype} has more {unit} than int64 counts")
+
+
 class Buffer(Node, type_key="tir.Buffer"):
     """A typed array: data pointer, shape, optional strides (empty means row-major), and where it lives.
 
@@ -64,6 +87,11 @@ class Buffer(Node, type_key="tir.Buffer"):
 
     is_variable: ClassVar[bool] = True
     compared_by_content: ClassVar[bool] = True
+
+    def _check(self) -> None:
+        what = f"buffer {self.name}" if self.name else "the buffer"  # scripts name it later
+        check_extents(self.shape, what)
+        check_size(self.shape, self.dtype, what)
 
     def scope(self) -> str:
         """The storage scope: ``global``, ``shared``, ``local``, ..."""
@@ -164,12 +192,6 @@ class Buffer(Node, type_key="tir.Buffer"):
             (Call(element, "tir.type_annotation", ()), self.data, start, extent, access_mask),
         )
 
-    def _check_size(self) -> None:
-        """Raise IRValueError for more elements than an index can tell apart."""
-        known = [item.value for item in self.shape if isinstance(item, IntImm)]
-        if math.prod(known) >= 1 << 63:
-            raise IRValueError(f"buffer {self.name} of shape {known} has more elements than int64 counts")
-
     def get_flattened_buffer(self) -> Buffer:
         """The one-dimensional buffer over the same data (one dimension per axis separator group)."""
         if self.strides:
@@ -183,7 +205,6 @@ class Buffer(Node, type_key="tir.Buffer"):
                     groups.append(None)
                 groups[-1] = extent if groups[-1] is None else number_of_elements(groups[-1], extent)
             shape = [const(1) if item is None else item for item in groups]
-        self._check_size()
         if (
             len(shape) == len(self.shape)
             and not self.strides

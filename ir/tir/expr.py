@@ -6,7 +6,8 @@ Python numbers, bring both sides to one dtype, and fold constants, as everyone w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -149,6 +150,25 @@ class PrimExpr(BaseExpr):
             " instead of Python's and, or, if"
         )
 
+    def __float__(self) -> float:
+        raise IRTypeError(
+            "a TIR expression is no Python number; call a function of T on it, such as T.exp(x) instead of math.exp(x)"
+        )
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        """Numpy's operators are those of the expression, element by element; it has no functions."""
+        compare = _COMPARISONS_OF_NUMPY.get(ufunc.__name__)
+        if compare is not None and not any(getattr(item, "shape", ()) for item in inputs):
+            return compare(
+                *[item if isinstance(item, PrimExpr) else np.asarray(item).item() for item in inputs]
+            )
+        try:
+            return getattr(ufunc, method)(*[_as_object(item) for item in inputs], **options)
+        except TypeError as error:
+            raise IRTypeError(
+                f"numpy.{ufunc.__name__} does not take TIR expressions; call a function of T, such as T.exp(x) instead of numpy.exp(x)"
+            ) from error
+
     def equal(self, other: Any) -> PrimExpr:
         """The comparison node ``self == other``."""
         return operators.compare(EQ, self, other)
@@ -156,6 +176,22 @@ class PrimExpr(BaseExpr):
     def astype(self, dtype: str) -> PrimExpr:
         """The value converted to ``dtype``."""
         return operators.cast(dtype, self)
+
+
+_COMPARISONS_OF_NUMPY: dict[str, Callable[[Any, Any], Any]] = {
+    "less": operator.lt, "less_equal": operator.le, "greater": operator.gt, "greater_equal": operator.ge,
+    "equal": operator.eq, "not_equal": operator.ne,
+}  # fmt: skip
+"""Of scalars; of objects, numpy would ask the result for its truth."""
+
+
+def _as_object(value: Any) -> Any:
+    """An expression as an array without dimensions, which numpy takes for an object."""
+    if not isinstance(value, PrimExpr):
+        return value
+    found = np.empty((), object)
+    found[()] = value
+    return found
 
 
 class Var(PrimExpr, type_key="tir.Var"):
@@ -260,6 +296,17 @@ def as_expr(value: Any) -> PrimExpr:
     )
 
 
+def as_condition(value: Any) -> PrimExpr:
+    """Converter of conditions, see :func:`ir.tir.operators.as_condition`."""
+    return (
+        value if isinstance(value, PrimExpr) and value.dtype[:4] == "bool" else operators.as_condition(value)
+    )
+
+
+def as_optional_condition(value: Any) -> PrimExpr | None:
+    return None if value is None else as_condition(value)
+
+
 def as_exprs(values: Any) -> tuple[PrimExpr, ...]:
     if isinstance(values, PrimExpr):
         return (as_expr(values),)
@@ -338,8 +385,10 @@ class CmpExpr(_Binary):
 
 
 class LogicalExpr(_Binary):
-    """A logical connective of two bools."""
+    """A logical connective of two conditions."""
 
+    a: PrimExpr = field(convert=as_condition)
+    b: PrimExpr = field(convert=as_condition)
     dtype: str = derived("a.dtype")
 
 
@@ -424,7 +473,7 @@ class Or(LogicalExpr, type_key="tir.Or"):
 class Not(PrimExpr, type_key="tir.Not"):
     """Logical negation."""
 
-    a: PrimExpr = field(convert=as_expr)
+    a: PrimExpr = field(convert=as_condition)
     dtype: str = derived("a.dtype")
 
 
@@ -438,7 +487,7 @@ class Cast(PrimExpr, type_key="tir.Cast"):
 class Select(PrimExpr, type_key="tir.Select"):
     """``true_value`` where the condition holds, else ``false_value``; both sides may be evaluated."""
 
-    condition: PrimExpr = field(convert=as_expr)
+    condition: PrimExpr = field(convert=as_condition)
     true_value: PrimExpr = field(convert=as_expr)
     false_value: PrimExpr = field(convert=as_expr)
     dtype: str = derived("true_value.dtype")
@@ -455,7 +504,7 @@ class BufferLoad(PrimExpr, type_key="tir.BufferLoad"):
 
     buffer: Buffer
     indices: tuple[PrimExpr, ...] = field(convert=as_exprs)
-    predicate: PrimExpr = field(default=None, convert=as_optional_expr)
+    predicate: PrimExpr = field(default=None, convert=as_optional_condition)
     dtype: str = derived("_loaded_dtype(buffer, indices)")
 
 
@@ -593,7 +642,7 @@ class Reduce(PrimExpr, type_key="tir.Reduce"):
     combiner: CommReducer
     source: tuple[PrimExpr, ...] = field(convert=as_exprs)
     axis: tuple[IterVar, ...] = field(kind="seq", defines=True)
-    condition: PrimExpr = field(convert=as_expr)
+    condition: PrimExpr = field(convert=as_condition)
     value_index: int
     init: tuple[PrimExpr, ...] = field(default=(), convert=as_exprs)
     dtype: str = derived("source[value_index].dtype")

@@ -10,6 +10,7 @@ from ..pass_context import PassContext
 from ..target.target import Target
 from ..transform import Pass, Sequential
 from . import transform as T
+from .analysis.verify_well_formed import assert_calls_fit
 from .function import PrimFunc
 
 #: Statements of an unrolled nest at most: LLVM needs about a tenth of a second for that many vector statements.
@@ -100,10 +101,14 @@ def lower(program: PrimFunc | IRModule, target: Target | str | None = None, name
     Returns:
         Functions without blocks, with one-dimensional accesses, explicit vectors, and calls of functions that were made of
         parallel loops: what code generation prints, statement by statement.
+
+    Raises:
+        WellFormedError: a call of a PrimFunc does not fit it.
     """
     if isinstance(program, PrimFunc):
         symbol = str(program.attrs.get("global_symbol", name))
         program = IRModule({symbol: program})
+    assert_calls_fit(program)
     if target is None:
         target = Target.current(allow_none=True) or "cpu"
     return lowering_pipeline(target if isinstance(target, Target) else Target(target))(program)

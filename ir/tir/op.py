@@ -119,11 +119,11 @@ def infinity(dtype: str, span: Span | None = None) -> PrimExpr:
     return FloatImm(dtype, float("inf"), span)
 
 
-def call_intrin(dtype: str, func_name: Any, *args: Any, span: Span | None = None) -> PrimExpr:
-    """Call an intrinsic by name (``"tir.exp"``) or Op; raises IRTypeError for a wrong number of arguments."""
+def call_intrin(dtype: str, func_name: Any, *args: Any, span: Span | None = None) -> Call:
+    """Call an intrinsic by name (``"tir.exp"``) or Op; raises IRTypeError for a wrong number of arguments, or ones that do not fit."""
     record = INTRINSICS.get(getattr(func_name, "name", func_name))
     if record is not None:
-        record.check_arity(len(args))
+        return record.call(args, dtype, span)
     return Call(dtype, func_name, args, span)
 
 

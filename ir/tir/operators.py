@@ -423,9 +423,29 @@ def compare(node: type, lhs: Any, rhs: Any) -> PrimExpr:
     return node(a, b)
 
 
+def as_condition(value: Any, what: str = "") -> PrimExpr:
+    """An expression as a condition: bools are; integers hold where they are not 0, as Python's and C's do.
+
+    Args:
+        value: an expression or a number.
+        what: whose condition it is, for the message.
+
+    Raises:
+        IRTypeError: it is a float or an address, which would hide what is compared.
+    """
+    expr = convert(value)
+    if expr.dtype[:4] == "bool":
+        return expr
+    if not dt.is_integral(expr.dtype):
+        raise IRTypeError(
+            f"the condition{f' of {what}' if what else ''} must be bool, got {expr.dtype}; compare it, as in x != 0"
+        )
+    return cast(dt.with_lanes("bool", dt.lanes(expr.dtype)), expr)
+
+
 def logical_and(lhs: Any, rhs: Any, span: Span | None = None) -> PrimExpr:
     """Both hold."""
-    a, b = operands(lhs, rhs)
+    a, b = operands(as_condition(lhs, "and"), as_condition(rhs, "and"))
     if isinstance(a, IntImm):
         return b if a.value else a
     if isinstance(b, IntImm):
@@ -438,7 +458,7 @@ def logical_and(lhs: Any, rhs: Any, span: Span | None = None) -> PrimExpr:
 
 def logical_or(lhs: Any, rhs: Any, span: Span | None = None) -> PrimExpr:
     """At least one holds."""
-    a, b = operands(lhs, rhs)
+    a, b = operands(as_condition(lhs, "or"), as_condition(rhs, "or"))
     if isinstance(a, IntImm):
         return a if a.value else b
     if isinstance(b, IntImm):
@@ -451,7 +471,7 @@ def logical_or(lhs: Any, rhs: Any, span: Span | None = None) -> PrimExpr:
 
 def logical_not(value: Any, span: Span | None = None) -> PrimExpr:
     """The condition does not hold."""
-    a = convert(value)
+    a = as_condition(value, "not")
     if isinstance(a, IntImm):
         return const(not a.value, "bool")
     return Not(a, span)

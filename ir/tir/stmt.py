@@ -15,7 +15,7 @@ from ..attrs import as_attrs
 from ..error import IRTypeError
 from ..node import Node, field
 from ..span import Span
-from .buffer import Buffer
+from .buffer import Buffer, check_extents, check_size
 from .expr import (
     BufferLoad,
     IntImm,
@@ -25,9 +25,10 @@ from .expr import (
     Range,
     StringImm,
     Var,
+    as_condition,
     as_expr,
     as_exprs,
-    as_optional_expr,
+    as_optional_condition,
 )
 from .operators import const, index_number
 
@@ -63,7 +64,7 @@ class LetStmt(Stmt, type_key="tir.LetStmt"):
 class AssertStmt(Stmt, type_key="tir.AssertStmt"):
     """Fail with ``message`` unless the condition holds, then run the body."""
 
-    condition: PrimExpr = field(convert=as_expr)
+    condition: PrimExpr = field(convert=as_condition)
     message: PrimExpr = field(convert=lambda text: StringImm(text) if isinstance(text, str) else text)
     body: Stmt
 
@@ -92,7 +93,7 @@ class For(Stmt, type_key="tir.For"):
 class While(Stmt, type_key="tir.While"):
     """Repeat the body while the condition holds."""
 
-    condition: PrimExpr = field(convert=as_expr)
+    condition: PrimExpr = field(convert=as_condition)
     body: Stmt
 
 
@@ -102,7 +103,7 @@ class BufferStore(Stmt, type_key="tir.BufferStore"):
     buffer: Buffer
     value: PrimExpr = field(convert=as_expr)
     indices: tuple[PrimExpr, ...] = field(convert=as_exprs)
-    predicate: PrimExpr = field(default=None, convert=as_optional_expr)
+    predicate: PrimExpr = field(default=None, convert=as_optional_condition)
 
 
 class BufferRealize(Stmt, type_key="tir.BufferRealize"):
@@ -131,6 +132,10 @@ class Allocate(Stmt, type_key="tir.Allocate"):
     condition: PrimExpr = field(convert=as_expr)
     body: Stmt
     annotations: dict[str, Any] = field(default=None, convert=_annotations, kind="leaf")
+
+    def _check(self) -> None:
+        check_extents(self.extents, f"allocation {self.buffer_var.name}")
+        check_size(self.extents, self.dtype, f"allocation {self.buffer_var.name}")
 
 
 class AllocateConst(Stmt, type_key="tir.AllocateConst"):
@@ -178,7 +183,7 @@ class SeqStmt(Stmt, type_key="tir.SeqStmt"):
 class IfThenElse(Stmt, type_key="tir.IfThenElse"):
     """Run one of two statements; ``else_case`` may be None."""
 
-    condition: PrimExpr = field(convert=as_expr)
+    condition: PrimExpr = field(convert=as_condition)
     then_case: Stmt
     else_case: Stmt = field(default=None)
 
@@ -258,7 +263,7 @@ class BlockRealize(Stmt, type_key="tir.BlockRealize"):
     """Run a block for values of its iteration variables, where ``predicate`` holds."""
 
     iter_values: tuple[PrimExpr, ...] = field(convert=as_exprs)
-    predicate: PrimExpr = field(convert=as_expr)
+    predicate: PrimExpr = field(convert=as_condition)
     block: Block
 
     def _check(self) -> None:

@@ -378,3 +378,26 @@ def test_what_is_stored_is_cast_to_the_dtype_of_the_buffer() -> None:
         {"A": ((2,), "float32"), "O": ((2,), "int8")}, "for i in range(2):", "    O[i] = A[i] * T.float32(2)"
     )
     holds(program, [np.array([0.9, 100.0], "float32"), np.zeros(2, "int8")], {1: np.array([1, 127], "int8")})
+
+
+@pytest.mark.meaning("cast-bool")
+@pytest.mark.parametrize("value", [
+    "T.Select(A[i], 1, 0)", "T.if_then_else(A[i], 1, 0)", "T.Cast('int32', A[i] and B[i])",
+    "1 - T.Cast('int32', not A[i] or not B[i])",
+])  # fmt: skip
+def test_an_integer_as_a_condition_is_cast_to_bool(value: str) -> None:
+    a, b = [0, 1, 256, -1, 0, 2], [4, -1, 256, 1, 0, 3]
+    law(value, {"A": (a, "int32"), "B": (b, "int32")}, [x != 0 for x in a], "int32")
+
+
+@pytest.mark.meaning("cast-bool")
+def test_statements_take_integers_as_conditions() -> None:
+    program = script(
+        {"A": ((3,), "int32")},
+        "assert A[0]",
+        "while A[0]:",
+        "    A[0] = A[0] - 1",
+        "if A[1]:",
+        "    A[2] = 5",
+    )
+    holds(program, [np.array([3, 256, 1], "int32")], {0: [0, 256, 5]})

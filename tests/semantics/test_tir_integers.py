@@ -7,8 +7,10 @@ import pytest
 
 from ir import tir
 from ir.arith.index_arithmetic import IndexArithmetic
+from ir.error import IRError
 from ir.script import from_source
 from ir.script import tir as T
+from ir.tir.interpreter import InterpreterError, run
 from ir.tir.interpreter.position import is_index_arithmetic
 from ir.tir.intrinsic.declaration import INTRINSICS
 
@@ -474,10 +476,29 @@ def test_offsets_beyond_32_bits() -> None:
 
 @pytest.mark.meaning("index-flat")
 def test_a_buffer_beyond_64_bits_is_refused() -> None:
-    from ir.codegen.build import build
-    from ir.error import IRError
+    for shape, dtype, unit in (((2**40, 2**40), "float32", "elements"), ((2**32, 2**30), "float64", "bytes")):
+        extents = [T.int64(extent) for extent in shape]
+        with pytest.raises(IRError, match=f"buffer A of shape .* has more {unit} than int64 counts"):
+            tir.decl_buffer(extents, dtype, "A")
+        with pytest.raises(IRError, match=f"allocation A of shape .* has more {unit} than int64 counts"):
+            tir.Allocate(tir.Var("A", "handle"), dtype, extents, tir.const(True), tir.Evaluate(0))
+        allocation = f"B = T.alloc_buffer(({', '.join(f'T.int64({extent})' for extent in shape)}), '{dtype}')"
+        with pytest.raises(IRError, match=f"has more {unit} than int64 counts"):
+            script({"O": ((4,), "int32")}, allocation, "B[0, 0] = B[0, 1]")
+    tir.decl_buffer((T.int64(2**40), T.int64(2**40), 0), "float32", "empty")
 
-    buffer = tir.decl_buffer((T.int64(2**40), T.int64(2**40)), "float32", "A")
-    func = tir.PrimFunc([buffer], tir.BufferStore(buffer, tir.const(1.0), [T.int64(0), T.int64(1)]))
-    with pytest.raises(IRError, match="more elements than int64 counts"):
-        build(func)
+
+@pytest.mark.meaning("index-flat")
+def test_memory_that_no_machine_has() -> None:
+    program = from_source("""
+@T.prim_func
+def main(O: T.Buffer((4,), "int32"), n: T.int64):
+    B = T.alloc_buffer((n, n), "int8")
+    B[0, 0] = T.int8(1)
+""")
+    with pytest.raises(
+        InterpreterError, match=r"an allocation of \d+ bytes is more than int64 counts \[index-flat\]"
+    ):
+        run(program, np.zeros(4, "int32"), 2**40)
+    with pytest.raises(InterpreterError, match=rf"there is no memory for an allocation of {2**60} bytes"):
+        run(program, np.zeros(4, "int32"), 2**30)

@@ -398,7 +398,7 @@ def test_an_error_in_a_called_function_names_both_places() -> None:
             T.evaluate(0)
 
     call = tir.Call(
-        "int32", GlobalVar("callee"), [next(iter(main.buffer_map.values())).data, main.body.loop_var]
+        "void", GlobalVar("callee"), [next(iter(main.buffer_map.values())).data, main.body.loop_var]
     )
     main = main.replace(body=main.body.replace(body=tir.Evaluate(call)))
     found = message(IRModule({"main": main, "callee": callee}), np.zeros(4, "int32"))

@@ -4,29 +4,47 @@ from __future__ import annotations
 
 from ... import dtype as dt
 from ...tir import expr as E
+from ...tir.analysis.call_fit import result_dtype
 from ...tir.buffer import Buffer
-from ...tir.function import OUTLINED
+from ...tir.function import OUTLINED, PrimFunc
 from .builder import Value
-from .conversion import convert
+from .conversion import convert, from_memory
 from .emitter import FunctionEmitter
 from .kernel_context import FAILED, PackedSite, function_symbol
+from .signature import passed_float
+from .types import element_bytes, memory_type
 
 
 def call_function(emitter: FunctionEmitter, call: E.Call) -> Value:
-    """Calls another PrimFunc of the module and returns early when it fails."""
+    """Calls another PrimFunc of the module and returns early when it fails; what it returns, of one that returns something."""
     emitter.inner += 1
-    args = []
-    for arg in call.args:
-        value = emitter.value(arg)
-        args.append(value if value.type == "ptr" or dt.is_float(arg.dtype) else emitter.widened(value))
+    args = [_passed(emitter, arg) for arg in call.args]
     callee = emitter.context.program[call.op]
+    assert isinstance(callee, PrimFunc)
     name = function_symbol(emitter.context.program, call.op)
     if callee.attrs.get(OUTLINED) == "parallel":
         status = _share(emitter, name, args)
-    else:
-        status = emitter.b.call(name, "i32", args)
+        emitter.check_status(status)
+        return status
+    returned = result_dtype(callee)
+    place = None if returned is None else emitter.b.alloca(memory_type(returned), element_bytes(returned))
+    status = emitter.b.call(name, "i32", args if place is None else [*args, place])
     emitter.check_status(status)
-    return status
+    if returned is None or place is None:
+        return status
+    return from_memory(
+        emitter.b, emitter.b.load(memory_type(returned), place, element_bytes(returned)), returned
+    )
+
+
+def _passed(emitter: FunctionEmitter, arg: E.PrimExpr) -> Value:
+    """An argument as functions take it, see :class:`.signature.Parameter`."""
+    value = emitter.value(arg)
+    if value.type == "ptr":
+        return value
+    if dt.is_float(arg.dtype):
+        return convert(emitter.b, value, arg.dtype, passed_float(arg.dtype))
+    return emitter.widened(value, dt.is_uint(arg.dtype))
 
 
 def _share(emitter: FunctionEmitter, name: str, args: list[Value]) -> Value:

@@ -16,10 +16,11 @@ from ...tir.function import OUTLINED, PrimFunc
 from . import expression, intrinsics, statement  # noqa: F401  (enter the functions that print each class of node)
 from .builder import FunctionBuilder, ModuleBuilder, Value
 from .compile import CodegenError
+from .conversion import convert
 from .emitter import FunctionEmitter
 from .extent import evaluate
 from .kernel_context import OK, KernelContext, PackedSite, function_name
-from .signature import BoundParameter, Signature, bind_parameters
+from .signature import BoundParameter, Signature, bind_parameters, passed_float
 from .types import element_bytes, register_type
 
 _CACHE_LINE = 64
@@ -48,8 +49,8 @@ def emit_function(context: KernelContext, func: PrimFunc, name: str) -> Signatur
         if kind == "result":
             emitter.result = value
             continue
-        if kind == "scalar" and not (dt.is_float(item.var.dtype) or dt.is_index(item.var.dtype)):
-            value = builder.cast("trunc", value, register_type(item.var.dtype))
+        if kind == "scalar" and not dt.is_index(item.var.dtype):
+            value = _received(builder, value, item.var.dtype)
         elif item.llvm_type == "i64":
             builder.bound(value, dt.bits(item.var.dtype))
         emitter.variables[item.var] = value
@@ -61,6 +62,13 @@ def emit_function(context: KernelContext, func: PrimFunc, name: str) -> Signatur
     if outlined == "parallel":
         _define_part(context, name, [item.llvm_type for item in bound])
     return signature
+
+
+def _received(builder: FunctionBuilder, value: Value, dtype: str) -> Value:
+    """A scalar argument that is no index, as its dtype is kept in registers."""
+    if dt.is_float(dtype):
+        return convert(builder, value, passed_float(dtype), dtype)
+    return builder.cast("trunc", value, register_type(dtype))
 
 
 def _define_part(context: KernelContext, name: str, types: list[str]) -> None:

@@ -7,12 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ... import dtype as dt
+from ...tir.analysis.call_fit import result_dtype
 from ...tir.analysis.no_alias import promises_no_alias
 from ...tir.buffer import Buffer
-from ...tir.expr import Call, IntImm, Var
-from ...tir.function import PrimFunc
-from ...tir.stmt import Evaluate
-from ...tir.stmt_functor import StmtVisitor
+from ...tir.expr import IntImm, Var
+from ...tir.function import OUTLINED, PrimFunc
 from .compile import CodegenError
 from .extent import Extent, extent_of, text_of
 from .types import register_type
@@ -23,7 +22,7 @@ class Parameter:
     """One C parameter of a kernel, of which no other has the name.
 
     ``kind`` is ``buffer`` (pointer to dense data), ``scalar`` (a parameter of the function: integers as int64, floats as
-    they are), ``symbol`` (a symbolic extent that no scalar parameter gives: int64) or ``result`` (pointer to what
+    :func:`passed_float` says), ``symbol`` (a symbolic extent that no scalar parameter gives: int64) or ``result`` (pointer to what
     ``T.ret`` returns).
     """
 
@@ -107,7 +106,9 @@ class Signature:
             if item.kind in ("buffer", "result"):
                 parts.append(f"void* {_c_name(item.name)}")
             elif item.kind == "scalar" and dt.is_float(item.dtype):
-                parts.append(f"{'double' if item.dtype == 'float64' else 'float'} {_c_name(item.name)}")
+                parts.append(
+                    f"{'double' if passed_float(item.dtype) == 'float64' else 'float'} {_c_name(item.name)}"
+                )
             else:
                 parts.append(f"int64_t {_c_name(item.name)}")
         return f"int32_t {self.symbol}({', '.join(parts) or 'void'});"
@@ -130,31 +131,16 @@ class BoundParameter:
     llvm_type: str
 
 
-class _FindReturn(StmtVisitor):
-    """The dtype of what is returned. To return is a statement: values that are stored or bound are not looked at."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.dtype: str | None = None
-
-    def visit_Evaluate(self, node: Evaluate) -> None:
-        value = node.value
-        if isinstance(value, Call) and getattr(value.op, "name", "") == "tir.ret":
-            self.dtype = value.dtype
-
-
-def result_dtype(func: PrimFunc) -> str | None:
-    """dtype of what ``T.ret`` returns, None for a function that returns nothing."""
-    finder = _FindReturn()
-    finder.visit(func.body)
-    return finder.dtype
+def passed_float(dtype: str) -> str:
+    """The dtype that a float is passed in: float32 and float64 have types in C, a narrower one is passed as float32."""
+    return "float64" if dtype == "float64" else "float32"
 
 
 def bind_parameters(func: PrimFunc, name: str) -> tuple[Signature, list[BoundParameter]]:
     """The signature of a PrimFunc and the variables behind its parameters.
 
     Raises:
-        CodegenError: a parameter is of a dtype that C has not, or no argument tells what an extent is.
+        CodegenError: a parameter is a vector, or no argument tells what an extent is.
     """
     names = _names_of(func)
     bound: list[BoundParameter] = []
@@ -167,19 +153,19 @@ def bind_parameters(func: PrimFunc, name: str) -> tuple[Signature, list[BoundPar
         elif param.dtype == "handle":
             bound.append(BoundParameter(Parameter("buffer", names[param], "uint8", UNTYPED), param, "ptr"))
         else:
-            if not dt.has_c_type(param.dtype):
+            if dt.lanes(param.dtype) != 1:
                 raise CodegenError(
-                    f"parameter {param.name} of {name}: a value of {param.dtype} has no C type; pass"
-                    f" {'float32' if dt.lanes(param.dtype) == 1 else 'a buffer'}"
+                    f"parameter {param.name} of {name}: a value of {param.dtype} has no C type; pass a buffer"
                 )
-            llvm_type = register_type(param.dtype) if dt.is_float(param.dtype) else "i64"
+            llvm_type = register_type(passed_float(param.dtype)) if dt.is_float(param.dtype) else "i64"
             bound.append(BoundParameter(Parameter("scalar", names[param], param.dtype), param, llvm_type))
     given = {item.var for item in bound}
     for symbol in symbols_of(func):
         if symbol not in given:
             given.add(symbol)
             bound.append(BoundParameter(Parameter("symbol", names[symbol], symbol.dtype), symbol, "i64"))
-    returned = result_dtype(func)
+    # a part of another function returns nothing: what calls it is no caller of the function
+    returned = None if OUTLINED in func.attrs else result_dtype(func)
     if returned is not None:
         bound.append(BoundParameter(Parameter("result", "result", returned), Var("result", "handle"), "ptr"))
     return Signature(name, tuple(item.parameter for item in bound), promises_no_alias(func)), bound

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 from ...attrs import DictAttrs
-from ...error import IRTypeError, IRValueError
+from ...error import IRValueError
 from ...tir import stmt as S
 from ...tir.analysis.block_access_region import get_block_access_region
 from ...tir.buffer import Buffer
 from ...tir.expr import IterVar, PrimExpr, Range, StringImm, Var
 from ...tir.function import PrimFunc
-from ...tir.operators import cast, const, convert
+from ...tir.operators import as_condition, const, convert
 from ...type import PointerType, PrimType, Type
 from .core import Frame, IRBuilder
 
@@ -237,7 +237,7 @@ class AssertFrame(TIRFrame):
 
     def __init__(self, condition: Any, message: Any) -> None:
         super().__init__()
-        self.condition = convert(condition)
+        self.condition = as_condition(condition, "assert")
         self.message = message
 
     def close(self) -> None:
@@ -328,7 +328,7 @@ class RealizeFrame(TIRFrame):
         super().__init__()
         self.region = region
         self.scope = scope
-        self.condition = convert(condition)
+        self.condition = as_condition(condition, "T.realize")
 
     def close(self) -> None:
         buffer = self.region.buffer
@@ -389,13 +389,3 @@ class ElseFrame(_Branch):
     """The other branch."""
 
     _which = "else_case"
-
-
-def as_condition(value: Any, what: str) -> PrimExpr:
-    """A condition of a statement; integers compare with zero, as in C."""
-    found = convert(value)
-    if found.dtype != "bool":
-        if found.dtype.startswith(("int", "uint")):
-            return cast("bool", found)
-        raise IRTypeError(f"the condition of {what} must be bool, got {found.dtype}")
-    return found

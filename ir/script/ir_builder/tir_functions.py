@@ -17,7 +17,8 @@ from ...tir.expr import (
     Let as _LetNode,
 )
 from ...tir.index_map import IndexMap
-from ...tir.operators import const, convert, match_dtypes
+from ...tir.op import call_intrin
+from ...tir.operators import as_condition, const, convert, match_dtypes
 from ..regions import extent_between
 from . import tir_frames as F
 from .core import IRBuilder
@@ -184,7 +185,7 @@ def where(predicate: Any) -> None:
     frame = IRBuilder.current().need(F.BlockFrame, "T.where", "a block")
     if frame.predicate is not None:
         raise IRValueError(f"block {frame.name!r} has two T.where")
-    frame.predicate = F.as_condition(predicate, "T.where")
+    frame.predicate = as_condition(predicate, "T.where")
 
 
 def reads(*buffer_slices: Any) -> None:
@@ -560,6 +561,5 @@ def target(target_config: Any, host: Any = None) -> Any:
 
 def call_of(dtype: str, name: str, args: Sequence[Any]) -> Call:
     """A call of an intrinsic with arguments converted to expressions; regions become vector loads."""
-    return Call(
-        dtype, name, [region_as_load(item) if isinstance(item, S.BufferRegion) else item for item in args]
-    )
+    values = [region_as_load(item) if isinstance(item, S.BufferRegion) else item for item in args]
+    return call_intrin(dtype, name, *values)

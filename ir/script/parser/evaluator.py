@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import builtins
 import difflib
+import functools
 import inspect
 import operator
 from collections.abc import Callable, Mapping, Sequence
@@ -194,6 +195,9 @@ def _call(evaluator: Evaluator, node: ast.Call) -> Any:
             kwargs.update(evaluator.eval(item.value))
         else:
             kwargs[item.arg] = evaluator.eval(item.value)
+    decide = _DECIDING.get(id(function))
+    if decide is not None and _has_expression(args):
+        return decide(*args)
     return evaluator.call(node, function, args, kwargs)
 
 
@@ -297,9 +301,50 @@ def _compare_pair(operation: Any, left: Any, right: Any) -> Any:
         return left is right
     if operation.__class__ is ast.IsNot:
         return left is not right
-    if operation.__class__ is ast.In:
-        return left in right
-    return left not in right
+    is_in = operation.__class__ is ast.In
+    if _has_expression([left, right]):
+        return _membership(left, right, is_in)
+    return (left in right) == is_in
+
+
+def _is_undecided(value: Any) -> bool:
+    """Whether a value is known only when the program runs; Python's ``==`` would compare it as a node."""
+    return isinstance(value, E.PrimExpr) and not isinstance(value, E.IMMEDIATES)
+
+
+def _has_expression(values: Sequence[Any]) -> bool:
+    """Whether one of the values, or what is in them, is an expression of the program."""
+    return any(
+        _is_undecided(value) or (isinstance(value, list | tuple | set) and _has_expression(list(value)))
+        for value in values
+    )
+
+
+def _membership(left: Any, right: Any, is_in: bool) -> Any:
+    """``left in right`` as comparisons with what is listed."""
+    if not isinstance(right, list | tuple | set):
+        raise TypeError(
+            f"in looks for an expression in a list of values, got a {type(right).__name__}; compare instead, as in 0 <= x and x < n"
+        )
+    found: Any = operators.const(not is_in)
+    for item in right:
+        if is_in:
+            found = operators.logical_or(found, operators.compare(E.EQ, left, item))
+        else:
+            found = operators.logical_and(found, operators.compare(E.NE, left, item))
+    return found
+
+
+def _any(values: Any) -> E.PrimExpr:
+    return functools.reduce(operators.logical_or, values, operators.const(False))
+
+
+def _all(values: Any) -> E.PrimExpr:
+    return functools.reduce(operators.logical_and, values, operators.const(True))
+
+
+_DECIDING: dict[int, Callable[..., Any]] = {id(any): _any, id(all): _all, id(bool): operators.as_condition}
+"""By identity, for not all that is called has a hash: what Python's functions that decide are of expressions, conditions of the program."""
 
 
 @evaluates(ast.Compare)
@@ -344,8 +389,19 @@ def _generate(
     first = generators[0]
     for value in evaluator.eval(first.iter):
         assign_names(evaluator, first.target, value)
-        if all(evaluator.eval(test) for test in first.ifs):
+        if all(_decided(evaluator, test) for test in first.ifs):
             _generate(evaluator, generators[1:], produce)
+
+
+def _decided(evaluator: Evaluator, test: ast.expr) -> Any:
+    """The condition of a comprehension, which chooses while the program is read."""
+    value = evaluator.eval(test)
+    if _is_undecided(value):
+        raise evaluator.error(
+            test,
+            "the condition of a comprehension must be known while the program is read; choose with T.if_then_else",
+        )
+    return value
 
 
 def unpack(evaluator: Evaluator, target: Any, value: Any) -> list[tuple[ast.expr, Any]]:

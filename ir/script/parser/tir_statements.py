@@ -10,7 +10,7 @@ from ...module import IRModule
 from ...tir import expr as E
 from ...tir import operators
 from ...tir import stmt as S
-from ...tir.analysis.verify_well_formed import verify_well_formed
+from ...tir.analysis.verify_well_formed import assert_calls_fit, verify_well_formed
 from ...tir.buffer import Buffer
 from ...tir.function import PrimFunc
 from ...tir.op import ret as _ret
@@ -89,6 +89,7 @@ def _verify_functions(module: IRModule) -> None:
     for func in module.functions.values():
         if isinstance(func, PrimFunc):
             verify_well_formed(func)
+    assert_calls_fit(module)
 
 
 CHECKS.append(_verify_functions)
@@ -146,9 +147,7 @@ def bind_frame(name: str, frame: Frame) -> Any:
 
 def _assign(parser: Parser, target: ast.expr, value: Any) -> None:
     if isinstance(target, ast.Name):
-        known = parser.scopes[-1].get(target.id)
-        if isinstance(known, Buffer | E.PrimExpr) and known is not value and not isinstance(value, MetaVar):
-            raise parser.error(target, f"variable {target.id} is defined in this scope already")
+        _check_is_new(parser, target, value)
         parser.set(target.id, bind(parser, target, target.id, value))
     elif isinstance(target, ast.Tuple | ast.List):
         if isinstance(value, Frame):
@@ -165,6 +164,36 @@ def _assign(parser: Parser, target: ast.expr, value: Any) -> None:
         raise parser.error(
             target, f"cannot assign to a {type(target).__name__}; expected a name or an element of a buffer"
         )
+
+
+def _check_is_new(parser: Parser, target: ast.Name, value: Any) -> None:
+    """Refuse an assignment that looks like a change: a variable has one value, and another one of its name would hide it."""
+    name = target.id
+    known = parser.scopes[-1].get(name)
+    if isinstance(known, Buffer | E.PrimExpr) and known is not value and not isinstance(value, MetaVar):
+        raise parser.error(target, f"variable {name} is defined in this scope already; {_TO_CHANGE}")
+    if _makes_variable(value) and any(_is_variable(scope.get(name)) for scope in parser.scopes[:-1]):
+        raise parser.error(
+            target,
+            f"variable {name} is defined around this scope already, and is not changed here; {_TO_CHANGE}",
+        )
+
+
+_TO_CHANGE = (
+    "a variable has one value: for one that changes, store to a buffer of one element, as in"
+    ' x = T.alloc_buffer((1,), "int32") and x[0] = x[0] + 1; for a new one, choose another name'
+)
+
+
+def _makes_variable(value: Any) -> bool:
+    """Whether to assign a value makes a let, see :func:`bind`."""
+    if isinstance(value, E.IterVar) or (isinstance(value, E.Var) and not value.name):
+        return False
+    return isinstance(value, E.PrimExpr | int | float | str)
+
+
+def _is_variable(value: Any) -> bool:
+    return isinstance(value, E.Var)
 
 
 def _store(parser: Parser, target: ast.Subscript, value: Any) -> None:
@@ -229,6 +258,7 @@ def _ann_assign(parser: Parser, node: ast.AnnAssign) -> None:
             and "handle" not in (found.dtype, var.dtype)
         ):
             raise TypeError(f"{node.target.id} is declared {var.dtype}, but its value is {found.dtype}")
+        _check_is_new(parser, node.target, found)
         parser.set(node.target.id, bind_frame(node.target.id, T.LetStmt(found, var=var)))
 
 

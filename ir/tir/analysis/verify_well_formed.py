@@ -6,7 +6,9 @@
 - ``index count``, ``index dtype``, ``stored dtype``: accesses fit the buffer;
 - ``block iteration variables``: they differ, and their values have their dtypes;
 - ``block isolation``: a block with iteration variables does not use loop variables from outside;
-- ``condition dtype``, ``loop bounds``: conditions are bool, bounds are integers of the loop variable's dtype.
+- ``loop bounds``: bounds are integers of the loop variable's dtype (nodes see to it that conditions are bool);
+- ``call``: calls fit the PrimFuncs of the module that they call (:mod:`.call_fit`);
+- ``result``: what a function returns has one dtype, the declared one.
 """
 
 from __future__ import annotations
@@ -17,10 +19,12 @@ from ... import dtype as dt
 from ...error import IRError, IRValueError
 from ...module import IRModule
 from ...node import Node
+from ...type import PrimType
 from .. import expr as E
 from .. import stmt as S
 from ..buffer import Buffer
 from ..function import PrimFunc
+from .call_fit import misfits
 from .scoped import ScopedVisitor
 
 _WINDOW = 20
@@ -67,6 +71,7 @@ class _Verifier(ScopedVisitor):
         self._hidden: list[set[Any]] = []
         """Loop variables that each enclosing block must not use."""
         self._statement: Any = None
+        self._ret_type: Any = None
 
     def fail(self, rule: str, message: str, node: Any = None) -> None:
         shown = self._statement if node is None else node
@@ -147,6 +152,22 @@ class _Verifier(ScopedVisitor):
             )
         super().visit_BufferStore(store)
 
+    def visit_Evaluate(self, stmt: S.Evaluate) -> None:
+        value = stmt.value
+        if isinstance(value, E.Call) and getattr(value.op, "name", "") == "tir.ret":
+            self._check_result(value.args[0])
+        self.generic_visit(stmt)
+
+    def _check_result(self, value: Any) -> None:
+        if not isinstance(self._ret_type, PrimType):
+            self._ret_type = PrimType(value.dtype)
+        elif value.dtype != self._ret_type.dtype:
+            self.fail(
+                "result",
+                f"{value} of dtype {value.dtype} is returned, where {self._ret_type.dtype} is declared, or returned elsewhere;"
+                f' convert it, as in T.Cast("{self._ret_type.dtype}", ...)',
+            )
+
     def visit_For(self, loop: S.For) -> None:
         var = loop.loop_var
         for what, bound in (("min", loop.min), ("extent", loop.extent)):
@@ -169,27 +190,8 @@ class _Verifier(ScopedVisitor):
             return
         super().visit_AttrStmt(stmt)
 
-    def visit_IfThenElse(self, stmt: S.IfThenElse) -> None:
-        self._check_condition(stmt.condition, "an if statement")
-        self.generic_visit(stmt)
-
-    def visit_While(self, stmt: S.While) -> None:
-        self._check_condition(stmt.condition, "a while loop")
-        self.generic_visit(stmt)
-
-    def visit_AssertStmt(self, stmt: S.AssertStmt) -> None:
-        self._check_condition(stmt.condition, "an assertion")
-        self.generic_visit(stmt)
-
-    def _check_condition(self, condition: Any, what: str) -> None:
-        if not dt.is_integral(condition.dtype):
-            self.fail(
-                "condition dtype", f"the condition of {what} has dtype {condition.dtype}, expected bool"
-            )
-
     def visit_BlockRealize(self, realize: S.BlockRealize) -> None:
         block = realize.block
-        self._check_condition(realize.predicate, f"block {block.name_hint}")
         seen: set[Any] = set()
         for iv, value in zip(block.iter_vars, realize.iter_values, strict=True):
             if iv.var in seen:
@@ -217,6 +219,7 @@ class _Verifier(ScopedVisitor):
         for param in func.buffer_map:
             if param not in func.params:
                 self.fail("parameters", f"buffer_map binds {param.name}, which is no parameter", func)
+        self._ret_type = func.ret_type
         super().visit_PrimFunc(func)
 
 
@@ -226,6 +229,16 @@ def _same_bytes(a: str, b: str) -> bool:
     return dt.element_of(a) in bytes_like and dt.element_of(b) in bytes_like and dt.lanes(a) == dt.lanes(b)
 
 
+def assert_calls_fit(module: IRModule) -> None:
+    """Verify the calls between PrimFuncs of a module; raises WellFormedError naming caller, callee, argument and place."""
+    for var, func in module.functions.items():
+        if isinstance(func, PrimFunc):
+            for misfit in misfits(func, var.name_hint, module):
+                raise WellFormedError(
+                    "call", misfit.message, var.name_hint, misfit.statement or misfit.call, misfit.statement
+                )
+
+
 def assert_well_formed(obj: PrimFunc | IRModule) -> None:
     """Verify a function, or all PrimFuncs of a module; raises WellFormedError naming the broken rule and the place."""
     if isinstance(obj, IRModule):
@@ -233,6 +246,7 @@ def assert_well_formed(obj: PrimFunc | IRModule) -> None:
             func = obj[var]
             if isinstance(func, PrimFunc):
                 _Verifier(var.name_hint).visit(func)
+        assert_calls_fit(obj)
         return
     name = str(obj.attrs.get("global_symbol", "")) or "(unnamed)"
     _Verifier(name).visit(obj)

@@ -251,7 +251,14 @@ class Expressions:
 
     def _function_call(self, node: E.Call) -> Closure:
         args, machine = [self.data(arg) for arg in node.args], self.machine
-        return lambda env: machine.call_by_name(node.op, [arg(env) for arg in args])
+
+        def call(env: dict[Any, Any]) -> Any:
+            value = machine.call_by_name(node.op, [arg(env) for arg in args])
+            if value is None and node.dtype != "void":
+                raise refusal("call", f"{node.op.name_hint} ended without returning a {node.dtype}", node)
+            return value
+
+        return call
 
 
 def _whole_choice(chosen: Closure, yes: Closure, no: Closure, is_lazy: bool) -> Closure:

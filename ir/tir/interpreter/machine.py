@@ -10,10 +10,11 @@ import numpy as np
 from ...expr import GlobalVar
 from ...module import IRModule
 from .. import expr as E
+from ..analysis.call_fit import misfits
 from ..function import PrimFunc
 from .arguments import bind
 from .calls import Returned
-from .error import InterpreterError
+from .error import InterpreterError, refusal
 from .expressions import Expressions
 from .lanes import Closure
 from .numbers import as_numpy, number
@@ -67,6 +68,7 @@ class Interpreter:
         bind(self, func, args, env)
         body = self._bodies.get(func)
         if body is None:
+            self._refuse_misfits(func)
             body = self._bodies[func] = Statements(self, func).translate(func.body)
         try:
             body(env)
@@ -76,6 +78,15 @@ class Interpreter:
         except Returned as returned:
             return returned.value, returned.dtype
         return None, "void"
+
+    def _refuse_misfits(self, func: PrimFunc) -> None:
+        """Refuse a function that calls another one of the module in a way that does not fit, before it runs."""
+        if self.module is None:
+            return
+        name = next((var.name_hint for var, item in self.module.functions.items() if item is func), "it")
+        for misfit in misfits(func, name, self.module):
+            error = refusal("call", misfit.message)
+            raise error if misfit.statement is None else error.at(misfit.statement)
 
     def evaluate(self, expr: E.PrimExpr) -> Any:
         """The value of an expression of symbolic variables, such as an extent, as a numpy scalar."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ... import dtype as dt
-from .error import ElementError, refusal
+from .error import ElementError, InterpreterError, refusal
 from .races import Iterations
 
 _UNWRITTEN = 0x55
@@ -38,8 +38,17 @@ class Memory:
 
     @classmethod
     def allocated(cls, size: int, loops: list[Iterations], owner: Any) -> Memory:
-        """New memory that nobody wrote."""
-        return cls(np.full(size, _UNWRITTEN, "uint8"), loops, False, owner)
+        """New memory that nobody wrote.
+
+        Raises:
+            InterpreterError: there is not so much of it, or int64 does not count it.
+        """
+        if size >= 1 << 63:
+            raise refusal("index-flat", f"an allocation of {size} bytes is more than int64 counts")
+        try:
+            return cls(np.full(size, _UNWRITTEN, "uint8"), loops, False, owner)
+        except (MemoryError, ValueError):  # numpy knows sizes that no machine has
+            raise InterpreterError(f"there is no memory for an allocation of {size} bytes") from None
 
     def array(self, dtype: np.dtype[Any], phase: int) -> np.ndarray:
         """The bytes from ``phase`` on as elements of a dtype."""

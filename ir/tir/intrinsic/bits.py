@@ -128,12 +128,27 @@ def _reinterpreted(dtype: str, x: Any) -> Any:
     return viewed if dt.lanes(dtype) > 1 else viewed.reshape(np.shape(x))
 
 
-@intrinsic(arity=1, result=None, meaning=_reinterpreted, elementwise=True, lowering={"default": primitive})
+def _check_sizes(dtype: str, args: Sequence[PrimExpr]) -> None:
+    """Bits have a place each: none are lost or made up. A bool's are those of a byte."""
+    sizes = [dt.lanes(item) * (8 if dt.is_bool(item) else dt.bits(item)) for item in (args[0].dtype, dtype)]
+    if sizes[0] != sizes[1]:
+        raise IRTypeError(
+            f"reinterpret needs dtypes of one size, got {args[0].dtype} of {sizes[0]} bits and {dtype} of {sizes[1]};"
+            " convert the value first, as in T.Cast"
+        )
+
+
+@intrinsic(
+    arity=1,
+    result=None,
+    meaning=_reinterpreted,
+    elementwise=True,
+    lowering={"default": primitive},
+    check=_check_sizes,
+)
 def reinterpret(dtype: str, value: Any, span: Span | None = None) -> PrimExpr:
     """The bits of ``value`` read as ``dtype`` of the same width."""
     expr = convert(value)
-    if dt.bits(dtype) * dt.lanes(dtype) != dt.bits(expr.dtype) * dt.lanes(expr.dtype):
-        raise IRTypeError(f"reinterpret needs dtypes of one size, got {expr.dtype} and {dtype}")
     return expr if expr.dtype == dtype else call("reinterpret", expr, dtype=dtype, span=span)
 
 

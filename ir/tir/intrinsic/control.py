@@ -6,11 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ... import dtype as dt
-from ...error import IRTypeError
 from ...span import Span
 from ..expr import Call, IntImm, PrimExpr
-from ..operators import convert, operands
+from ..operators import as_condition, convert, operands
 from .declaration import CallEffectKind, call, first, intrinsic, primitive, second
 
 
@@ -22,10 +20,8 @@ def _argument(node: Call) -> PrimExpr:
 @intrinsic(arity=3, result=second, meaning=np.where, lowering={"default": primitive}, exact=True)
 def if_then_else(cond: Any, t: Any, f: Any, span: Span | None = None) -> PrimExpr:
     """``t`` where the condition holds, else ``f``; only the chosen side is evaluated."""
-    condition = convert(cond)
+    condition = as_condition(cond, "if_then_else")
     a, b = operands(t, f)
-    if not dt.is_bool(condition.dtype):
-        raise IRTypeError(f"if_then_else needs a bool condition, got {condition.dtype}")
     if isinstance(condition, IntImm):
         return a if condition.value else b
     return call("if_then_else", condition, a, b, span=span)
@@ -62,7 +58,7 @@ def optimization_barrier(value: Any) -> PrimExpr:
 )
 def ignore_loop_partition(predicate: Any) -> Call:
     """A condition for which loops are not split."""
-    return call("ignore_loop_partition", predicate)
+    return call("ignore_loop_partition", as_condition(predicate, "ignore_loop_partition"))
 
 
 @intrinsic(
@@ -74,7 +70,7 @@ def ignore_loop_partition(predicate: Any) -> Call:
 )
 def assume(cond: Any) -> PrimExpr:
     """A promise that a condition holds."""
-    return call("assume", convert(cond))
+    return call("assume", as_condition(cond, "assume"))
 
 
 @intrinsic(arity=0, result="int32", effect=CallEffectKind.UPDATE_STATE, lowering={"default": primitive})

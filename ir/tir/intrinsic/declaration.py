@@ -96,6 +96,8 @@ class Intrinsic:
     """Whether a call takes as long as many additions, so that a value that is used often is not computed again each time."""
     foreign: bool
     """Whether a call runs a function that the program does not hold, with effects that nothing tells."""
+    check: Callable[[str, Sequence[PrimExpr]], None] | None
+    """Raises IRTypeError for a dtype of the result, or arguments, that a call cannot have."""
     build: Callable[..., Any]
     """The function that programs call to build an expression; its name is the one in scripts."""
 
@@ -122,11 +124,14 @@ class Intrinsic:
             dtype: of the result, where the record does not say it.
 
         Raises:
-            IRTypeError: a wrong number of arguments, or a dtype is missing.
+            IRTypeError: a wrong number of arguments, a dtype is missing, or they do not fit.
         """
         self.check_arity(len(args))
         found = as_call_args(args)
-        return Call(self.result_of(found) if dtype is None else dtype, self.op_name, found, span)
+        result = self.result_of(found) if dtype is None else dtype
+        if self.check is not None:
+            self.check(result, found)
+        return Call(result, self.op_name, found, span)
 
     def result_of(self, args: Sequence[PrimExpr]) -> str:
         """The dtype of a call on these arguments; raises IRTypeError where only the caller knows it."""
@@ -170,6 +175,7 @@ def intrinsic(
     rounds: bool = False,
     costly: bool = False,
     foreign: bool = False,
+    check: Callable[[str, Sequence[PrimExpr]], None] | None = None,
     name: str | None = None,
 ) -> Callable[[_Builder], _Builder]:
     """Declare the intrinsic whose calls the decorated function builds; see :class:`Intrinsic` for the parameters.
@@ -207,6 +213,7 @@ def intrinsic(
             rounds=rounds,
             costly=costly,
             foreign=foreign,
+            check=check,
             build=build,
         )
         if record.op_name in INTRINSICS:

@@ -16,6 +16,7 @@ from ir import IRModule, te, tir
 from ir import dtype as dt
 from ir.codegen.build import KernelError, NativeModule, build
 from ir.codegen.llvm.compile import CodegenError
+from ir.conversion import round_float
 from ir.script import tir as T
 from runners.native import build_native
 
@@ -259,12 +260,21 @@ def test_a_processor_is_its_own_host() -> None:
         build(add, ir.target.Target("llvm", host="llvm -mcpu=x86-64-v2"))
 
 
-@pytest.mark.parametrize(
-    ("dtype", "instead"), [("float16", "float32"), ("bfloat16", "float32"), ("int32x4", "a buffer")]
-)
-def test_values_without_a_c_type_are_no_parameters(dtype: str, instead: str) -> None:
-    result, value = tir.decl_buffer((4,), dt.element_of(dtype)), tir.Var("value", dtype)
-    index = tir.Ramp(0, 1, dt.lanes(dtype)) if dt.lanes(dtype) > 1 else 0
-    func = tir.PrimFunc([result, value], tir.BufferStore(result, value, [index]))
-    with pytest.raises(CodegenError, match=f"parameter value of .*{dtype} has no C type; pass {instead}"):
+def test_vectors_are_no_parameters() -> None:
+    result, value = tir.decl_buffer((4,), "int32"), tir.Var("value", "int32x4")
+    func = tir.PrimFunc([result, value], tir.BufferStore(result, value, [tir.Ramp(0, 1, 4)]))
+    with pytest.raises(CodegenError, match="parameter value of .*int32x4 has no C type; pass a buffer"):
         build(func)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float8_e4m3fn"])
+def test_narrow_floats_are_passed_as_floats(dtype: str) -> None:
+    result, value = tir.decl_buffer((1,), dtype), tir.Var("value", dtype)
+    native = build(tir.PrimFunc([result, value], tir.BufferStore(result, value, [0])))
+    assert "(void* buffer, float value)" in native.header()
+    for number in (1 + 2.0**-11 + 2.0**-40, -3.3, float("inf"), 0.0):  # the first one must be rounded once
+        stored = np.zeros(1, dt.to_numpy(dtype))
+        native["main"](stored, number)
+        np.testing.assert_array_equal(stored.astype(float), [round_float(number, dtype)])
+    with pytest.raises(KernelError, match=f"argument value must be {dtype}, got 1e\\+39"):
+        native["main"](stored, 1e39)

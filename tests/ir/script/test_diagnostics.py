@@ -71,6 +71,9 @@ def test_the_place_is_marked() -> None:
         ("def g():\n    pass", "functions inside a prim_func must be macros"),
         ("A", "a Buffer is no statement"),
         ("if A[0, 0]:\n    pass", "the condition of if must be bool, got float32"),
+        ("B = T.alloc_buffer((-3,), 'int32')\nB[0] = 1", "extent 0 of the buffer is -3; expected an integer"),
+        ("B = T.alloc_buffer((3.5,), 'int32')\nB[0] = 1", "extent 0 of the buffer is 3.5, of dtype float32"),
+        ("assert A[0, 0], 'A'", "the condition of assert must be bool, got float32; compare it"),
         (
             "with T.block('b'):\n    T.reads(A[0, 0])\n    T.reads(A[0, 0])\n    T.writes()",
             "block 'b' has two T.reads",
@@ -158,7 +161,6 @@ def test_modules() -> None:
     ("body", "rule", "marked"),
     [
         ("A[0, 0] = 1.0\nA[1.5, 0] = 2.0", "index dtype", "A[1.5, 0] = 2.0"),
-        ("assert n > 0, 'n'\nassert A[0, 0], 'A'\nA[0, 0] = 1.0", "condition dtype", "assert A[0, 0], 'A'"),
         (
             "for i in range(4):\n    with T.block('b'):\n        v = T.axis.spatial(16, i)\n        A[v, i] = 1.0",
             "block isolation",

@@ -9,6 +9,7 @@ import pytest
 
 import ir
 from ir import tir
+from ir.error import DiagnosticError
 from ir.script import from_source
 from ir.script import ir as I
 from ir.script import relax as R
@@ -331,3 +332,103 @@ def test_a_frame_that_is_entered_by_assignment_ends_with_the_text() -> None:
     found = from_source("tx = T.launch_thread('threadIdx.x', 4)\nT.evaluate(tx)")
     assert isinstance(found, tir.AttrStmt) and found.attr_key == "thread_extent"
     assert isinstance(found.body, tir.Evaluate) and found.body.value is found.node.var
+
+
+@pytest.mark.parametrize(("condition", "expected"), [
+    ("A[0] in (1, 2)", "A[0] == 1 or A[0] == 2"),
+    ("A[0] not in [5, A[1]]", "A[0] != 5 and A[0] != A[1]"),
+    ("1 in (A[0], A[1])", "1 == A[0] or 1 == A[1]"),
+    ("A[0] in {3}", "A[0] == 3"),
+    ("any([A[0] == 1, A[1] == 7])", "A[0] == 1 or A[1] == 7"),
+    ("all([A[0] == 1, A[1]])", "A[0] == 1 and A[1]"),
+    ("all(A[i] > 0 for i in [0, 1])", "A[0] > 0 and A[1] > 0"),
+    ("any([1 > 2, A[0] == 1])", "A[0] == 1"),
+    ("bool(A[0] == 1)", "A[0] == 1"),
+    ("bool(A[0])", "A[0]"),
+])  # fmt: skip
+def test_what_decides_in_python_is_a_condition_of_the_program(condition: str, expected: str) -> None:
+    written, meant = (
+        from_source(
+            f'@T.prim_func\ndef main(A: T.Buffer((2,), "int32")):\n    if {item}:\n        A[0] = 9\n'
+        )
+        for item in (condition, expected)
+    )
+    ir.assert_structural_equal(written, meant)
+
+
+@pytest.mark.parametrize(("condition", "message"), [
+    ("A[0] in range(3)", "in looks for an expression in a list of values, got a range; compare instead, as in 0 <= x and x < n"),
+    ("sum([A[i] for i in [0, 1] if A[i] == 1]) > 0", "the condition of a comprehension must be known while the program is read"),
+])  # fmt: skip
+def test_what_cannot_be_a_condition_is_refused(condition: str, message: str) -> None:
+    with pytest.raises(DiagnosticError, match=message):
+        from_source(
+            f'@T.prim_func\ndef main(A: T.Buffer((2,), "int32")):\n    if {condition}:\n        A[0] = 9\n'
+        )
+
+
+def test_what_python_knows_is_decided_while_the_program_is_read() -> None:
+    program = from_source("""
+@T.prim_func
+def main(A: T.Buffer((2,), "int32")):
+    if 3 in (1, 3) and any([True, 1 > 2]) and bool(1) and "a" not in ("b",):
+        A[0] = 9
+""")
+    assert "if" not in program.script()
+
+
+_HIDING = [
+    "x = 0\nfor i in range(4):\n    x = x + i\nA[0] = x",
+    "x = 0\nfor i in range(4):\n    x += i\nA[0] = x",
+    "x = A[0]\nif A[1] > 0:\n    x = A[1]\nA[0] = x",
+    "x = A[0]\nif A[1] > 0:\n    A[0] = x\nelse:\n    x: T.int32 = A[1]",
+    "i: T.int32 = 0\nwhile A[i] < 9:\n    i = i + 1",
+    "for i in range(2):\n    for j in range(2):\n        i = j\n        A[i] = 1",
+    "x = 0\nwith T.block('B'):\n    x = 1\n    A[0] = x",
+    "x = 1\nfor i in range(4):\n    x, y = 1, 2\n    A[0] = x",
+]
+
+
+@pytest.mark.meaning("data-let")
+@pytest.mark.parametrize("body", _HIDING)
+def test_an_inner_scope_does_not_hide_a_variable(body: str) -> None:
+    lines = "".join(f"    {line}\n" for line in body.splitlines())
+    message = r"variable [ix] is defined around this scope already, and is not changed here; .* store to a buffer of one element"
+    with pytest.raises(DiagnosticError, match=message):
+        from_source(f'@T.prim_func\ndef main(A: T.Buffer((2,), "int32")):\n{lines}')
+
+
+@pytest.mark.meaning("data-let")
+@pytest.mark.parametrize("second", ["x = 2", "x += 2", "x: T.int32 = 2"])
+def test_a_scope_does_not_define_a_variable_twice(second: str) -> None:
+    with pytest.raises(
+        DiagnosticError, match="variable x is defined in this scope already; .* choose another name"
+    ):
+        from_source(
+            f'@T.prim_func\ndef main(A: T.Buffer((2,), "int32")):\n    x = A[0]\n    {second}\n    A[0] = x\n'
+        )
+
+
+@pytest.mark.meaning("data-let")
+def test_scopes_side_by_side_may_use_one_name() -> None:
+    check(
+        from_source("""
+@T.prim_func
+def main(A: T.Buffer((2,), "int32")):
+    for i in range(2):
+        x = A[i]
+        A[i] = x + 1
+    for i in range(2):
+        if A[i] > 1:
+            x = A[i]
+            A[i] = x + 2
+        else:
+            x = 3
+            A[i] = x
+    x = A[0]
+    for i in range(2):
+        with T.block("B"):
+            vi = T.axis.spatial(2, i)
+            A[vi] = x
+""")
+    )

@@ -138,3 +138,31 @@ def test_an_index_that_is_no_integer_is_refused(indexed):
     ):
         te.compute((8,), lambda i: indexed(A, x, i), name="B")
     te.compute((8,), lambda i: A[x[i].astype("int32")], name="B")
+
+
+_NO_EXTENTS = [
+    (-4, IRValueError, "is -4; expected an integer of at least 0"),
+    (4.5, IRTypeError, "is 4.5, of dtype float32; expected an integer of at least 0"),
+    ("abc", IRTypeError, "is 'abc', of dtype handle; expected an integer"),
+    (True, IRTypeError, "is 1, of dtype bool; expected an integer"),
+]
+
+
+@pytest.mark.parametrize(("extent", "error", "message"), _NO_EXTENTS, ids=lambda value: str(value))
+def test_what_is_no_extent_is_refused(extent, error, message):
+    with pytest.raises(error, match=f"extent 1 of placeholder A {message}"):
+        te.placeholder((2, extent), name="A")
+    with pytest.raises(error, match=f"extent 0 of compute B {message}"):
+        te.compute(extent, lambda i: i, name="B")
+    with pytest.raises(error, match=f"extent 0 of extern C {message}"):
+        te.extern((extent,), [], lambda ins, outs: tir.Evaluate(0), name="C", dtype="int32")
+    with pytest.raises(error, match=f"extent 0 of buffer D {message}"):
+        tir.decl_buffer((extent, 3), name="D")
+    with pytest.raises(error, match=f"extent 0 of allocation E {message}"):
+        tir.Allocate(tir.Var("E", "handle"), "int8", [extent], tir.const(True), tir.Evaluate(0))
+
+
+@pytest.mark.parametrize("extent", [0, 3, te.var("n"), te.size_var("m", "int64") * 2, tir.const(4, "uint8")])
+def test_extents_of_zero_and_symbolic_ones_are_ordinary(extent):
+    a = te.placeholder((extent,), name="A")
+    assert te.create_prim_func([a, te.compute((extent,), lambda i: a[i], name="B")]) is not None

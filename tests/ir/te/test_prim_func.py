@@ -331,3 +331,37 @@ def test_an_extent_computed_from_that_of_a_later_parameter_is_the_same_variable(
     func = te.create_prim_func([a, b, out, m], "int64")
     first, second = (func.buffer_map[param] for param in func.params[:2])
     assert any(item is second.shape[0] for item in (first.shape[0].a, first.shape[0].b))
+
+
+def test_a_forgotten_reduction_is_refused():
+    a = te.placeholder((4, 8), name="A")
+    k = te.reduce_axis((0, 8), "k")
+    b = te.compute((4,), lambda i: a[i, k], name="B")
+    message = r"compute B: k is no axis of it \(i\) and no parameter of the function; reduce .*, as in te\.sum\(\.\.\., axis=k\)"
+    with pytest.raises(IRValueError, match=message):
+        te.create_prim_func([a, b])
+    other = te.reduce_axis((0, 4), "r")
+    c = te.compute((4,), lambda i: te.sum(a[i, k] + other, axis=k), name="C")
+    with pytest.raises(IRValueError, match="compute C: r is no axis of it"):
+        te.create_prim_func([a, c])
+
+
+def test_variables_of_parameters_are_known():
+    n, scale = te.var("n"), te.var("scale", "float32")
+    a = te.placeholder((n, 8), name="A")
+    k = te.reduce_axis((0, n), "k")
+    b = te.compute(
+        (8,), lambda i: te.sum(a[k, i] * scale + te.if_then_else(k < n - 1, 1.0, 0.0), axis=k), name="B"
+    )
+    assert len(te.create_prim_func([a, b, scale]).params) == 3
+    with pytest.raises(
+        IRValueError, match="compute B: scale is no axis of it .*list a variable of the function"
+    ):
+        te.create_prim_func([a, b])
+
+
+def test_a_compute_that_returns_nothing_is_refused():
+    with pytest.raises(
+        IRTypeError, match="compute B: the function returned None, expected the value of an element"
+    ):
+        te.compute((4,), lambda i: None, name="B")

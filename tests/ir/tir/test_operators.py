@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -194,3 +195,58 @@ def test_vectors_of_a_buffer_are_its_last_indices() -> None:
     assert first is i and isinstance(last, tir.Ramp) and last.lanes == 4 and int(last.stride) == 1
     store = buffer.vstore([i, 8], tir.Broadcast(tir.const(1.0), 4))
     assert ir.structural_equal(store.indices, load.indices)
+
+
+def test_integers_are_conditions_where_they_are_not_zero() -> None:
+    x, y = tir.Var("x", "int32"), tir.Var("y", "uint8")
+    body = tir.Evaluate(tir.const(0))
+    holds = tir.Cast("bool", x)
+    for made, condition in [
+        (tir.Select(x, 1, 0), lambda node: node.condition),
+        (tir.if_then_else(x, 1, 0), lambda node: node.args[0]),
+        (tir.And(x, y), lambda node: node.a),
+        (tir.Or(x, y), lambda node: node.a),
+        (tir.Not(x), lambda node: node.a),
+        (tir.logical_and(x, y), lambda node: node.a),
+        (tir.logical_not(x), lambda node: node.a),
+        (tir.IfThenElse(x, body), lambda node: node.condition),
+        (tir.While(x, body), lambda node: node.condition),
+        (tir.AssertStmt(x, "x", body), lambda node: node.condition),
+    ]:
+        ir.assert_structural_equal(condition(made), holds)
+    assert tir.Not(tir.Broadcast(x, 4)).dtype == "boolx4"
+    assert tir.Select(3, 1, 0).condition.same_as(tir.const(True))
+    assert tir.logical_or(0, y).dtype == "bool"
+
+
+@pytest.mark.parametrize(
+    "make",
+    [tir.Not, lambda x: tir.And(x, x), lambda x: tir.Select(x, 1, 0), lambda x: tir.if_then_else(x, 1, 0)],
+)
+@pytest.mark.parametrize("dtype", ["float32", "handle"])
+def test_what_is_no_condition_is_refused(make: Any, dtype: str) -> None:
+    with pytest.raises(IRTypeError, match=f"must be bool, got {dtype}; compare it, as in x != 0"):
+        make(tir.Var("x", dtype))
+
+
+def test_functions_of_numbers_do_not_take_expressions() -> None:
+    x = tir.Var("x", "float32")
+    for compute in (math.exp, float, math.sqrt):
+        with pytest.raises(
+            IRTypeError, match=r"no Python number; call a function of T on it, such as T\.exp\(x\)"
+        ):
+            compute(x)
+    with pytest.raises(
+        IRTypeError,
+        match=r"numpy\.exp does not take TIR expressions; call a function of T, such as T\.exp\(x\)",
+    ):
+        np.exp(x)
+
+
+def test_scalars_of_numpy_are_operands() -> None:
+    x, i = tir.Var("x", "float32"), tir.Var("i", "int32")
+    for found, expected in [
+        (np.float32(2) * x, 2.0 * x), (x * np.float32(2), x * 2.0), (np.int64(2) + i, 2 + i), (np.int64(7) // i, 7 // i),
+        (np.float32(1) < x, x > 1.0), (np.int64(1) == i, i.equal(1)), (np.int64(1) >= i, i <= 1), (np.sum([i, i]), i + i),
+    ]:  # fmt: skip
+        same(found, expected)

@@ -85,7 +85,6 @@ BAD: list[tuple[str, str, Any]] = [
     ),
     ("undefined variable", "variable j .int32. is not defined", tir.DeclBuffer(sized, store(0, 0))),
     ("loop bounds", "extent of loop i has dtype float32", loop(i, store(i, 0), tir.const(8.0))),
-    ("condition dtype", "condition of an if statement has dtype float32", tir.IfThenElse(ZERO, store(0, 0))),
 ]
 
 

@@ -1,9 +1,12 @@
 """Intrinsics of lowered programs: what they build is what the text form reads and writes."""
 
+from collections.abc import Callable
+
 import pytest
 
 import ir
 from ir import tir
+from ir.error import IRError
 from ir.script import from_source
 from ir.tir import Var
 
@@ -38,3 +41,23 @@ def test_statement_sequences() -> None:
     one, two = tir.Evaluate(x), tir.Evaluate(x + 1)
     joined = tir.stmt_seq(one, tir.stmt_seq(two, x + 2))
     assert [str(item.value) for item in tir.stmt_list(joined)] == ["x", "x + 1", "x + 2"]
+
+
+@pytest.mark.meaning("reinterpret")
+@pytest.mark.parametrize("made", [
+    lambda: tir.reinterpret("int64", x), lambda: tir.reinterpret("float16", x), lambda: tir.reinterpret("int32", v),
+    lambda: tir.call_intrin("int8", "tir.reinterpret", x), lambda: tir.reinterpret("bool", x),
+    lambda: from_source('@T.prim_func\ndef main(x: T.int32):\n    T.evaluate(T.reinterpret("int64", x))\n'),
+    lambda: from_source('@T.prim_func\ndef main(x: T.int32):\n    T.evaluate(T.call_intrin("int64", "tir.reinterpret", x))\n'),
+])  # fmt: skip
+def test_bits_are_not_read_as_a_type_of_another_size(made: Callable[[], object]) -> None:
+    with pytest.raises(
+        IRError, match=r"reinterpret needs dtypes of one size, got \w+ of \d+ bits and \w+ of \d+; convert"
+    ):
+        made()
+
+
+def test_bits_are_read_as_a_type_of_the_same_size() -> None:
+    assert tir.reinterpret("float32", x).dtype == "float32"
+    assert tir.reinterpret("int8x16", v).dtype == "int8x16"
+    assert tir.reinterpret("bool", Var("byte", "uint8")).dtype == "bool"
