@@ -43,6 +43,8 @@ class Kind:
     """Some NaN and infinities are among the numbers."""
     end: float | None = None
     """The first input of floats is nothing but this infinity, the first one of integers nothing but that end of its type."""
+    telling: bool = False
+    """The constants of the program are among the numbers."""
     for_few_terms: bool = False
     """Tells something only where no long sum overflows, and no product on the way to one that does not."""
 
@@ -118,19 +120,21 @@ def _integers(out: Array, rng: np.random.Generator, param: Param, number: int) -
 
 KINDS = (
     Kind("small integers", _integers, exact=True, full_range=False),
-    Kind("random numbers", _uniform),
-    Kind("numbers of all magnitudes", _spread, full_range=False),
+    Kind("random numbers", _uniform, telling=True),
+    Kind("numbers of all magnitudes", _spread, full_range=False, telling=True),
     Kind("negative numbers", _negative),
     Kind("positive numbers", _positive),
     Kind("numbers with NaN and infinities", _uniform, special=True),
     Kind("nothing but -infinity", _positive, end=-math.inf),
     Kind("nothing but infinity", _positive, end=math.inf),
-    Kind("numbers of every exponent", _every_exponent, for_few_terms=True),
+    Kind("numbers of every exponent", _every_exponent, telling=True, for_few_terms=True),
 )
 """In the order in which a candidate meets them."""
 
 _SPECIAL = np.array([np.nan, np.inf, -np.inf, -0.0], np.float32)
 _SMALL = 16
+_TELLING = 2.0**-10
+_FEW_SUMMED = 64
 TINY = 8
 """Inputs of fewer integers hold other ones in each case, so that constants, zero and the ends all have their turn."""
 _FEW_SLICES = 7
@@ -166,8 +170,8 @@ def base_values(param: Param, kind: Kind, facts: KernelFacts, number: int) -> Ar
             wide[rng.random(count) >= share] = 0
     largest = format_of(param.dtype).largest
     np.clip(wide, -largest, largest, out=wide)
-    if kind.exact is False and not kind.special and facts.constants and count:
-        _strew(wide, _telling(facts.constants, wide.dtype), count // 8, rng, number)
+    if kind.telling and (some := _telling(facts.constants, wide.dtype, kind.for_few_terms)).size:
+        _strew(wide, some, count // (8 if facts.terms <= _FEW_SUMMED else 32), rng, number)
     if facts.multiplied:
         _compress(wide, facts.terms, largest, kind.exact)
     if kind.special:
@@ -177,9 +181,13 @@ def base_values(param: Param, kind: Kind, facts: KernelFacts, number: int) -> Ar
     return wide.astype(dtype)
 
 
-def _telling(constants: Sequence[float], dtype: Any) -> Array:
-    """Numbers at which a program that has these constants may do something else: they, their neighbours, and multiples."""
-    some = np.array(constants, dtype)
+def _telling(constants: Sequence[float], dtype: Any, all_of_them: bool) -> Array:
+    """Numbers at which a program that has these constants may do something else: they, their neighbours, and multiples.
+
+    Beside those that stand for infinity or nothing, other numbers would tell no more.
+    """
+    chosen = [item for item in constants if all_of_them or _TELLING <= abs(item) <= 1 / _TELLING]
+    some = np.array(chosen, dtype)
     found = [some, np.nextafter(some, dtype.type(-np.inf)), np.nextafter(some, dtype.type(np.inf))]
     with np.errstate(over="ignore"):
         return np.concatenate([*found, -some, *(some * dtype.type(factor) for factor in (2, 3, 4, 5, 6, 7))])
