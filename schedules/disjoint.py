@@ -17,6 +17,7 @@ import numpy as np
 
 from ir import structural_equal, tir
 from ir.arith import Analyzer, detect_iter_map
+from ir.arith.analyzer import constraints
 from ir.error import IRError
 from ir.tir.evaluate import Evaluator
 
@@ -354,7 +355,12 @@ def is_one_to_one(
     exprs: Sequence[tir.PrimExpr], ranges: Mapping[Any, tir.Range], predicate: Any = True
 ) -> bool:
     """Whether expressions are recognized to have other values for all other values of the variables."""
-    found = detect_iter_map(list(exprs), dict(ranges), predicate, "bijective")
+    analyzer = Analyzer()
+    products = [polynomial(item.extent).terms for item in ranges.values()]
+    # Where the loops run, no factor of an extent is 0; quotient and remainder tell a number apart from all others whatever its sign.
+    factors = [atom for terms in products if len(terms) == 1 for monomial in terms for atom in monomial]
+    with constraints(analyzer, *[atom > 0 for atom in factors if isinstance(atom, tir.Var)]):
+        found = detect_iter_map(list(exprs), dict(ranges), predicate, "bijective", analyzer=analyzer)
     scales = [part.scale for index in found.indices for part in index.args]
     # A scale that may be 0 makes one value of all.
     return bool(found.indices) and all(

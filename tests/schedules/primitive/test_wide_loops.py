@@ -166,3 +166,34 @@ def test_a_remainder_by_an_unknown_number_reaches_all_of_a_buffer(step: Callable
         result = np.zeros(6, "int32")
         call(a, result)
         np.testing.assert_array_equal(result, np.arange(6) % 4)
+
+
+ELEMENTS = """@T.prim_func
+def main(a: T.handle, c: T.handle):
+    T.func_attr({"tir.noalias": True})
+    n = T.int32()
+    m = T.int32()
+    A = T.match_buffer(a, (n, m), "int32")
+    C = T.match_buffer(c, (n, m), "int32")
+    for i, j in T.grid(n, m):
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[PLACE] = A[vi, vj] + 1
+"""
+
+
+@pytest.mark.parametrize("step", [Schedule.parallel, lambda sch, loop: sch.bind(loop, "blockIdx.x")])
+def test_a_fused_loop_of_symbolic_extents_may_run_in_any_order(step: Callable[..., Any]) -> None:
+    sch = Schedule(from_source(ELEMENTS.replace("PLACE", "vi, vj")), error_render_level="none")
+    step(sch, sch.fuse(*sch.get_loops("C")))
+    a = np.arange(15, dtype="int32").reshape(3, 5)
+    result = np.zeros((3, 5), "int32")
+    run(sch.mod["main"], a, result)
+    np.testing.assert_array_equal(result, a + 1)
+
+
+@pytest.mark.parametrize("place", ["0, vj", "vi, vj % 2", "vi // 2, vj"])
+def test_one_that_writes_elements_twice_may_not(place: str) -> None:
+    sch = Schedule(from_source(ELEMENTS.replace("PLACE", place)), error_render_level="none")
+    with pytest.raises(ScheduleError, match="may write"):
+        sch.parallel(sch.fuse(*sch.get_loops("C")))
