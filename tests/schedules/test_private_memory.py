@@ -8,7 +8,7 @@ from ir.script import from_source
 from schedules import Schedule
 from schedules.dependence import why_iterations_conflict
 from schedules.tree import blocks_below, loops_around
-from tests.schedules.checks import assert_refused
+from tests.schedules.checks import assert_refused, assert_same_meaning
 
 HEADER = """@T.prim_func
 def main(J: T.Buffer((1,), "int32"), A: T.Buffer((4, 4), "int32"), C: T.Buffer((4, 4), "int32")):
@@ -152,3 +152,27 @@ def main(A: T.Buffer((64, 64), "float32"), C: T.Buffer((64, 64), "float32")):
     sch.bind(sch.fuse(i1, j1), "threadIdx.x")
     sch.cache_read("C", 0, "shared")
     sch.compute_at("A_shared", k0)
+
+
+def test_padding_of_what_is_read_behind_a_parallel_loop_is_not_stored_in_each_iteration() -> None:
+    """Each iteration fills a row, and a block behind the loop reads all rows: the padding of the new layout belongs to nobody."""
+    original = from_source("""@T.prim_func
+def main(A: T.Buffer((4, 14)), C: T.Buffer((4, 14))):
+    T.func_attr({"tir.noalias": True})
+    B = T.alloc_buffer((4, 14))
+    for i in T.parallel(4):
+        for j in range(7):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                T.reads(A[vi, vj * 2:vj * 2 + 2])
+                T.writes(B[vi, vj * 2:vj * 2 + 2])
+                B[vi, vj * 2] = A[vi, vj * 2]
+                B[vi, vj * 2 + 1] = A[vi, vj * 2 + 1]
+    for i, j in T.grid(4, 14):
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = B[vi, vj]
+""")
+    sch = Schedule(original, error_render_level="none")
+    sch.transform_layout("B", ("write", 0), lambda i, j: [i, j // 4, j % 4], pad_value=7.0)
+    assert_same_meaning(original, sch.mod)

@@ -27,7 +27,6 @@ class _Flatten(StmtExprMutator):
         super().__init__()
         self.simplifier = IndexSimplifier()
         self._flat: dict[Buffer, Buffer] = {}
-        self._reaches: dict[Buffer, int | None] = {}
 
     def flat(self, buffer: Buffer) -> Buffer:
         """The one-dimensional buffer over the same data, from element 0 on."""
@@ -86,25 +85,8 @@ class _Flatten(StmtExprMutator):
         """Whether int32 may not hold an offset; what no data is part of gets the width of addresses later on."""
         if len(buffer.shape) <= 1 and not buffer.strides and buffer.elem_offset is None:
             return False  # the offset is the index
-        size = self._reach(buffer)
-        return reads_memory(offset) if size is None else size >= 1 << 31
-
-    def _reach(self, buffer: Buffer) -> int | None:
-        """How many elements of the memory behind a buffer its last one needs, None where that is not known."""
-        found = self._reaches.get(buffer, 0)
-        if found == 0:
-            parts = [
-                *buffer.shape,
-                *buffer.strides,
-                *([] if buffer.elem_offset is None else [buffer.elem_offset]),
-            ]
-            if all(isinstance(part, IntImm) for part in parts):
-                last = [const(max(extent.value - 1, 0), "int64") for extent in buffer.shape]  # type: ignore[attr-defined]
-                found = buffer.offset_of(last)[0].value + 1  # type: ignore[attr-defined]
-            else:
-                found = None
-            self._reaches[buffer] = found
-        return found
+        (size,) = self.flat(buffer).shape
+        return size.value >= 1 << 31 if isinstance(size, IntImm) else reads_memory(offset)
 
     def visit_BufferLoad(self, load: BufferLoad) -> PrimExpr:
         predicate = self.visit(load.predicate) if load.predicate is not None else None
