@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import pairwise
+from operator import mul
 from typing import Any
 
 from ir import dtype as dt
@@ -12,6 +13,7 @@ from ir import tir
 from ir.arith import Analyzer
 from ir.dtype import is_int, is_uint
 from ir.tir.analysis.empty_domains import may_be_empty
+from ir.tir.buffer import exactly
 from ir.tir.faults import may_fault
 
 from ..affine import mentions, polynomial
@@ -247,7 +249,7 @@ def _infer_factors(loop: LoopNode, factors: Sequence[Any], exact: bool) -> tuple
                 "split",
                 f"factors of loop {loop.var.name!r} must be positive, got {factor.value}",
             )
-        product = product * tir.cast(dtype, factor)
+        product = exactly(mul, product, tir.cast(dtype, factor))
     extents: list[Any] = [None if item is None else tir.cast(dtype, tir.convert(item)) for item in factors]
     if any(item is None for item in extents):
         inferred: Any

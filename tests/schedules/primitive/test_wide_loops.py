@@ -197,3 +197,11 @@ def test_one_that_writes_elements_twice_may_not(place: str) -> None:
     sch = Schedule(from_source(ELEMENTS.replace("PLACE", place)), error_render_level="none")
     with pytest.raises(ScheduleError, match="may write"):
         sch.parallel(sch.fuse(*sch.get_loops("C")))
+
+
+@pytest.mark.parametrize("factors", [[None, 65536, 65536], [65536, 65536], [65536, 1, 65536]])
+def test_factors_whose_product_int32_does_not_hold_cover_a_loop(factors: list[int | None]) -> None:
+    sch = sums(3, 40, "int32")
+    sch.split(sch.get_loops("S")[0], factors)
+    extents = [sch.get(loop).extent.value for loop in sch.get_loops("S")[:-1]]
+    assert extents == [item or 1 for item in factors]
