@@ -86,7 +86,7 @@ def _open_loops(source: Statements, buffer: BufferSpec, loops: list[str]) -> lis
         innermost = loop == loops[-1]
         kind = source.random.choice(_INNERMOST_KINDS if innermost else _OUTER_KINDS)
         padding = source.random.choice([0, 0, 1, 3])
-        source.scope.open(f"for {loop} in T.{kind}({extent + padding}):")
+        source.scope.open_loop(loop, kind, str(extent + padding), extent + padding)
         if padding:
             conditions.append(f"{loop} < {extent}")
     return conditions
@@ -123,7 +123,7 @@ def _open_reduction_loops(source: Statements, loops: list[tuple[str, int]]) -> N
         if loop != reduced:
             kinds = ["serial", "serial", "unroll", "parallel"]
             kinds += ["vectorized"] if loop == loops[-1][0] else []
-        source.scope.open(f"for {loop} in T.{source.random.choice(kinds)}({extent}):")
+        source.scope.open_loop(loop, source.random.choice(kinds), str(extent), extent)
 
 
 def _update(source: Statements, buffer: BufferSpec, element: str) -> str:

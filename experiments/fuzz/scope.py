@@ -13,6 +13,8 @@ from .values import FLOATS, INTEGERS, BufferSpec, Reals, Variable
 
 _EXTENTS = [1, 2, 3, 4, 5, 7, 8, 9, 13, 16, 17, 19]
 _MOST_ELEMENTS = 600
+_MOST_COPIES = 40
+"""Of a statement, by unrolled loops: a few programs with hundreds took most of a campaign's time, in LLVM."""
 
 
 class Scope:
@@ -49,6 +51,7 @@ class Scope:
         self.in_parallel = False
         self.in_vector = False
         self.iterations = 1
+        self._copies = 1
         """How often what is written now runs, at most."""
 
     def _choose_dtypes(self) -> list[str]:
@@ -95,14 +98,22 @@ class Scope:
         self.emit(header)
         self._indent += 1
 
+    def open_loop(self, name: str, kind: str, values: str, extent: int) -> None:
+        """Opens a loop; one that would make too many copies of its body by unrolling is serial."""
+        if kind == "unroll" and self._copies * extent > _MOST_COPIES:
+            kind = "serial"
+        if kind == "unroll":
+            self._copies *= max(extent, 1)
+        self.open(f"for {name} in T.{kind}({values}):")
+
     @contextmanager
     def nest(self) -> Iterator[None]:
         """Ends what is opened inside."""
-        depth = self._indent
+        saved = self._indent, self._copies
         try:
             yield
         finally:
-            self._indent = depth
+            self._indent, self._copies = saved
 
     @contextmanager
     def body(self, header: str) -> Iterator[None]:

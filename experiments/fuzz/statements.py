@@ -170,7 +170,7 @@ class Statements:
                     kind = self.random.choice(["serial", "serial", "unroll", "vectorized"])
                 if self.scope.in_vector:
                     kind = "serial"
-                self.scope.open(f"for {loop.name} in T.{kind}({loop.high + 1}):")
+                self.scope.open_loop(loop.name, kind, str(loop.high + 1), loop.high + 1)
             with self.scope.visible(*loops):
                 self.scope.emit(f"{buffer.name}[{', '.join(names)}] = {self.value_for(buffer, 2)}")
 
@@ -194,7 +194,8 @@ class Statements:
             self._pin(name, values, kind)
             scope.in_parallel |= kind == "parallel"
             scope.in_vector |= kind == "vectorized"
-        with scope.body(f"for {name} in T.{kind}({values.text}):"):
+        with scope.nest():
+            scope.open_loop(name, kind, values.text, values.span)
             with (
                 scope.visible(Variable(name, "int32", values.low, values.high, "loop")),
                 scope.repeated(values.span),

@@ -27,8 +27,9 @@ from ..tir.lower import lower
 from .entry import KernelError, prepare
 from .llvm import compile as native
 from .llvm.codegen import GeneratedModule, generate
-from .llvm.compile import CodegenError, LoadedObject, MachineOptions
+from .llvm.compile import CodegenError, MachineOptions
 from .llvm.kernel_context import PackedSite, function_name
+from .llvm.loaded_object import LoadedObject, symbol_exists
 from .llvm.runtime import SYMBOLS, runtime, runtime_object
 from .llvm.signature import Signature, passed_float
 
@@ -151,7 +152,7 @@ class NativeModule:
     def _load_once(self) -> None:
         if self._loaded is None:
             runtime()  # before the object, which links against it
-            missing = [name for name in self.externals if not native.symbol_exists(name)]
+            missing = [name for name in self.externals if not symbol_exists(name)]
             if missing:
                 raise CodegenError(
                     f"no symbol {', '.join(missing)} in this process; load the library that has it with"

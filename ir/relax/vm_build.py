@@ -17,7 +17,6 @@ from typing import Any
 
 from ..codegen.build import LOADING
 from ..codegen.llvm.compile import (
-    LoadedObject,
     MachineOptions,
     emit_object,
     optimize,
@@ -25,6 +24,7 @@ from ..codegen.llvm.compile import (
     require_processor,
     required_features,
 )
+from ..codegen.llvm.loaded_object import LoadedObject
 from ..codegen.llvm.runtime import runtime
 from ..codegen.model_driver import model_text
 from ..error import IRError, IRTypeError, IRValueError

@@ -103,9 +103,12 @@ def _reversed(func: PrimFunc) -> PrimFunc | None:
         made = schedule.get(block)
         if len({region.buffer for region in (*made.reads, *made.writes)}) != len(buffers):
             return None  # of nothing a block reads nothing: a buffer that it does not name keeps its axes
+        turned = set()  # a buffer that a block reads and writes is turned once
         for kind, regions in (("read", made.reads), ("write", made.writes)):
             for number, region in enumerate(regions):
-                schedule.transform_layout(block, (kind, number), _reverse(len(region.buffer.shape)))
+                if region.buffer not in turned:
+                    turned.add(region.buffer)
+                    schedule.transform_layout(block, (kind, number), _reverse(len(region.buffer.shape)))
     except (ScheduleError, ValueError, AttributeError):
         return None
     found = schedule.mod["main"]

@@ -1,4 +1,4 @@
-"""From LLVM assembly text to machine code: parse, optimize, emit an object, load it or link it.
+"""From LLVM assembly text to machine code: parse, optimize, emit an object, link it.
 
 One position independent object serves both ways of running: it is loaded in process for measuring, and linked into a
 shared library for shipping.  The pipeline is LLVM's own without loop vectorization, interleaving and SLP by default:
@@ -8,14 +8,13 @@ then break a tile; code with scalar loops asks for them.
 
 from __future__ import annotations
 
-import ctypes
 import os
 import re
 import shutil
 import subprocess
 import tempfile
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -27,7 +26,6 @@ import llvmlite.binding as llvm
 from ...error import IRError, did_you_mean
 from ...target.host import facts_of_cpu, host_info
 from ...target.target import Target
-from .object_file import symbols
 
 
 class CodegenError(IRError):
@@ -54,7 +52,7 @@ class MachineOptions:
 
 
 @lru_cache(maxsize=1)
-def _initialize() -> None:
+def initialize() -> None:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     llvm.initialize_native_asmparser()
@@ -161,7 +159,7 @@ def target_machine(options: MachineOptions = MachineOptions()) -> llvm.TargetMac
     Raises:
         CodegenError: when LLVM does not know the triple, the cpu or a feature.
     """
-    _initialize()
+    initialize()
     try:
         if options.triple:
             llvm.initialize_all_targets()
@@ -304,68 +302,6 @@ _REPAIRING = frozenset({"znver5"})
 def repairs_nan(options: MachineOptions = MachineOptions()) -> bool:
     """Whether NaN that an extreme has lost is put back by an instruction of its own, on machines with vectors of 512 bits."""
     return (options.cpu or host_info().cpu) in _REPAIRING and "-avx512f" not in options.features.split(",")
-
-
-def symbol_exists(name: str) -> bool:
-    """Whether code loaded into this process can link against a symbol.
-
-    The loader ends the process when one is missing, so callers ask first.
-    """
-    _initialize()
-    if llvm.address_of_symbol(name):
-        return True
-    try:
-        getattr(ctypes.CDLL(None), name)
-    except AttributeError:
-        return False
-    return True
-
-
-class LoadedObject:
-    """Object files in this process's memory, linked to each other; they stay as long as this Python object lives.
-
-    Args:
-        codes: bytes of object files from :func:`emit_object`.
-        options: what they were made for.
-
-    Raises:
-        CodegenError: they are for a processor that this one cannot stand in for, or need a function that this process does not have.
-    """
-
-    def __init__(self, *codes: bytes, options: MachineOptions = MachineOptions()) -> None:
-        require_host(options)
-        _initialize()
-        _require_symbols(codes, options)
-        # The engine takes its machine away with it, so it cannot use the cached one.
-        machine = llvm.Target.from_default_triple().create_target_machine(reloc="pic", codemodel="small")
-        self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
-        for code in codes:
-            self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
-        self._engine.finalize_object()
-
-    def address(self, name: str) -> int:
-        """Address of a function or global.
-
-        Raises:
-            CodegenError: when the object has no such symbol.
-        """
-        address = self._engine.get_function_address(name) or self._engine.get_global_value_address(name)
-        if not address:
-            raise CodegenError(f"the compiled object has no symbol {name!r}")
-        return address
-
-
-def _require_symbols(codes: Sequence[bytes], options: MachineOptions) -> None:
-    """Refuses object files that use functions which neither they nor this process define."""
-    tables = [symbols(code) for code in codes]
-    defined = {name for table in tables for name in table.defined}
-    missing = sorted({name for table in tables for name in table.undefined} - defined)
-    missing = [name for name in missing if not symbol_exists(name)]
-    if missing:
-        raise CodegenError(
-            f"code for {options.cpu or 'this machine'} calls {', '.join(missing)}, which this process does not have: LLVM has no"
-            " instruction for an operation there and expects a library"
-        )
 
 
 def link_shared_library(

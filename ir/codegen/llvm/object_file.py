@@ -1,7 +1,7 @@
 """What an object file needs of whoever loads it.
 
-LLVM calls functions that no program names (conversions, wide division, remainders of floats); where one is missing, its loader ends
-the process, so the names are read here before.
+LLVM calls functions that no program names (conversions, wide division, remainders of floats); the names are read here, so that
+those which are missing can be told by name and with a reason.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ _SECTION = struct.Struct("<IIQQQQIIQQ")
 _SYMBOL = struct.Struct("<IBBHQQ")
 _SYMBOL_TABLE = 2
 _UNDEFINED = 0
-_WEAK = 2
+_LOCAL, _WEAK = 0, 2
+_HIDING = 3
+"""The bits of a symbol's visibility: those that others see have none."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,7 @@ class Symbols:
     """Names in an object file, in the order of its table."""
 
     defined: list[str]
+    """What it has for others."""
     undefined: list[str]
     """What it uses and does not define; weak symbols may stay undefined and are not here."""
 
@@ -44,8 +47,13 @@ def symbols(code: bytes) -> Symbols:
         if kind != _SYMBOL_TABLE:
             continue
         names = sections[link][4]
-        for name, info, _, section, _, _ in _SYMBOL.iter_unpack(code[offset : offset + length]):
-            if name and (section != _UNDEFINED or info >> 4 != _WEAK):
-                text = code[names + name : code.index(b"\0", names + name)].decode()
-                (found.undefined if section == _UNDEFINED else found.defined).append(text)
+        for name, info, visibility, section, _, _ in _SYMBOL.iter_unpack(code[offset : offset + length]):
+            binding = info >> 4
+            if not name or binding == _LOCAL:
+                continue
+            text = code[names + name : code.index(b"\0", names + name)].decode()
+            if section != _UNDEFINED and not visibility & _HIDING:
+                found.defined.append(text)
+            elif section == _UNDEFINED and binding != _WEAK:
+                found.undefined.append(text)
     return found

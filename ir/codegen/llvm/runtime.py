@@ -15,7 +15,8 @@ from threading import Lock
 
 import llvmlite.binding as llvm
 
-from .compile import CodegenError, LoadedObject, MachineOptions, emit_object, optimize
+from .compile import CodegenError, MachineOptions, emit_object, optimize
+from .loaded_object import LoadedObject
 
 #: What the runtime exports to kernels and to callers of shared libraries.
 SYMBOLS = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -48,30 +48,47 @@ Region = list[IntervalSet | _Span]
 
 
 class _Regions:
-    """Regions of buffers in the order of their first access, grown to hold every access."""
+    """Regions of buffers in the order of their first access, grown to hold every access.
+
+    What an access reaches in a dimension is kept apart from what others reach until the whole region is asked for: an end that
+    is made larger access by access would be simplified as often.
+    """
 
     def __init__(self, analyzer: Analyzer, simplifier: IndexSimplifier) -> None:
-        self.regions: dict[Buffer, Region] = {}
+        self._parts: dict[Buffer, list[Region]] = {}  # of every dimension
         self._analyzer, self._simplifier = analyzer, simplifier
 
-    def add(self, buffer: Buffer, region: Region) -> None:
-        known = self.regions.get(buffer)
-        if known is not None:
-            region = [self._union(a, b) for a, b in zip(known, region, strict=True)]
-        self.regions[buffer] = region
+    def __iter__(self) -> Iterator[Buffer]:
+        return iter(self._parts)
 
-    def _union(self, a: IntervalSet | _Span, b: IntervalSet | _Span) -> IntervalSet | _Span:
-        if isinstance(a, _Span) and isinstance(b, _Span):
-            both = a.union(b)
-            if both is not None:
-                return both
-        x, y = self.interval(a), self.interval(b)
-        return x if _equal(x, y) else union_sets([x, y], self._analyzer)
+    def add(self, buffer: Buffer, region: Region) -> None:
+        parts = self._parts.setdefault(buffer, [[] for _ in region])
+        for known, item in zip(parts, region, strict=True):
+            self._add_part(known, item)
+
+    def _add_part(self, known: Region, item: IntervalSet | _Span) -> None:
+        """Makes a part of a dimension longer, or adds one."""
+        for position, part in enumerate(known):
+            if isinstance(part, _Span) and isinstance(item, _Span):
+                both = part.union(item)
+                if both is not None:
+                    known[position] = both
+                    return
+            elif isinstance(part, IntervalSet) and isinstance(item, IntervalSet) and _equal(part, item):
+                return
+        known.append(item)
+
+    def region(self, buffer: Buffer) -> Region:
+        """All that is accessed of a buffer."""
+        parts = self._parts[buffer]
+        for known in parts:
+            if len(known) > 1:
+                known[:] = [union_sets(list(map(self.interval, known)), self._analyzer)]
+        return [part for (part,) in parts]
 
     def are_within(self, buffer: Buffer, region: Region) -> bool:
         """Whether all that is accessed of a buffer is known to lie in a region."""
-        found = self.regions.get(buffer)
-        return found is None or all(map(self._is_within, found, region))
+        return buffer not in self._parts or all(map(self._is_within, self.region(buffer), region))
 
     def _is_within(self, inner: IntervalSet | _Span, outer: IntervalSet | _Span) -> bool:
         if isinstance(inner, _Span) and isinstance(outer, _Span):
@@ -353,11 +370,11 @@ def _collected(
 ) -> list[S.BufferRegion]:
     """Regions of the buffers that are not skipped; bounds that depend on what the block changes or holds are not known around it."""
     result = []
-    for buffer, region in found.regions.items():
+    for buffer in found:
         if buffer in skip:
             continue
         ranges = []
-        for dimension, extent in zip(region, buffer.shape, strict=True):
+        for dimension, extent in zip(found.region(buffer), buffer.shape, strict=True):
             item = found.interval(dimension)
             low, high = item.min_value, item.max_value
             if low is neg_inf() or high is pos_inf() or _reads_any(item, changing):
@@ -386,8 +403,8 @@ def _detected(
         # A reduction reads what its initialization wrote; that is no input of the block.
         skip.update(
             buffer
-            for buffer, written in detector.writes.regions.items()
-            if detector.reads.are_within(buffer, written)
+            for buffer in detector.writes
+            if detector.reads.are_within(buffer, detector.writes.region(buffer))
         )
     return detector, skip
 
@@ -409,8 +426,8 @@ def get_block_access_region(
     """
     detector, skip = _detected(block, buffer_var_map, known)
     analyzer, local = detector.analyzer, set(block.alloc_buffers)
-    opaque = set(detector.opaque.regions)
-    changing = {*detector.writes.regions, *opaque, *local, *detector.inner}
+    opaque = set(detector.opaque)
+    changing = {*detector.writes, *opaque, *local, *detector.inner}
     return [
         _collected(detector.reads, analyzer, skip | opaque, changing),
         _collected(detector.writes, analyzer, local | opaque, changing),

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from ir.codegen.llvm import compile as native
+from ir.codegen.llvm.loaded_object import LoadedObject
 from ir.target import Target
 
 TEXT = """
@@ -25,7 +26,7 @@ define i32 @hidden(i32 %x) noinline {
 
 
 def test_loaded_code_runs() -> None:
-    loaded = native.LoadedObject(native.emit_object(native.optimize(TEXT)))
+    loaded = LoadedObject(native.emit_object(native.optimize(TEXT)))
     assert ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int32)(loaded.address("twice"))(21) == 42
     with pytest.raises(native.CodegenError, match="no symbol 'thrice'"):
         loaded.address("thrice")
@@ -164,7 +165,7 @@ def test_code_for_another_processor_is_not_loaded(
     has = {**native.llvm.get_host_cpu_features(), "not-there": False}
     monkeypatch.setattr(native.llvm, "get_host_cpu_features", lambda: has)
     with pytest.raises(native.CodegenError, match=message):
-        native.LoadedObject(options=native.options_of(Target(target)))
+        LoadedObject(options=native.options_of(Target(target)))
 
 
 def test_a_processor_without_its_vectors_is_another_one(monkeypatch: pytest.MonkeyPatch) -> None:

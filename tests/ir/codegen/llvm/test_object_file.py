@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ir.codegen.llvm.compile import CodegenError, LoadedObject, MachineOptions, emit_object, optimize
+from ir.codegen.llvm.compile import CodegenError, MachineOptions, emit_object, optimize
+from ir.codegen.llvm.loaded_object import LoadedObject
 from ir.codegen.llvm.object_file import symbols
 
 CALLS = """declare void @somewhere(i32)
@@ -20,9 +21,16 @@ TO_HALF = "define half @f(float %x) {\n %y = fptrunc float %x to half\n ret half
 PLAIN = MachineOptions(cpu="x86-64")
 
 
+def test_symbols_that_others_do_not_see_are_not_told() -> None:
+    own = "define internal i32 @own() noinline {\n ret i32 1\n}\n"
+    hidden = "define hidden i32 @hidden() {\n ret i32 2\n}\n"
+    main = "define i32 @main() {\n %a = call i32 @own()\n ret i32 %a\n}"
+    assert symbols(emit_object(optimize(own + hidden + main, level=0))).defined == ["main"]
+
+
 def test_symbols_of_an_object_file() -> None:
     found = symbols(emit_object(optimize(CALLS)))
-    assert found.undefined == ["somewhere"] and "main" in found.defined
+    assert found.undefined == ["somewhere"] and found.defined == ["main"]
     assert symbols(b"MZ and so on").undefined == []
 
 

@@ -11,7 +11,8 @@ import pytest
 
 from ir.codegen.llvm import vector_math
 from ir.codegen.llvm.builder import FunctionBuilder, ModuleBuilder, Value, vector
-from ir.codegen.llvm.compile import LoadedObject, emit_object, optimize
+from ir.codegen.llvm.compile import emit_object, optimize
+from ir.codegen.llvm.loaded_object import LoadedObject
 from ir.codegen.llvm.runtime import runtime
 
 ErrorFunction = np.vectorize(math.erf, otypes=[float])
