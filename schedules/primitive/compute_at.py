@@ -10,7 +10,7 @@ from ir.arith import Analyzer
 from ir.tir import IterVar
 from ir.tir.stmt_functor import substitute
 
-from ..access import box_touched, relaxed_below
+from ..access import box_touched, relaxed_below, state_around
 from ..affine import constant_difference, mentions, polynomial, simplify_polynomial, variables_in
 from ..analysis import (
     consumers_of,
@@ -26,9 +26,6 @@ from ..analysis import (
 from ..argument import Argument, Block, Loop
 from ..bounds import clause_beyond, guards, inside, is_open, tiles_at_most
 from ..coverage import (
-    fills_box,
-    may_pass_over,
-    why_conditional,
     why_not_contiguous,
     why_not_covered,
     why_not_whole,
@@ -58,6 +55,7 @@ from ..tree import (
 )
 from .block_domains import is_constant, solve_domains
 from .caching import reads_within
+from .filled import is_all_read
 from .inline import inline_into_consumers, inline_into_producer
 
 
@@ -317,25 +315,19 @@ def _require_whole(block: BlockNode, variables: Sequence[IterVar], primitive: st
     require(reason is None, primitive, f"{reason}; its new loops would run over all")
 
 
-def _all_is_read(consumers: Sequence[BlockNode], loop: LoopNode, buffers: set[tir.Buffer]) -> bool:
-    """Whether one iteration of a loop reads every element of the box that it needs: then all of that has been computed before."""
-    found = [(item, region) for item in consumers for region in item.reads if region.buffer in buffers]
-    if len(found) != 1:
-        return False
-    ((consumer, region),) = found
-    running = {
-        item.var: item.range()
-        for item in loops_around(consumer)
-        if item is not loop and is_ancestor(loop, item)
-    }
-    values = dict(zip([item.var for item in consumer.iter_vars], consumer.iter_values, strict=True))
-    indices = [item.min for item in bind_region(region.region, values)]
-    return (
-        isinstance(consumer.predicate, tir.IntImm)
-        and why_conditional(consumer, loop) is None
-        and all(is_constant(item.extent, 1) for item in region.region)
-        and not may_pass_over(consumer, indices, running, initialises=False)
-        and fills_box(indices, running)
+def _is_computed_here(
+    block: BlockNode, loop: LoopNode, consumers: Sequence[BlockNode], buffer: tir.Buffer
+) -> bool:
+    """Whether a block has computed, where it is, all that its consumers state to read of a buffer: no instance is new under the loop.
+    (That they do read it would be enough, see :func:`is_all_read`.)
+    """
+    shared = [item for item in loops_around(block) if is_ancestor(item, loop)]
+    place = shared[-1] if shared else scope_of(block)
+    assert place is not None
+    return why_not_covered(block, buffer, place) is None and any(
+        region.buffer is buffer
+        and reads_within(relaxed_below(block, region, place), consumers, buffer, place)
+        for region in block.writes
     )
 
 
@@ -366,9 +358,13 @@ def _compute_at(block: BlockNode, loop: LoopNode, preserve_unit_loops: bool, ind
     boxes = _required_boxes(consumers, loop, written_buffers(block), writes=False)
     domains = _said_by_standing_data(solve_domains(block, block.writes, boxes), block, loop)
     domains = _defined(domains, consumers, loop)
-    unsolved = [item for item in block.iter_vars if item.var not in domains]
-    is_exact = _all_is_read(consumers, loop, written_buffers(block))
-    _require_whole(block, unsolved if is_exact else block.iter_vars, primitive)
+    if why_not_whole(block, block.iter_vars) is not None:
+        unsolved = [item for item in block.iter_vars if item.var not in domains]
+        is_known = len(boxes) == 1 and all(
+            is_all_read(consumers, buffer, box, loop) or _is_computed_here(block, loop, consumers, buffer)
+            for buffer, box in boxes.items()
+        )
+        _require_whole(block, unsolved if is_known else block.iter_vars, primitive)
     branches = _children_under(loop)
     first = next(i for i, child in enumerate(branches) if any(is_ancestor(child, item) for item in consumers))
     producers = producers_of(block)
@@ -380,6 +376,7 @@ def _compute_at(block: BlockNode, loop: LoopNode, preserve_unit_loops: bool, ind
     anchor = branches[_position(index, earliest, first, primitive)]
     detach(block)
     insert_beside(anchor, _rebuild_nest(block, loop, domains, preserve_unit_loops), before=True)
+    state_around(block)
 
 
 def _said_by_standing_data(
@@ -487,6 +484,7 @@ def _reverse_compute_at(block: BlockNode, loop: LoopNode, preserve_unit_loops: b
     nest = _rebuild_nest(block, loop, domains, preserve_unit_loops)
     _skip_where_nothing_is_produced(block, loop, domains)
     insert_beside(anchor, nest, before=position == 0)
+    state_around(block)
 
 
 def _require_final(block: BlockNode, producers: Sequence[BlockNode], loop: LoopNode) -> None:
