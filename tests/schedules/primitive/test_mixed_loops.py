@@ -60,6 +60,7 @@ STEPS: dict[str, Callable[[Schedule], Any]] = {
     "cache_read": lambda sch: sch.cache_read("C", 0, "local"),
     "cache_write": lambda sch: sch.cache_write("B", 0, "local"),
     "cache_write of sums": lambda sch: sch.cache_write("S", 0, "local"),
+    "fuse, cache_write": lambda sch: (sch.fuse(*sch.get_loops("C")), sch.cache_write("C", 0, "local")),
     "reindex_cache_read": lambda sch: sch.reindex_cache_read("S", 0, "local", lambda i, j: (j, i)),
     "reindex_cache_write": lambda sch: sch.reindex_cache_write("C", 0, "local", lambda i, j: i * 6 + j),
     "transform_block_layout": lambda sch: sch.transform_block_layout("C", lambda i, j: [j, i]),
