@@ -226,15 +226,17 @@ def _as_regions(table: dict[tir.Buffer, list[Box]]) -> Regions:
     return tuple(regions)
 
 
-def state_around(copy: BlockNode) -> None:
-    """Let the blocks around a copy state that they read and write what it does, where that is more than what they state."""
-    scope = scope_of(copy)
+def state_around(block: BlockNode) -> None:
+    """Let the blocks around a block that was made or moved state that they read and write what it does, where that is more than what
+    they state.
+    """
+    scope = scope_of(block)
     if scope is None or not (scope.reads or scope.writes):
         return  # the block of a function states nothing
-    for region in copy.reads:
-        _widen(copy, region, is_write=False)
-    for region in copy.writes:
-        _widen(copy, region, is_write=True)
+    for region in block.reads:
+        _widen(block, region, is_write=False)
+    for region in block.writes:
+        _widen(block, region, is_write=True)
 
 
 def _widen(node: BlockNode, region: tir.BufferRegion, *, is_write: bool) -> None:

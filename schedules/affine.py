@@ -163,6 +163,13 @@ def variables_in(expr: Any) -> list[Any]:
     return list(found)
 
 
+def without_casts(index: tir.PrimExpr) -> tir.PrimExpr:
+    """A variable, or whatever an index is, in the type that it had before it was cast from one index type to another."""
+    while isinstance(index, tir.Cast) and is_number(index.dtype) and is_number(index.value.dtype):
+        index = index.value
+    return index
+
+
 def split_by(
     poly: Polynomial, variables: Mapping[Any, Any]
 ) -> tuple[dict[Any, dict[Monomial, int]], dict[Monomial, int]] | None:

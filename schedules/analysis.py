@@ -295,13 +295,14 @@ def _is_quasi_affine(value: tir.PrimExpr) -> bool:
 def require_loop_can_run_in_any_order(loop: LoopNode, primitive: str, allow_reduction: bool = False) -> None:
     """Refuse to make a loop parallel, vector or thread-bound where its iterations depend on each other.
 
-    Every block below must be complete or a reduction, bound affinely, and the loop must feed only data-parallel variables
-    (``allow_reduction``: or reduction variables, as for a cross-thread reduction).
+    The loop must feed only data-parallel variables (``allow_reduction``: or reduction variables, as for a cross-thread reduction, which
+    has its init). What iterations touch is asked of :func:`.dependence.why_iterations_conflict`.
     """
     below = blocks_below(loop)
     require_one_name(below, below, primitive)
     for block in below:
-        require_complete_or_reduction(block, primitive)
+        if not _is_fed_data_parallel(block, loop):
+            require_complete_or_reduction(block, primitive)
     for block in _blocks_that_see(loop):
         for item, value in zip(block.iter_vars, block.iter_values, strict=True):
             if not mentions(value, {loop.var}):
@@ -315,6 +316,15 @@ def require_loop_can_run_in_any_order(loop: LoopNode, primitive: str, allow_redu
                 f"loop {loop.var.name!r} feeds {item.var.name!r} of block {block.name!r}, which is a"
                 f" {_TYPE_NAMES.get(item.iter_type, 'special')} variable; its iterations depend on each other",
             )
+
+
+def _is_fed_data_parallel(block: BlockNode, loop: LoopNode) -> bool:
+    """Whether a loop feeds no reduction of a block, which may then be without its init, or be the init alone."""
+    return all(
+        item.iter_type == IterVar.DataPar
+        or (item.iter_type == IterVar.CommReduce and not mentions(value, {loop.var}))
+        for item, value in zip(block.iter_vars, block.iter_values, strict=True)
+    )
 
 
 def _blocks_that_see(node: TreeNode) -> Iterator[BlockNode]:

@@ -18,7 +18,14 @@ from ir.node import Visitor
 from ir.tir.analysis.empty_domains import may_be_empty
 from ir.tir.stmt_functor import substitute
 
-from .affine import constant_difference, mentions, polynomial, simplify_polynomial, variables_in
+from .affine import (
+    constant_difference,
+    mentions,
+    polynomial,
+    simplify_polynomial,
+    variables_in,
+    without_casts,
+)
 from .analysis import read_buffers
 from .bounds import clause_beyond, inside, is_open
 from .first_instance import is_tiled, why_not_begun_first
@@ -541,13 +548,20 @@ def _fills_rectangle(indices: Sequence[Any], running: Mapping[Any, Any]) -> bool
         return False
     # Other variables have a value that is not known, and loops begin where they begin: 0 in their place would hide a factor, or what
     # moves beyond the end of a remainder.
-    found = detect_iter_map(list(indices), dict(running), True, "surjective")
+    found = detect_iter_map(
+        [_of_loops(index, running) for index in indices], dict(running), True, "surjective"
+    )
     steps = [item.args[0].scale for item in found.indices if item.args]
     return (
         bool(found.indices)
         and not found.is_padded
         and all(isinstance(step, tir.IntImm) and step.value in (1, -1) for step in steps)
     )
+
+
+def _of_loops(index: tir.PrimExpr, running: Mapping[Any, Any]) -> tir.PrimExpr:
+    """An index in the type that its loops count in: digits of one loop are cast to the types of several variables."""
+    return without_casts(index) if running.keys() >= set(variables_in(index)) else index
 
 
 def _fills_interval(index: Any, running: Mapping[Any, Any], seen: set[Any]) -> bool:

@@ -8,7 +8,7 @@ symbolic, maps are recognized that number the iterations.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -19,7 +19,9 @@ from ir import structural_equal, tir
 from ir.arith import Analyzer, detect_iter_map
 from ir.arith.analyzer import constraints
 from ir.error import IRError
+from ir.tir.conjunction import conjuncts
 from ir.tir.evaluate import Evaluator
+from ir.tir.stmt_functor import StmtExprMutator
 
 from .affine import Monomial, Polynomial, mentions, polynomial, simplify_polynomial
 from .integer_feasibility import Unknown, has_solution
@@ -78,7 +80,7 @@ def never_meet(first: Access, second: Access, loop: LoopNode, outer: Sequence[Lo
     if linear_never_meet(simpler[0], simpler[1] if second is not first else simpler[0], loop, outer):
         return True
     counted = _counted_never_meet(first, second, loop, outer)
-    return True if counted is None and first is second and _is_injective(first, loop) else counted
+    return True if counted is None and first is second and _is_injective(first, loop, outer) else counted
 
 
 # -- linear indices ----------------------------------------------------------------
@@ -343,12 +345,50 @@ def _touched(
 
 
 # -- symbolic extents --------------------------------------------------------------
-def _is_injective(access: Access, loop: LoopNode) -> bool:
+def _is_injective(access: Access, loop: LoopNode, outer: Sequence[LoopNode]) -> bool:
     """Whether the loop and those inside of it are recognized to touch an element of its own in each iteration."""
     if any(not isinstance(item.extent, tir.IntImm) or item.extent.value != 1 for item in access.region):
         return False
-    ranges = {item.var: item.range() for item in (loop, *access.inner)}
-    return is_one_to_one([item.min for item in access.region], ranges, access.predicate)
+    running = (loop, *access.inner)
+    ranges = {item.var: item.range() for item in running}
+    indices = [item.min for item in access.region]
+    return is_one_to_one(indices, ranges, access.predicate) or any(
+        is_one_to_one([whole], ranges) and is_one_to_one(digits, {number: domain})
+        for whole, number, domain, digits in _as_digits(indices, ranges, access.predicate, [*outer, *running])
+    )
+
+
+def _as_digits(
+    indices: Sequence[tir.PrimExpr],
+    ranges: Mapping[Any, tir.Range],
+    predicate: tir.PrimExpr,
+    around: Sequence[LoopNode],
+) -> Iterator[tuple[tir.PrimExpr, tir.Var, tir.Range, list[tir.PrimExpr]]]:
+    """Sums of loops that a guard keeps below a bound, as the parts of a fused loop, where indices depend on the loops by them alone: (the
+    sum, a variable for it, what that runs over, the indices in terms of it).
+    """
+    analyzer = Analyzer()
+    for item in around:
+        analyzer.bind(item.var, item.range())
+    for clause in conjuncts(predicate):
+        if not isinstance(clause, tir.LT) or mentions(clause.b, ranges):
+            continue
+        number = tir.Var("number", clause.a.dtype)
+        digits = [_Naming(clause.a, number).visit(index) for index in indices]
+        if not any(mentions(digit, ranges) for digit in digits) and analyzer.can_prove(clause.a >= 0):
+            yield clause.a, number, tir.Range(clause.b), digits
+
+
+class _Naming(StmtExprMutator):
+    """Puts a variable in place of a sum."""
+
+    def __init__(self, whole: tir.PrimExpr, name: tir.Var) -> None:
+        super().__init__()
+        self._whole, self._name = whole, name
+
+    def visit_Add(self, node: tir.Add) -> Any:
+        is_whole = node.dtype == self._name.dtype and structural_equal(node, self._whole)
+        return self._name if is_whole else self.generic_visit(node)
 
 
 def is_one_to_one(

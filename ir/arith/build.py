@@ -37,6 +37,12 @@ def number(value: int, dtype: str) -> Any:
     return _const(value, dtype)
 
 
+def index_cast(dtype: str, value: Any) -> Any:
+    """The cast of index arithmetic; what was cast from the dtype is what it was, for to lose the number on the way is undefined."""
+    is_back = value.__class__ is E.Cast and value.value.dtype == dtype
+    return value.value if is_back else operators.cast(dtype, value)
+
+
 def _folded(node: Any, value: int, a: Any, b: Any) -> Any:
     """An operation on constants: as a constant where it does not overflow."""
     low, high = dt.integer_range(a.dtype)

@@ -13,7 +13,6 @@ from typing import Any
 
 from .. import dtype as dt
 from ..tir import expr as E
-from ..tir import operators
 from ..tir.expr import IntImm
 from ..tir.intrinsic.declaration import is_transparent
 from . import build
@@ -106,10 +105,11 @@ class CanonicalSimplifier(CanonicalDivision):
             return Sum(e.dtype, [], value.base).plus(Sum(e.dtype, args, 0), 1)
         if value.__class__ is Split and self._may_push_split(value, e.dtype):
             return self._cast_split(value, e.dtype)
-        return operators.cast(e.dtype, self._normalized(value))
+        found = build.index_cast(e.dtype, self._normalized(value))
+        return found if found.__class__ is E.Cast else self._form(found)
 
     def _cast_split(self, item: Split, dtype: str) -> Split:
-        return Split(operators.cast(dtype, item.index), item.lower, item.upper, item.scale, item.mode)
+        return Split(build.index_cast(dtype, item.index), item.lower, item.upper, item.scale, item.mode)
 
     def _fits(self, expr: Any, dtype: str) -> bool:
         low, high = self._parent._bounds(expr)

@@ -453,7 +453,9 @@ class RewriteSimplifier:
     def _cast(self, e: Any) -> Any:
         if not self._parent._is_index(e):
             return self._parent._data._rewrite.visit(e)
-        return self.converted(e, self.visit(e.value))
+        value = self.visit(e.value)
+        found = build.index_cast(e.dtype, value)
+        return self.converted(e, value) if found.__class__ is E.Cast else found
 
     def converted(self, e: Any, value: Any) -> Any:
         """The cast of a simplified value."""

@@ -12,7 +12,7 @@ from ir.tir import IndexMap, IterVar
 from ir.tir.conjunction import conjuncts
 from ir.tir.stmt_functor import substitute
 
-from ..affine import constant_difference, mentions, variables_in
+from ..affine import constant_difference, mentions, variables_in, without_casts
 from ..analysis import require, require_complete_or_reduction
 from ..argument import Block, Integers, Map
 from ..declaration import PrimitiveFamily, primitive
@@ -201,8 +201,9 @@ def _values_of_loops(
     """What the loops around a block were, in terms of the new ones; those that no variable is bound to run once."""
     values: dict[Any, Any] = {loop.var: loop.min for loop in loops_around(block)}
     for item, value in zip(block.iter_vars, block.iter_values, strict=True):
-        if value in values:
-            values[value] = substitute(old_values[item.var], at_loops)
+        loop_var = without_casts(value)
+        if loop_var in values:
+            values[loop_var] = tir.cast(loop_var.dtype, substitute(old_values[item.var], at_loops))
     return values
 
 
@@ -228,9 +229,14 @@ def _nest_of(block: BlockNode, primitive: str) -> TreeNode:
     loops: dict[Any, LoopNode] = {loop.var: loop for loop in loops_around(block)}
     plain = set()
     for item, value in zip(block.iter_vars, block.iter_values, strict=True):
-        own = loops.get(value)
-        if own is not None and constant_difference(own.extent, item.dom.extent) == 0 and value not in plain:
-            plain.add(value)
+        loop_var = without_casts(value)
+        own = loops.get(loop_var)
+        if (
+            own is not None
+            and constant_difference(own.extent, item.dom.extent) == 0
+            and loop_var not in plain
+        ):
+            plain.add(loop_var)
             continue
         require(
             isinstance(value, tir.IntImm)

@@ -10,6 +10,7 @@ from ir.arith import Analyzer, IterMark, IterSumExpr, normalize_iter_map_to_expr
 from ir.arith.analyzer import constraints
 from ir.tir import IterVar
 from ir.tir.analysis.empty_domains import may_be_empty
+from ir.tir.analysis.own_updates import own_updates
 from ir.tir.stmt_functor import substitute
 
 from ..access import access_regions
@@ -254,7 +255,7 @@ def _make_inner(block: BlockNode, division: Division) -> None:
     had_init = block.init is not None
     reads = tuple(_substituted(region, division.values) for region in block.reads)
     writes = tuple(_substituted(region, division.values) for region in block.writes)
-    own = tuple([item for item in writes if not any(structural_equal(item, read) for read in reads)])
+    own = own_updates(reads, writes, {item.buffer for item in writes})
     if not isinstance(block.body, LeafNode):
         rewrite_expressions(block.body, division.values)
     for child in list(walk(block.body)):

@@ -212,11 +212,12 @@ def copy_block(
         loop_var = tir.Var(f"ax{axis}", extent.dtype)
         block_var = tir.Var(f"v{axis}", dim.dtype)
         dom = tir.Range.from_min_extent(tir.const(0, dim.dtype), dim)
+        value = tir.cast(dim.dtype, low + loop_var)  # loops around may count in another type than the buffer
         loop_vars.append((loop_var, extent))
         block_vars.append(IterVar(dom, block_var, IterVar.DataPar))
-        values.append(low + loop_var)
+        values.append(value)
         indices.append(block_var)
-        for condition in [] if inside else guards(low + loop_var, loop_var, extent, dom, around):
+        for condition in [] if inside else guards(value, loop_var, extent, dom, around):
             predicate = tir.operators.logical_and(predicate, condition)
     point = [tir.Range.from_min_extent(index, tir.const(1, index.dtype)) for index in indices]
     block = BlockNode(

@@ -10,7 +10,7 @@ from ir.arith import Analyzer
 from ir.tir import IterVar
 from ir.tir.stmt_functor import substitute
 
-from ..access import box_touched, relaxed_below
+from ..access import relaxed_below, state_around
 from ..affine import constant_difference, mentions, polynomial, simplify_polynomial, variables_in
 from ..analysis import (
     consumers_of,
@@ -26,9 +26,6 @@ from ..analysis import (
 from ..argument import Argument, Block, Loop
 from ..bounds import clause_beyond, guards, inside, is_open, tiles_at_most
 from ..coverage import (
-    fills_box,
-    may_pass_over,
-    why_conditional,
     why_not_contiguous,
     why_not_covered,
     why_not_whole,
@@ -40,7 +37,7 @@ from ..error import ScheduleError
 from ..order import require_order_kept, why_not_final
 from ..random_variable import BlockRV, LoopRV
 from ..reduction_order import loops_of_sums, why_not_begun_once
-from ..region import Box, bind_region, lies_inside, relax_region, union_boxes
+from ..region import Box, bind_region, lies_inside, relax_region
 from ..state import INLINE, ComputeLocation
 from ..surroundings import loads_in, nodes_around
 from ..tree import (
@@ -57,7 +54,9 @@ from ..tree import (
     scope_of,
 )
 from .block_domains import is_constant, solve_domains
+from .boxes import required_boxes, unit_loops
 from .caching import reads_within
+from .filled import is_all_read
 from .inline import inline_into_consumers, inline_into_producer
 
 
@@ -120,68 +119,6 @@ class ComputeAtPrimitives(PrimitiveFamily):
             inline_into_producer(node)
 
 
-def _loops_below(
-    block: BlockNode, loop: LoopNode, buffer: tir.Buffer, across_threads: bool
-) -> list[LoopNode]:
-    """The loops that run while ``loop`` stands still: those inside it, and thread loops that share the buffer."""
-    running = []
-    inside = False
-    for item in loops_around(block):
-        if inside or (across_threads and _shares_between_threads(item, buffer)):
-            running.append(item)
-        inside = inside or item is loop
-    return running
-
-
-def _shares_between_threads(loop: LoopNode, buffer: tir.Buffer) -> bool:
-    """Whether the threads of a loop see each other's part of a buffer: those of a block do in shared memory, and the
-    first dimension of them in the memory of a warp. Global memory is no place to hand over data inside of a kernel.
-    """
-    if loop.thread_binding is None:
-        return False
-    scope = buffer.scope().split(".")[0]
-    tag = loop.thread_binding.thread_tag
-    return (scope == "shared" and tag.startswith("threadIdx")) or (scope == "warp" and tag == "threadIdx.x")
-
-
-def _required_boxes(
-    accessors: list[BlockNode],
-    loop: LoopNode,
-    buffers: set[tir.Buffer],
-    writes: bool,
-    across_threads: bool = True,
-) -> dict[tir.Buffer, Box]:
-    """Per buffer, the box that ``accessors`` touch in one iteration of ``loop``."""
-    found: dict[tir.Buffer, list[Box]] = {}
-    for block in accessors:
-        for region in block.writes if writes else block.reads:
-            buffer = region.buffer
-            if buffer in buffers:
-                running = _loops_below(block, loop, buffer, across_threads)
-                box = box_touched(block, region, running, loop)
-                found.setdefault(buffer, []).append(box)
-    units = _units([*loops_around(loop), loop])
-    return {
-        buffer: union_boxes(_without(units, boxes) if len(boxes) > 1 else boxes, buffer.shape)
-        for buffer, boxes in found.items()
-    }
-
-
-def _units(around: Sequence[LoopNode]) -> dict[tir.Var, tir.PrimExpr]:
-    """The variables of loops of one iteration, and their values."""
-    return {item.var: item.min for item in around if is_constant(item.extent, 1)}
-
-
-def _without(units: Mapping[tir.Var, tir.PrimExpr], boxes: list[Box]) -> list[Box]:
-    """Boxes that can be compared although only some of them mention loops of one iteration."""
-    if not units:
-        return boxes
-    return [
-        [(simplify_polynomial(substitute(low, units)), substitute(extent, units)) for low, extent in box]
-        for box in boxes
-    ]
-
-
 def _rebuild_nest(
     block: BlockNode,
     loop: LoopNode,
@@ -190,7 +127,7 @@ def _rebuild_nest(
 ) -> TreeNode:
     """New loops ``ax*`` around the (detached) block that iterate the given domains, clipped by predicates."""
     around = [*loops_around(loop), loop]
-    units = _units(around)
+    units = unit_loops(around)
     loops: list[tuple[Any, Any]] = []
     values: list[Any] = []
     conditions: list[Any] = []
@@ -317,25 +254,19 @@ def _require_whole(block: BlockNode, variables: Sequence[IterVar], primitive: st
     require(reason is None, primitive, f"{reason}; its new loops would run over all")
 
 
-def _all_is_read(consumers: Sequence[BlockNode], loop: LoopNode, buffers: set[tir.Buffer]) -> bool:
-    """Whether one iteration of a loop reads every element of the box that it needs: then all of that has been computed before."""
-    found = [(item, region) for item in consumers for region in item.reads if region.buffer in buffers]
-    if len(found) != 1:
-        return False
-    ((consumer, region),) = found
-    running = {
-        item.var: item.range()
-        for item in loops_around(consumer)
-        if item is not loop and is_ancestor(loop, item)
-    }
-    values = dict(zip([item.var for item in consumer.iter_vars], consumer.iter_values, strict=True))
-    indices = [item.min for item in bind_region(region.region, values)]
-    return (
-        isinstance(consumer.predicate, tir.IntImm)
-        and why_conditional(consumer, loop) is None
-        and all(is_constant(item.extent, 1) for item in region.region)
-        and not may_pass_over(consumer, indices, running, initialises=False)
-        and fills_box(indices, running)
+def _is_computed_here(
+    block: BlockNode, loop: LoopNode, consumers: Sequence[BlockNode], buffer: tir.Buffer
+) -> bool:
+    """Whether a block has computed, where it is, all that its consumers state to read of a buffer: no instance is new under the loop.
+    (That they do read it would be enough, see :func:`is_all_read`.)
+    """
+    shared = [item for item in loops_around(block) if is_ancestor(item, loop)]
+    place = shared[-1] if shared else scope_of(block)
+    assert place is not None
+    return why_not_covered(block, buffer, place) is None and any(
+        region.buffer is buffer
+        and reads_within(relaxed_below(block, region, place), consumers, buffer, place)
+        for region in block.writes
     )
 
 
@@ -363,12 +294,16 @@ def _compute_at(block: BlockNode, loop: LoopNode, preserve_unit_loops: bool, ind
     consumers = consumers_of(block)
     require(consumers, primitive, f"block {block.name!r} has no consumer")
     _require_below(loop, consumers, primitive, f"consumer {{}} of block {block.name!r}")
-    boxes = _required_boxes(consumers, loop, written_buffers(block), writes=False)
+    boxes = required_boxes(consumers, loop, written_buffers(block), writes=False)
     domains = _said_by_standing_data(solve_domains(block, block.writes, boxes), block, loop)
     domains = _defined(domains, consumers, loop)
-    unsolved = [item for item in block.iter_vars if item.var not in domains]
-    is_exact = _all_is_read(consumers, loop, written_buffers(block))
-    _require_whole(block, unsolved if is_exact else block.iter_vars, primitive)
+    if why_not_whole(block, block.iter_vars) is not None:
+        unsolved = [item for item in block.iter_vars if item.var not in domains]
+        is_known = len(boxes) == 1 and all(
+            is_all_read(consumers, buffer, box, loop) or _is_computed_here(block, loop, consumers, buffer)
+            for buffer, box in boxes.items()
+        )
+        _require_whole(block, unsolved if is_known else block.iter_vars, primitive)
     branches = _children_under(loop)
     first = next(i for i, child in enumerate(branches) if any(is_ancestor(child, item) for item in consumers))
     producers = producers_of(block)
@@ -380,6 +315,7 @@ def _compute_at(block: BlockNode, loop: LoopNode, preserve_unit_loops: bool, ind
     anchor = branches[_position(index, earliest, first, primitive)]
     detach(block)
     insert_beside(anchor, _rebuild_nest(block, loop, domains, preserve_unit_loops), before=True)
+    state_around(block)
 
 
 def _said_by_standing_data(
@@ -462,7 +398,7 @@ def _reverse_compute_at(block: BlockNode, loop: LoopNode, preserve_unit_loops: b
     _require_unconditional(loop, block)
     _require_reduction_whole(block, loop)
     produced: set[tir.Buffer] = set().union(*[written_buffers(item) for item in producers])
-    boxes = _required_boxes(producers, loop, produced, writes=True, across_threads=False)
+    boxes = required_boxes(producers, loop, produced, writes=True, across_threads=False)
     domains = _said_by_standing_data(solve_domains(block, block.reads, boxes), block, loop)
     domains = _defined(domains, producers, loop)
     _require_all_read(block, domains, boxes)
@@ -487,6 +423,7 @@ def _reverse_compute_at(block: BlockNode, loop: LoopNode, preserve_unit_loops: b
     nest = _rebuild_nest(block, loop, domains, preserve_unit_loops)
     _skip_where_nothing_is_produced(block, loop, domains)
     insert_beside(anchor, nest, before=position == 0)
+    state_around(block)
 
 
 def _require_final(block: BlockNode, producers: Sequence[BlockNode], loop: LoopNode) -> None:

@@ -34,7 +34,7 @@ def require_read_or_filled(
         around: the loops around the copy.
         primitive: its name, for the error.
     """
-    if _is_allocated_in(_scopes_around(readers[0]), buffer) and not _is_all_read(readers, buffer, box, place):
+    if _is_allocated_in(_scopes_around(readers[0]), buffer) and not is_all_read(readers, buffer, box, place):
         require_filled(readers[0], buffer, box, around, primitive)
 
 
@@ -42,7 +42,7 @@ def _is_allocated_in(scopes: Sequence[BlockNode], buffer: tir.Buffer) -> bool:
     return any(item is buffer for scope in scopes for item in scope.alloc_buffers)
 
 
-def _is_all_read(consumers: Sequence[BlockNode], buffer: tir.Buffer, box: Box, place: TreeNode) -> bool:
+def is_all_read(consumers: Sequence[BlockNode], buffer: tir.Buffer, box: Box, place: TreeNode) -> bool:
     """Whether one of some blocks reads every element of a box while the loops below ``place`` run: then all of that has been written."""
     for item in consumers:
         if not isinstance(item.body, LeafNode) or not isinstance(item.predicate, tir.IntImm):

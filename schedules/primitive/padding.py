@@ -14,7 +14,7 @@ from ir.tir.conjunction import conjuncts
 from ir.tir.stmt_functor import StmtExprMutator, substitute
 
 from ..access import access_regions
-from ..affine import constant_difference, mentions, polynomial, simplify_polynomial
+from ..affine import constant_difference, mentions, polynomial, simplify_polynomial, without_casts
 from ..analysis import (
     require,
     require_blocks_only,
@@ -93,9 +93,10 @@ def _pad_einsum(block: BlockNode, padding: Sequence[int]) -> None:
     )
     loops: dict[Any, LoopNode] = {loop.var: loop for loop in loops_around(block)}
     sizes: dict[Any, Any] = {}
-    for item, value, factor in zip(block.iter_vars, block.iter_values, padding, strict=True):
+    loop_vars = [without_casts(value) for value in block.iter_values]
+    for item, value, var, factor in zip(block.iter_vars, block.iter_values, loop_vars, padding, strict=True):
         require(
-            value in loops,
+            var in loops,
             primitive,
             f"variable {item.var.name!r} of block {block.name!r} is bound to {value}, not to a loop",
         )
@@ -123,9 +124,9 @@ def _pad_einsum(block: BlockNode, padding: Sequence[int]) -> None:
         replace_buffer(block, buffer, new)
         insert_beside(top, nest, before=not is_write)
         scope.change(alloc_buffers=(*scope.alloc_buffers, new))
-    for value, item in zip(block.iter_values, block.iter_vars, strict=True):
-        loop = loops[value]
-        loop.extent = sizes[item.var]
+    for var, item in zip(loop_vars, block.iter_vars, strict=True):
+        loop = loops[var]
+        loop.extent = tir.cast(var.dtype, sizes[item.var])
         loop.touch()
     block.change(
         iter_vars=tuple(
@@ -192,7 +193,7 @@ def _require_einsum(block: BlockNode, sizes: dict[Any, Any], primitive: str) -> 
         primitive,
         f"block {block.name!r} has a predicate, or loops that do not start at 0",
     )
-    bound = dict(zip(block.iter_values, block.iter_vars, strict=True))
+    bound = dict(zip(map(without_casts, block.iter_values), block.iter_vars, strict=True))
     require(
         all(item.var in bound and _spans(item, bound[item.var]) for item in around),
         primitive,

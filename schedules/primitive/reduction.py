@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from ir import structural_equal, tir
+from ir import tir
 from ir.tir import IterVar
+from ir.tir.analysis.own_updates import own_updates
 from ir.tir.conjunction import conjuncts
 from ir.tir.stmt_functor import substitute
 
@@ -52,18 +53,13 @@ class ReductionPrimitives(PrimitiveFamily):
         nest, init_block = _init_nest(node, moved)
         insert_beside(before, nest, before=True)
         updated = written_buffers(node)
-        node.change(init=None, name=f"{node.name}_update", reads=(*own_updates(node, updated), *node.reads))
+        node.change(
+            init=None,
+            name=f"{node.name}_update",
+            reads=(*own_updates(node.reads, node.writes, updated), *node.reads),
+        )
         _state_updates_around(node, updated)
         return self._new(init_block)
-
-
-def own_updates(block: BlockNode, updated: Collection[tir.Buffer]) -> list[tir.BufferRegion]:
-    """What a block writes of some buffers and does not state to read, as it need not where it has an init."""
-    return [
-        region
-        for region in block.writes
-        if region.buffer in updated and not any(structural_equal(region, read) for read in block.reads)
-    ]
 
 
 def _state_updates_around(block: BlockNode, updated: set[tir.Buffer]) -> None:
@@ -73,9 +69,8 @@ def _state_updates_around(block: BlockNode, updated: set[tir.Buffer]) -> None:
         updated = {
             next((view.source.buffer for view in scope.match_buffers if view.buffer is buffer), buffer)
             for buffer in updated
-            if buffer not in scope.alloc_buffers
         }
-        scope.change(reads=(*scope.reads, *own_updates(scope, updated)))
+        scope.change(reads=(*scope.reads, *own_updates(scope.reads, scope.writes, updated)))
         scope = scope_of(scope)
 
 

@@ -52,6 +52,7 @@ from ..tree import (
     tree_of,
 )
 from .block_domains import polynomial_quotient
+from .boxes import required_boxes
 from .caching import (
     cache_name,
     copy_block,
@@ -60,7 +61,6 @@ from .caching import (
     require_storage_scope,
     similar_buffer,
 )
-from .compute_at import _required_boxes
 from .filled import require_filled
 from .reindex import knowing_domains
 
@@ -430,7 +430,7 @@ def _stage_at(
             f"block {writers[0].name if writers else ''!r} under loop {loop.var.name!r} writes buffer {buffer.name}",
         )
     users = writers + readers if is_write else readers
-    boxes = _required_boxes(writers if is_write else readers, loop, {buffer}, writes=is_write)
+    boxes = required_boxes(writers if is_write else readers, loop, {buffer}, writes=is_write)
     changing = changing_source([end for dimension in boxes[buffer] for end in dimension], loop)
     require(
         changing is None,
@@ -453,7 +453,7 @@ def _stage_at(
             primitive,
             f"block {early[0].name if early else ''!r} reads {buffer.name}, or depends on it, before that is copied back",
         )
-        ((_, own),) = _required_boxes([first], loop, {buffer}, writes=True).items()
+        ((_, own),) = required_boxes([first], loop, {buffer}, writes=True).items()
         for (low, size), (first_low, first_size) in zip(boxes[buffer], own, strict=True):
             require(
                 constant_difference(low, first_low) == 0 and constant_difference(size, first_size) == 0,

@@ -112,3 +112,10 @@ def test_running_needs_no_compiler() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stdout == "[1.] Exception\n", done.stderr
+
+
+def test_what_is_waited_for_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    with WorkerPool(1, preload=()) as own, caplog.at_level("WARNING"):
+        for notice in ("waits for memory", "waits for memory", "waits for a core"):
+            own.tell(notice)
+    assert [item.getMessage() for item in caplog.records] == ["waits for memory", "waits for a core"]

@@ -6,6 +6,8 @@ import pytest
 
 from ir.script import from_source
 from schedules import Schedule, ScheduleError
+from schedules.coverage import why_not_begun
+from schedules.tree import scope_of
 from tests.schedules.checks import assert_same_meaning
 
 HEADER = """@T.prim_func
@@ -342,3 +344,36 @@ def test_a_factor_whose_value_is_not_known_leaves_gaps(primitive: str, place: st
     sch = Schedule(from_source(UNKNOWN_FACTOR.replace("PLACE", place)), error_render_level="none")
     with pytest.raises(ScheduleError, match="not known to fill a box"):
         STEPS[primitive](sch)
+
+
+GUARDED = """@T.prim_func
+def main(A: T.Buffer((4, 8), "int32"), C: T.Buffer((4,), "int32"), m: T.int32):
+    for i, k in T.grid(4, 8):
+        if ASKED:
+            with T.block("C"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                T.where(GUARD)
+                with T.init():
+                    C[vi] = 0
+                C[vi] = C[vi] + A[vi, vk]
+"""
+
+
+@pytest.mark.parametrize(
+    ("asked", "guard", "reason"),
+    [
+        ("i < m", "i < m", None),
+        ("i < m", "k < 3", None),
+        ("i < m", "k < m", "runs only where k < m, which may leave out its init"),
+        ("i < m", "k + i < m", "which may leave out its init"),
+        ("k < m", "i < m", "runs under a condition, which may leave out its init"),
+    ],
+)
+def test_a_sum_begins_where_conditions_let_its_first_instance_run(
+    asked: str, guard: str, reason: str | None
+) -> None:
+    block = Schedule(from_source(GUARDED.replace("ASKED", asked).replace("GUARD", guard)))._block("C")
+    scope = scope_of(block)
+    assert scope is not None
+    found = why_not_begun(block, block.writes[0].buffer, scope)
+    assert found is None if reason is None else reason in (found or "")

@@ -9,6 +9,8 @@ import pytest
 
 from ir.script import from_source
 from schedules import Schedule, ScheduleError
+from schedules.first_instance import why_not_begun_first
+from schedules.tree import loops_around
 from tests.schedules.checks import assert_same_meaning
 
 DIGITS = """@T.prim_func
@@ -43,3 +45,23 @@ def test_digits_that_begin_there(step: Callable[[Schedule], Any]) -> None:
     sch = Schedule(original, error_render_level="none")
     step(sch)
     assert_same_meaning(original, sch.mod)
+
+
+COUNTED = """@T.prim_func
+def main(A: T.Buffer((2, 4), "int32"), B: T.Buffer((2,), "int32")):
+    T.func_attr({"tir.noalias": True})
+    for i, k in T.grid(2, COUNT):
+        with T.block("R"):
+            vi = T.axis.spatial(2, (i * COUNT + k) // COUNT)
+            vk = T.axis.reduce(2, (i * COUNT + k) % STEPS)
+            with T.init():
+                B[vi] = 0
+            B[vi] = B[vi] + A[vi, vk]
+"""
+
+
+@pytest.mark.parametrize(("count", "is_begun_once"), [("2", True), ("4", False)])
+def test_an_init_runs_once_for_each_element(count: str, is_begun_once: bool) -> None:
+    """Of four instances the third begins the sum again, which the first one has begun first."""
+    block = Schedule(from_source(COUNTED.replace("COUNT", count).replace("STEPS", "2")))._block("R")
+    assert (why_not_begun_first(block, loops_around(block)) is None) == is_begun_once

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ir.arith import Analyzer
 from ir.script import from_source
 from ir.tir import PrimFunc
 from schedules import Schedule, ScheduleError
@@ -384,3 +385,34 @@ def main(A: T.Buffer((8, 8), "int32"), C: T.Buffer((8,), "int32"), n: T.int32):
     )
     sch.reorder(*sch.get_loops("C")[::-1])
     assert [loop.extent.value for loop in map(sch.get, sch.get_loops("C")[:1])] == [8]
+
+
+def symbolic(domain: str, loops: str = "i, k in T.grid(4, n)", guard: str = "i + k < m") -> PrimFunc:
+    """Row sums of n columns, of which a guard lets some through."""
+    return from_source(f"""@T.prim_func
+def main(a: T.handle, C: T.Buffer((4,), "int32"), m: T.int32):
+    T.func_attr({{"tir.noalias": True}})
+    n = T.int32()
+    A = T.match_buffer(a, (4, n), "int32")
+    for {loops}:
+        with T.block("C"):
+            vi = T.axis.spatial(4, i)
+            vk = T.axis.reduce({domain}, k)
+            T.where({guard})
+            with T.init():
+                C[vi] = 0
+            C[vi] = C[vi] + A[vi, vk]
+""")
+
+
+def test_a_guard_of_a_reduction_that_may_be_empty_is_none_of_its_init() -> None:
+    """Over no columns every row is 0, whatever the guard says of a first column."""
+    sch = Schedule(symbolic("n"))
+    words = "initialised over an empty domain whether or not"
+    assert_refused(sch, lambda: sch.decompose_reduction("C", sch.get_loops("C")[1]), words)
+
+
+def test_one_that_is_not_empty_begins_under_its_guard() -> None:
+    sch = Schedule(symbolic("8", "i, k in T.grid(4, 8)"))
+    init = sch.decompose_reduction("C", sch.get_loops("C")[1])
+    assert str(Analyzer().simplify(sch._block(init).predicate)) == "i < m"

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from ...module import IRModule
 from ...node import Mutator
-from ...structural import structural_equal
 from ...transform import PassContext
+from ..analysis.own_updates import own_updates
 from ..buffer import Buffer
 from ..expr import EQ, And, IterVar, PrimExpr
 from ..function import PrimFunc
@@ -40,7 +40,7 @@ class _Lower(Mutator):
             self._initialized.update(region.buffer for region in block.writes)
         sources = {match.buffer: match.source.buffer for match in block.match_buffers}
         initialized = {sources.get(buffer, buffer) for buffer in self._initialized}
-        self._initialized = around | (initialized - set(block.alloc_buffers))
+        self._initialized = around | initialized  # no block around states what one in it allocates
         return _restated(block, initialized)
 
 
@@ -56,11 +56,7 @@ def _with_conditional_init(block: Block) -> Block:
 
 def _restated(block: Block, initialized: set[Buffer]) -> Block:
     """The block stating that it reads what it updates: where there is no init, nothing says that this comes from the block itself."""
-    updated = [
-        region
-        for region in block.writes
-        if region.buffer in initialized and not any(structural_equal(region, read) for read in block.reads)
-    ]
+    updated = own_updates(block.reads, block.writes, initialized)
     return block.replace(reads=(*block.reads, *updated)) if updated else block
 
 

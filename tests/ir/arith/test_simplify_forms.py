@@ -33,6 +33,8 @@ FORMS = [
     (tir.Or(w < 3, w < 5), "w < 5"),
     (tir.shift_right(x, 3), "0"),
     (0 - tir.max(0, w - n), "T.min(0, n - w)"),
+    (tir.Cast("int32", tir.Cast("int64", w)), "w"),
+    (tir.floordiv(tir.Cast("int32", tir.Cast("int64", x) * 8 + tir.Cast("int64", y % 8)), 8), "x"),
 ]
 
 

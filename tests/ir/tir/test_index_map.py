@@ -93,3 +93,13 @@ def test_regions_are_stated_in_index_numbers() -> None:
     table, index = tir.decl_buffer((256,)), Var("i", "uint8")
     region = tir.BufferRegion(table, [tir.Range.from_min_extent(index, tir.const(255, "uint8"))])
     assert [part.dtype for part in (region.region[0].min, region.region[0].extent)] == ["int32", "int32"]
+
+
+def test_indices_are_widened_to_the_type_of_a_map_and_never_narrowed() -> None:
+    narrow, wide = Var("i", "int32"), Var("i", "int64")
+    doubled = {
+        dtype: IndexMap.from_func(lambda i: [i * 2], index_dtype=dtype) for dtype in ("int32", "int64")
+    }
+    (widened,) = doubled["int64"].substituted([narrow])
+    (kept,) = doubled["int32"].substituted([wide])
+    assert str(widened) == 'T.Cast("int64", i) * T.int64(2)' and str(kept) == "i * T.int64(2)"

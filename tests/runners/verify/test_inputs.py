@@ -153,3 +153,13 @@ def test_outputs_hold_two_different_things_before_calls(dtype: str) -> None:
     poison(first, 0)
     poison(second, 1)
     assert first.tobytes() != second.tobytes()
+
+
+def test_ends_of_several_inputs_meet_in_all_combinations() -> None:
+    """A product of two inputs that saturates, or wraps, is right where only one of them is an end."""
+    domain, count = Domain(-128, 127), 5000
+    found = [np.zeros(count, np.int8) for _ in range(3)]
+    for number, values in enumerate(found):
+        inputs._meet(values, domain, (count,), number)
+    combinations = np.unique(np.stack(found, 1)[found[0] != 0], axis=0)
+    assert len(combinations) == 8

@@ -655,3 +655,45 @@ def test_a_consumer_need_not_wait_for_the_same_values() -> None:
     sch = Schedule(program)
     sch.reverse_compute_at("E", sch.get_loops("S")[0])
     assert_same_meaning(program, sch)
+
+
+PARTS = """@T.prim_func
+def main(A: T.Buffer((8,), "int32"), C: T.Buffer((8,), "int32")):
+    T.func_attr({"tir.noalias": True})
+    for o in range(1):
+        with T.block("O"):
+            vo = T.axis.spatial(1, o)
+            T.reads(A[0:WRITTEN])
+            T.writes(C[0:8])
+            B = T.alloc_buffer((8,), "int32")
+            for i in range(WRITTEN):
+                with T.block("B"):
+                    v = T.axis.spatial(8, i)
+                    B[v] = A[v]
+            for i in range(8):
+                with T.block("C"):
+                    v = T.axis.spatial(8, i)
+                    T.reads(B[v])
+                    T.writes(C[v])
+                    C[v] = T.if_then_else(v < 3, B[v], 0)
+"""
+
+
+@pytest.mark.meaning("region")
+def test_what_a_consumer_states_and_need_not_read_is_not_computed_anew() -> None:
+    """The block around reads three elements of A, and the others of B were never written."""
+    sch = Schedule(from_source(PARTS.replace("WRITTEN", "3")))
+    assert_refused(
+        sch,
+        lambda: sch.compute_at("B", sch.get_loops("C")[0]),
+        "does not run over all values of its variable",
+    )
+
+
+def test_what_was_computed_anyway_moves_below_a_condition() -> None:
+    program = from_source(PARTS.replace("WRITTEN", "8"))
+    sch = Schedule(program)
+    outer, inner = sch.split(sch.get_loops("C")[0], [None, 4])
+    sch.compute_at("B", outer)
+    sch.compute_at("B", inner)
+    assert_same_meaning(program, sch)

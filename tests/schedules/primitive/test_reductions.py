@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -725,3 +728,42 @@ def test_copies_of_an_empty_reduction_keep_what_it_begins_with() -> None:
     with pytest.raises(ScheduleError):
         sch.write_at(sch.get_loops("S")[1], "S", 0, "global")
     assert_same_meaning(program, sch)
+
+
+ROWS = """@T.prim_func
+def main(A: T.Buffer((4, 6), "int32"), S: T.Buffer((4,), "int32")):
+    T.func_attr({"tir.noalias": True})
+    for i, k in T.grid(4, 6):
+        with T.block("S"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                S[vi] = 0
+            S[vi] = S[vi] + A[vi, vk]
+"""
+STEPS = [
+    Schedule.parallel,
+    Schedule.vectorize,
+    lambda sch, loop: sch.bind(loop, "blockIdx.x"),
+    lambda sch, loop: sch.bind(loop, "threadIdx.x"),
+]
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize(("position", "blocks"), [(0, ("S_init", "S_update")), (1, ("S_update",))])
+def test_rows_of_a_decomposed_reduction_run_in_any_order(
+    step: Callable[..., Any], position: int, blocks: tuple[str, ...]
+) -> None:
+    program = from_source(ROWS)
+    sch = Schedule(program)
+    sch.decompose_reduction("S", sch.get_loops("S")[position])
+    for name in blocks:
+        step(sch, sch.get_loops(name)[0])
+    assert_same_meaning(program, sch)
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_its_elements_do_not(step: Callable[..., Any]) -> None:
+    sch = Schedule(from_source(ROWS))
+    sch.decompose_reduction("S", sch.get_loops("S")[0])
+    loop = sch.get_loops("S_update")[1]
+    assert_refused(sch, lambda: step(sch, loop))

@@ -205,3 +205,26 @@ def test_factors_whose_product_int32_does_not_hold_cover_a_loop(factors: list[in
     sch.split(sch.get_loops("S")[0], factors)
     extents = [sch.get(loop).extent.value for loop in sch.get_loops("S")[:-1]]
     assert extents == [item or 1 for item in factors]
+
+
+def _in_parallel_and_vectors(sch: Schedule) -> None:
+    *outer, inner = sch.split(sch.fuse(*sch.get_loops("C")), [None, 2, 4])
+    sch.parallel(outer[0])
+    sch.vectorize(inner)
+
+
+def test_parts_of_a_fused_loop_of_symbolic_extents_may_run_in_any_order() -> None:
+    sch = Schedule(from_source(ELEMENTS.replace("PLACE", "vi, vj")), error_render_level="none")
+    _in_parallel_and_vectors(sch)
+    a = np.arange(15, dtype="int32").reshape(3, 5)
+    for call in (lambda *args: run(sch.mod["main"], *args), build(sch.mod, "cpu")["main"]):
+        result = np.zeros((3, 5), "int32")
+        call(a, result)
+        np.testing.assert_array_equal(result, a + 1)
+
+
+@pytest.mark.parametrize("place", ["0, vj", "vi, 0", "vi, vj % 2", "vi // 2, vj"])
+def test_parts_of_one_that_writes_elements_twice_may_not(place: str) -> None:
+    sch = Schedule(from_source(ELEMENTS.replace("PLACE", place)), error_render_level="none")
+    with pytest.raises(ScheduleError, match="may write"):
+        _in_parallel_and_vectors(sch)

@@ -1,0 +1,78 @@
+"""Which boxes of buffers blocks touch in one iteration of a loop: what is computed, or copied, for it. Threads that see each other's part
+of a buffer count as running.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ir import tir
+from ir.tir.stmt_functor import substitute
+
+from ..access import box_touched
+from ..affine import simplify_polynomial
+from ..region import Box, union_boxes
+from ..tree import BlockNode, LoopNode, loops_around
+from .block_domains import is_constant
+
+
+def _loops_below(
+    block: BlockNode, loop: LoopNode, buffer: tir.Buffer, across_threads: bool
+) -> list[LoopNode]:
+    """The loops that run while ``loop`` stands still: those inside it, and thread loops that share the buffer."""
+    running = []
+    inside = False
+    for item in loops_around(block):
+        if inside or (across_threads and _shares_between_threads(item, buffer)):
+            running.append(item)
+        inside = inside or item is loop
+    return running
+
+
+def _shares_between_threads(loop: LoopNode, buffer: tir.Buffer) -> bool:
+    """Whether the threads of a loop see each other's part of a buffer: those of a block do in shared memory, and the
+    first dimension of them in the memory of a warp. Global memory is no place to hand over data inside of a kernel.
+    """
+    if loop.thread_binding is None:
+        return False
+    scope = buffer.scope().split(".")[0]
+    tag = loop.thread_binding.thread_tag
+    return (scope == "shared" and tag.startswith("threadIdx")) or (scope == "warp" and tag == "threadIdx.x")
+
+
+def required_boxes(
+    accessors: list[BlockNode],
+    loop: LoopNode,
+    buffers: set[tir.Buffer],
+    writes: bool,
+    across_threads: bool = True,
+) -> dict[tir.Buffer, Box]:
+    """Per buffer, the box that ``accessors`` touch in one iteration of ``loop``."""
+    found: dict[tir.Buffer, list[Box]] = {}
+    for block in accessors:
+        for region in block.writes if writes else block.reads:
+            buffer = region.buffer
+            if buffer in buffers:
+                running = _loops_below(block, loop, buffer, across_threads)
+                box = box_touched(block, region, running, loop)
+                found.setdefault(buffer, []).append(box)
+    units = unit_loops([*loops_around(loop), loop])
+    return {
+        buffer: union_boxes(_without(units, boxes) if len(boxes) > 1 else boxes, buffer.shape)
+        for buffer, boxes in found.items()
+    }
+
+
+def unit_loops(around: Sequence[LoopNode]) -> dict[tir.Var, tir.PrimExpr]:
+    """The variables of loops of one iteration, and their values."""
+    return {item.var: item.min for item in around if is_constant(item.extent, 1)}
+
+
+def _without(units: Mapping[tir.Var, tir.PrimExpr], boxes: list[Box]) -> list[Box]:
+    """Boxes that can be compared although only some of them mention loops of one iteration."""
+    if not units:
+        return boxes
+    return [
+        [(simplify_polynomial(substitute(low, units)), substitute(extent, units)) for low, extent in box]
+        for box in boxes
+    ]

@@ -1,0 +1,76 @@
+"""What blocks are found to read and write, and the boxes of that at places around them."""
+
+from __future__ import annotations
+
+import pytest
+
+from ir.script import from_source
+from schedules import Schedule
+from schedules.access import access_regions, box_touched
+from schedules.affine import simplify_polynomial
+from schedules.tree import BlockNode, loops_around
+
+PROGRAM = """@T.prim_func
+def main(A: T.Buffer((64,), "int32"), C: T.Buffer((64,), "int32")):
+    for i in range(4):
+        with T.block("C"):
+            vi = T.axis.spatial(4, i)
+            BODY
+"""
+
+
+def block_of(body: str) -> BlockNode:
+    sch = Schedule(from_source(PROGRAM.replace("BODY", body.replace("\n", "\n            "))))
+    return sch._block("C")
+
+
+@pytest.mark.parametrize(
+    ("body", "low", "extent"),
+    [
+        ("C[vi] = A[vi]", "vi", "1"),
+        ("C[T.Ramp(vi * 8, 1, 4)] = A[T.Ramp(vi * 8, 2, 4)]", "vi * 8", "7"),
+        ("C[T.Ramp(vi * 8, 1, 4)] = A[T.Ramp(vi * 8 + 6, -2, 4)]", "vi * 8", "7"),
+        ("C[T.Ramp(vi * 8, 1, 4)] = A[T.Ramp(vi * 8, vi, 4)]", "0", "64"),
+        ("for j in range(2, 5):\n    C[vi] = A[vi * 8 + j]", "vi * 8 + 2", "3"),
+        ("x: T.int32 = vi * 2\nC[vi] = A[x + 1]", "vi * 2 + 1", "1"),
+    ],
+)
+def test_what_an_access_reaches(body: str, low: str, extent: str) -> None:
+    reads, writes = access_regions(block_of(body), None)
+    ((only,),) = [region.region for region in reads]
+    assert (str(simplify_polynomial(only.min)), str(only.extent)) == (low, extent)
+    assert [item.buffer.name for item in writes] == ["C"]
+
+
+THREADS = """@T.prim_func
+def main(A: T.Buffer((64,), "int32"), C: T.Buffer((64,), "int32")):
+    DECLARED
+    for i in range(4):
+        NAME
+            for j in range(2):
+                with T.block("C"):
+                    v = T.axis.spatial(64, INDEX)
+                    C[v] = A[v]
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "index", "low", "extent"),
+    [
+        ("if i < 4:", "i * 8 + j", "i * 8", "2"),
+        ("with T.LetStmt(i * 8, var=x):", "x + j", "i * 8", "2"),
+        (
+            'with T.attr(T.iter_var(x, None, "ThreadIndex", "threadIdx.x"), "thread_extent", 4):',
+            "x * 2 + j",
+            "0",
+            "64",
+        ),
+    ],
+)
+def test_a_box_is_said_in_names_of_its_place(name: str, index: str, low: str, extent: str) -> None:
+    names = "x = T.int32()" if "x" in index else ""
+    text = THREADS.replace("DECLARED", names).replace("NAME", name).replace("INDEX", index)
+    block = Schedule(from_source(text))._block("C")
+    outer, inner = loops_around(block)
+    ((found_low, found_extent),) = box_touched(block, block.reads[0], [inner], outer)
+    assert (str(found_low), str(found_extent)) == (low, extent)
