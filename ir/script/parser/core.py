@@ -121,6 +121,12 @@ class Parser(Evaluator):
         hook = getattr(function, "__script_call__", None)  # macros, functions of the module
         if hook is not None:
             return hook(self, node, args, kwargs)
+        if function is print:
+            raise self.error(
+                node,
+                "print would run now, while the program is read, and is no part of it; call a registered function when it runs, with"
+                ' T.call_packed("name", ...) or R.call_packed("name", ...)',
+            )
         resolve = ARGUMENTS.get(self.dialects[-1])
         if resolve is not None:
             args, kwargs = resolve(self, args, kwargs)
