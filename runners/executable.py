@@ -121,7 +121,7 @@ class Executable:
             header: whether to write the header (only for models with at least one native function).
 
         Raises:
-            ExecutableError: the path cannot be written, this executable was itself loaded from a file, or a kernel calls
+            ExecutableError: the path cannot be written or is the header's, this executable was itself loaded from a file, or a kernel calls
                 registered Python functions.
             CodegenError: there is no linker.
         """
@@ -138,6 +138,10 @@ class Executable:
         folder = path.parent
         if not folder.is_dir() or not os.access(folder, os.W_OK) or path.is_dir():
             raise ExecutableError(f"cannot write {path}: {folder} is no folder that can be written to")
+        if header and path.suffix == ".h":
+            raise ExecutableError(
+                f"cannot write {path}: the header would take its place; name the library {path.with_suffix('.so')}"
+            )
         # Linking needs the compiler; running does not, so the import stays here.
         from ir.codegen.model_library import link_model, write_header
 
@@ -154,9 +158,14 @@ class Executable:
             ExecutableError: the file is missing or no model, or this machine cannot run it.
         """
         path = Path(file_name)
+        if path.is_dir():
+            raise ExecutableError(
+                f"{path} is a folder; name a model's shared library in it, such as model.so"
+            )
         if not path.is_file():
             raise ExecutableError(
-                f"there is no file {path}; build the model with export_library({str(path)!r}) first"
+                f"there is no file {path}; check the path, or make the file: `loopsmith build MODEL.onnx -o {path}`, or"
+                f" export_library({str(path)!r}) of an executable"
             )
         _require_whole(path)
         try:

@@ -338,10 +338,25 @@ def _blocks_that_see(node: TreeNode) -> Iterator[BlockNode]:
 _TYPE_NAMES = {IterVar.DataPar: "data-parallel", IterVar.CommReduce: "reduction", IterVar.Opaque: "opaque"}
 
 
+def _share_names(loops: list[LoopNode]) -> bool:
+    return len({loop.var.name for loop in loops}) < len(loops)
+
+
+def _named_with_blocks(loop: LoopNode) -> str:
+    """The name of a loop with the blocks below it, for loops of one name."""
+    return f"{loop.var.name} (around block {', '.join(block.name for block in blocks_below(loop))})"
+
+
 def loop_chain(loops: list[LoopNode], primitive: str) -> list[LoopNode]:
     """The given loops and those between them, outermost first; they must lie on one path with single children."""
     require(loops, primitive, "needs at least one loop")
-    require(len({id(loop) for loop in loops}) == len(loops), primitive, "a loop is given twice")
+    for place, loop in enumerate(loops):
+        first = next(number for number, other in enumerate(loops) if other is loop)
+        require(
+            first == place,
+            primitive,
+            f"loop {loop.var.name} is given twice, as number {first + 1} and number {place + 1}",
+        )
     wanted = {id(loop) for loop in loops}
     deepest = max(loops, key=lambda loop: len(loops_around(loop)))
     path: list[LoopNode] = [deepest]
@@ -351,7 +366,9 @@ def loop_chain(loops: list[LoopNode], primitive: str) -> list[LoopNode]:
         assert current is not None
         current = current.parent
         if not isinstance(current, LoopNode):
-            names = ", ".join(loop.var.name for loop in loops)
+            names = ", ".join(
+                map(_named_with_blocks, loops) if _share_names(loops) else [loop.var.name for loop in loops]
+            )
             raise ScheduleError(
                 f"{primitive}: loops {names} are not one chain: a block, sequence or condition lies between them"
             )

@@ -41,6 +41,8 @@ def load_model(path: Path | None, zoo: str | None, shapes: list[str], seed: int 
         mod, params, inputs = load(zoo, seed=seed)
         return Model(zoo, mod, params, inputs)
     assert path is not None
+    if path.is_dir():
+        raise TunerError(f"{path} is a folder; name an ONNX file in it")
     if not path.is_file():
         raise TunerError(
             f"there is no file {path}; check the path, or use --zoo for an architecture without a file"

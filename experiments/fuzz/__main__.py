@@ -8,20 +8,22 @@
 A seed always means the same program (with the same options of its kind). Failures that are likely one defect are one group: each
 new group is a line that begins with its seed, and the end, also after Ctrl-C, is a count of the verdicts and a table of the groups.
 The exit code is 1 if anything failed, 130 after Ctrl-C. "invalid" is a program that the interpreter refuses or that races: a defect
-of the generator or of the interpreter, rare, and no failure unless it is a fifth of all. Everything runs in child processes: one that
+of the generator or of the interpreter, rare, and no failure unless it is a fifth of all. "none" is a seed that stands for no program:
+a design space may hold fewer candidates than it has seeds. Everything runs in child processes: one that
 dies or takes a minute is a failure, and the rest goes on. Use one process per core, with seeds of their own.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import sys
 
 from .campaign import Campaign
 from .children import judged_apart
 from .kind import KINDS, Kind
-from .verdict import INTERRUPTED
+from .verdict import INTERRUPTED, UNREAD
 
 
 def seed_range(text: str) -> range:
@@ -104,11 +106,16 @@ def main(arguments: list[str] | None = None) -> int:
             return int(any([reduce_seed(kind, seed, options) for seed in options.seeds]))
         if options.show:
             for seed in options.seeds:
-                print(kind.show(seed, options))
+                print(kind.show(seed, options), flush=True)
             return 0
         return int(Campaign(kind, options, options.seconds).run(options.seeds))
     except KeyboardInterrupt:
         return INTERRUPTED
+    except (
+        BrokenPipeError
+    ):  # the reader, such as `head`, has seen enough; Python would complain again when it ends
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return UNREAD
 
 
 if __name__ == "__main__":

@@ -110,6 +110,10 @@ class Campaign:
         print(f"{counts}; {seconds:.0f} s, {sum(self.counts.values()) / max(seconds, 1e-9):.1f}/s")
         for signature, seeds in sorted(self.groups.items(), key=lambda item: -len(item[1])):
             print(f"  {len(seeds)} times, from seed {min(seeds)}: {signature}")
+        if self.counts["none"]:
+            print(
+                "  none: seeds that stand for no program, for their space has no more candidates; no failure"
+            )
         if self.invalid:
             more = len(self.invalid) - _NAMED
             print(

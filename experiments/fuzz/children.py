@@ -48,9 +48,14 @@ def judged_in_batches(
         pipe, process = _child(served, judge, seconds)
         answers = 0
         with pipe:
-            for verdicts in _read(pipe):
-                answers += 1
-                yield left.pop(0), verdicts
+            try:
+                for verdicts in _read(pipe):
+                    answers += 1
+                    yield left.pop(0), verdicts
+            except BaseException:  # Ctrl-C, or nobody asks for more: what is left would be judged for nobody
+                os.kill(process, signal.SIGKILL)
+                os.waitpid(process, 0)
+                raise
         _, status = os.waitpid(process, 0)
         if answers < len(served):
             batch = left.pop(0)

@@ -10,7 +10,7 @@ To add a kind, put a module into ``experiments/fuzz/kinds``; nothing lists it::
 
         def add_options(self, command: argparse.ArgumentParser) -> None:
             add_targets(command)                       # --target; targets_of(seed, options) reads it
-            command.add_argument("--terms", type=int, default=8)
+            command.add_argument("--terms", type=count, default=8)
 
         def show(self, seed: int, options: argparse.Namespace) -> str: ...
         def judge(self, seed: int, options: argparse.Namespace) -> Verdict: ...
@@ -34,6 +34,17 @@ from .oracle import TARGETS, usable_targets
 from .verdict import Verdict
 
 KINDS: Kinds[type[Kind]] = Kinds("kind of random programs", ValueError, "experiments.fuzz.kinds")
+
+
+def count(text: str) -> int:
+    """A whole number of at least 1, for options.
+
+    Raises:
+        argparse.ArgumentTypeError: it is none.
+    """
+    if not text.isascii() or not text.isdigit() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number of at least 1")
+    return int(text)
 
 
 class Kind(ABC):

@@ -31,6 +31,7 @@ from ir import relax
 from ir.relax.frontend.onnx import ONNXImportError, UnsupportedOperatorError, from_onnx
 
 from .children import judged_apart
+from .kind import count
 from .verdict import Verdict
 
 REFUSED = "does not import"
@@ -194,15 +195,15 @@ def main(arguments: list[str] | None = None) -> int:
         "python -m experiments.fuzz.onnx_nodes", description=(__doc__ or "").partition("\n")[0]
     )
     command.add_argument("--match", default="", help="a regular expression for the names of cases")
-    command.add_argument("--processes", type=int, default=2, help="how many run at a time (default: 2)")
+    command.add_argument("--processes", type=count, default=2, help="how many run at a time (default: 2)")
     options = command.parse_args(arguments)
     pairs = judged(list(node_cases(options.match)), options.processes)
     for case, verdict in sorted(pairs, key=lambda pair: (pair[1].kind, pair[0].name)):
         if verdict.kind not in COUNTED_AS_FINE:
             print(f"{case.name}: {verdict.kind}: {verdict.detail}")
     refusals = Counter(verdict.detail for _, verdict in pairs if verdict.kind == REFUSED)
-    for reason, count in refusals.most_common():
-        print(f"{count:5}  {REFUSED}: {reason}")
+    for reason, times in refusals.most_common():
+        print(f"{times:5}  {REFUSED}: {reason}")
     counts = Counter(verdict.kind for _, verdict in pairs)
     print(", ".join(f"{count} {kind}" for kind, count in counts.most_common()))
     return int(any(kind not in COUNTED_AS_FINE for kind in counts))

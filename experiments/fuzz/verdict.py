@@ -9,6 +9,9 @@ from dataclasses import dataclass
 INTERRUPTED = 130
 """The exit code of what Ctrl-C ended, as shells have it."""
 
+UNREAD = 141
+"""The exit code where nobody reads the output any more, as shells have it."""
+
 _VARYING = re.compile(r"0x[0-9a-f]+|[-+.\de]*\d|'[^']*'|\"[^\"]*\"|\([^()]*\)|\[[^\[\]]*\]")
 """What two messages of one defect differ in: numbers, names in quotes, shapes."""
 

@@ -13,8 +13,10 @@ from collections.abc import Callable
 from inspect import signature as _signature
 from typing import Any
 
+import numpy as _np
+
 from .. import dtype as _dt
-from ..error import IRTypeError
+from ..error import IRTypeError, IRValueError
 from ..op import Op as _Op
 from ..tir import (
     op as _op,
@@ -142,7 +144,17 @@ class DtypeFunction:
             raise IRTypeError(
                 f"T.{self.dtype}: expected a number or expression, got buffer {expr.name}; index it first"
             )
+        self._check_holds(expr)
         return _const(expr, self.dtype)
+
+    def _check_holds(self, number: Any) -> None:
+        if not _dt.is_integral(self.dtype) or _dt.is_bool(self.dtype):
+            return
+        least, greatest = _dt.integer_range(self.dtype)
+        if isinstance(number, int | float | _np.number) and not least <= number <= greatest:
+            raise IRValueError(
+                f"T.{self.dtype}: {number} does not fit; it holds the numbers from {least} to {greatest}"
+            )
 
     def __repr__(self) -> str:
         return f"T.{self.dtype}"

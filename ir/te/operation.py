@@ -14,6 +14,7 @@ from ..tir.expr import BufferLoad, IterVar, PrimExpr, Range, SizeVar, Var
 from ..tir.function import PrimFunc
 from ..tir.operators import convert
 from ..tir.stmt import BufferStore, Evaluate, Stmt
+from ..tir.written_condition import written_as_function
 from .tensor import ComputeOp, ExternOp, PlaceholderOp, Tensor
 
 
@@ -83,7 +84,8 @@ def compute(
         )
         for label, extent in zip(names, extents, strict=False)
     ]
-    body = fcompute(*[item.var for item in axis])
+    with written_as_function():
+        body = fcompute(*[item.var for item in axis])
     if body is None:
         raise IRTypeError(
             f"compute {name}: the function returned None, expected the value of an element; is a return missing?"
@@ -138,7 +140,8 @@ def extern(
                 zip(shapes, _extern_dtypes(name, dtype, inputs, len(shapes)), strict=True)
             )
         ]
-    body = fcompute(ins, outs)
+    with written_as_function():
+        body = fcompute(ins, outs)
     if isinstance(body, PrimExpr):
         body = Evaluate(body)
     if not isinstance(body, Stmt):

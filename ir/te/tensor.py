@@ -15,6 +15,7 @@ from ..external import external
 from ..node import post_order_visit
 from ..tir.expr import IterVar, PrimExpr, ProducerLoad, Reduce
 from ..tir.operators import convert
+from ..tir.written_condition import check_identity_is_meant
 
 if TYPE_CHECKING:
     from ..tir.buffer import Buffer
@@ -172,6 +173,8 @@ class Tensor(_TensorArithmetic):
         return self is other
 
     def __eq__(self, other: object) -> bool:
+        if self is not other:
+            check_identity_is_meant(self, other)
         return self is other
 
     def __hash__(self) -> int:

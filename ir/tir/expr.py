@@ -19,6 +19,7 @@ from ..node import Node, converter, derived, field
 from ..op import as_op
 from ..span import Span
 from ..type import PrimType, Type
+from .written_condition import check_identity_is_meant
 
 if TYPE_CHECKING:
     from .buffer import Buffer
@@ -134,10 +135,16 @@ class PrimExpr(BaseExpr):
         return operators.compare(GE, self, other)
 
     def __eq__(self, other: Any) -> Any:
-        return operators.compare(EQ, self, other) if self._comparable_with(other) else False
+        if self._comparable_with(other):
+            return operators.compare(EQ, self, other)
+        check_identity_is_meant(self, other)
+        return False
 
     def __ne__(self, other: Any) -> Any:
-        return operators.compare(NE, self, other) if self._comparable_with(other) else True
+        if self._comparable_with(other):
+            return operators.compare(NE, self, other)
+        check_identity_is_meant(self, other)
+        return True
 
     def _comparable_with(self, other: Any) -> bool:
         if isinstance(other, PrimExpr):
@@ -146,8 +153,8 @@ class PrimExpr(BaseExpr):
 
     def __bool__(self) -> bool:
         raise IRValueError(
-            "a TIR expression has no truth value; build conditions with tir.all, tir.any or if_then_else"
-            " instead of Python's and, or, if"
+            f"a TIR expression, such as {self}, has no truth value; build conditions with tir.all, tir.any, tir.Not or tir.if_then_else"
+            " instead of Python's and, or, not, if or 0 < i < 5, and extrema with tir.max and tir.min"
         )
 
     def __float__(self) -> float:
@@ -432,18 +439,26 @@ class Max(BinaryOpExpr, type_key="tir.Max"):
     """The larger one."""
 
 
+def _are_identical(comparison: EQ | NE) -> bool:
+    """Whether both operands are one object; a user who writes a program is told where this says nothing of their values."""
+    are_identical: bool = comparison.a is comparison.b
+    if not (are_identical and isinstance(comparison.a, Var)):  # a float that is loaded may be NaN
+        check_identity_is_meant(comparison.a, comparison.b, depth=2)
+    return are_identical
+
+
 class EQ(CmpExpr, type_key="tir.EQ"):
     """a == b; as a Python truth value, identity of the operands."""
 
     def __bool__(self) -> bool:
-        return (self.a is self.b) is True
+        return _are_identical(self)
 
 
 class NE(CmpExpr, type_key="tir.NE"):
     """a != b; as a Python truth value, identity of the operands."""
 
     def __bool__(self) -> bool:
-        return (self.a is self.b) is False
+        return not _are_identical(self)
 
 
 class LT(CmpExpr, type_key="tir.LT"):

@@ -16,6 +16,7 @@ from .evaluate import evaluate
 from .expr import Call, IntImm, PrimExpr, Range, Select, Var, as_exprs
 from .operators import cast, const, convert, index_number, logical_or, match_dtypes
 from .stmt_functor import StmtExprMutator
+from .written_condition import written_as_function
 
 
 class _Mapping(StmtExprMutator):
@@ -98,7 +99,8 @@ class IndexMap(Node, type_key="tir.IndexMap"):
                 raise IRValueError("a mapping function with *args needs ndim")
             names += [f"{variadic}_{i}" for i in range(ndim - len(names))]
         initial = [Var(name, index_dtype) for name in names]
-        result = mapping_function(*initial)
+        with written_as_function():
+            result = mapping_function(*initial)
         items = list(result) if isinstance(result, tuple | list) else [result]
         final: list[PrimExpr] = []
         separators: list[int] = []

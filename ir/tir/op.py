@@ -25,6 +25,7 @@ from .intrinsic.declaration import gather as _gather
 from .operators import const, convert, floordiv, floormod, located, logical_and, logical_or
 from .operators import max as _max
 from .operators import min as _min
+from .written_condition import written_as_function
 
 _IS_READ_ONLY: bool = TYPE_CHECKING
 """By a name of its own: what stands behind TYPE_CHECKING itself mypy reads last, too late for those who use it."""
@@ -164,11 +165,12 @@ def comm_reducer(
         sources = [convert(item) for item in ((expr,) if single else expr)]
         lhs = [Var(f"x{i}" if len(sources) > 1 else "x", item.dtype) for i, item in enumerate(sources)]
         rhs = [Var(f"y{i}" if len(sources) > 1 else "y", item.dtype) for i, item in enumerate(sources)]
+        with written_as_function():
+            combined = fcombine(lhs[0], rhs[0]) if single else fcombine(lhs, rhs)
+        results = [convert(item) for item in ((combined,) if single else combined)]
         if single:
-            results = [convert(fcombine(lhs[0], rhs[0]))]
             identity = [convert(fidentity(sources[0].dtype))]
         else:
-            results = [convert(item) for item in fcombine(lhs, rhs)]
             identity = [convert(item) for item in fidentity(*[item.dtype for item in sources])]
         combiner = CommReducer(lhs, rhs, results, identity)
         condition = const(True) if where is None else convert(where)

@@ -55,7 +55,11 @@ def _is_one_paragraph(text: str) -> bool:
         (["tune", "--zoo", "resnet18", "--target", "abacus"], "abacus"),
         (["build", "--zoo", "resnet18", "--database", "missing.db"], "does not exist"),
         (["build", "--zoo", "resnet18", "-o", "no/such/folder/model.so"], "no folder"),
-        (["run", "missing.so"], "no file missing.so"),
+        (["build", "--zoo", "resnet18", "-o", "model.txt"], ".so; name it model.so"),
+        (["build", "--zoo", "resnet18", "-o", "model.h"], ".so; name it model.so"),
+        (["tasks", "."], ". is a folder; name an ONNX file in it"),
+        (["run", "."], ". is a folder; name a model's shared library in it"),
+        (["run", "missing.so"], "no file missing.so; check the path, or make the file: `loopsmith build"),
         (["bench", "missing.so"], "no file missing.so"),
         (["bench", "missing.so", "--rounds", "0"], "greater than or equal to 1"),
         (["bench", "missing.so", "--threads", "-1"], "greater than or equal to 0"),
@@ -206,6 +210,7 @@ def test_from_a_file_to_a_checked_library(tmp_path: Path) -> None:
     assert any("GFLOP/s" in line and "errors" in line for line in summary)
     stored = loopsmith("db", "ls", "t.db", cwd=tmp_path)
     assert stored.returncode == 0 and "kernel" in stored.stdout and "conv2d" in stored.stdout
+    assert "shapes" in stored.stdout and not re.search(r"\broot\b", stored.stdout)
     assert re.search(r"-num-cores=\d+ │", stored.stdout)  # the target is not cut
     for options, traces in (((), False), (("--trace",), True)):
         text = loopsmith("db", "top", "t.db", "--task", "0", *options, cwd=tmp_path).stdout
@@ -332,6 +337,7 @@ def test_a_narrow_terminal_is_not_overrun(
         ("torn.npz", "is no .npz file"),
         ("objects.npz", "an array of numbers per input"),
         ("other.npz", "has no array for input 'x'; it has ['z']"),
+        ("more.npz", "has an array 'y', which is no input of the model; it has the inputs ['x']"),
     ],
 )
 def test_inputs_that_are_none_say_how_to_write_them(
@@ -343,12 +349,13 @@ def test_inputs_that_are_none_say_how_to_write_them(
     (tmp_path / "text.txt").write_text("1 2 3")
     (tmp_path / "empty.npz").write_bytes(b"")
     np.savez(tmp_path / "other.npz", z=np.zeros(3))
+    np.savez(tmp_path / "more.npz", x=np.zeros(3), y=np.zeros(3))
     (tmp_path / "torn.npz").write_bytes((tmp_path / "other.npz").read_bytes()[:80])
     np.savez(tmp_path / "objects.npz", x=np.array([None]))
     done = loopsmith("run", "conv.so", "--inputs", str(tmp_path / name), cwd=small)
     assert done.returncode == 2 and _is_one_paragraph(done.stderr), done.stderr
     assert says in done.stderr
-    assert name == "other.npz" or "numpy.savez('inputs.npz', x=...)" in done.stderr
+    assert name in ("other.npz", "more.npz") or "numpy.savez('inputs.npz', x=...)" in done.stderr
 
 
 def test_outputs_go_where_they_are_asked_for(small: Path, tmp_path: Path) -> None:

@@ -15,6 +15,9 @@ from ..model import exported, load_model
 from .console import check_writable, out, size_text
 from .options import DatabaseOption, ModelFile, Shapes, TargetOption, Zoo, checked_target
 
+_LIBRARIES = frozenset({".so", ".dylib", ".dll"})
+"""Endings of shared libraries; behind ``.so`` a version may follow."""
+
 
 def build(
     model: ModelFile = None,
@@ -31,6 +34,7 @@ def build(
     ] = False,
 ) -> None:
     """Build a model with the best records of a database; kernels without one get a sensible default schedule."""
+    _check_is_library(output)
     check_writable(output)
     onnx = output.with_suffix(".onnx") if save_onnx else None
     if onnx is not None:
@@ -48,3 +52,16 @@ def build(
         onnx.write_bytes(exported(loaded))
         out.print(f"wrote {onnx}")
     out.print(f"wrote {output} ({size_text(output.stat().st_size)}) and {output.with_suffix('.h')}")
+
+
+def _check_is_library(output: Path) -> None:
+    """Refuse a name that says that the file is something else: a text, the header, the model.
+
+    Raises:
+        TunerError: its ending is none of shared libraries.
+    """
+    if not _LIBRARIES.isdisjoint(output.suffixes):
+        return
+    raise TunerError(
+        f"{output} does not end as a shared library does, with {', '.join(sorted(_LIBRARIES))}; name it {output.with_suffix('.so')}"
+    )

@@ -38,9 +38,10 @@ def _workloads(store: Database) -> list[tuple[int, Workload, list[TuningRecord]]
 
 
 def _kernel_name(workload: Workload) -> str:
-    """The name of a workload's function; of one that is called ``main``, as tasks are, the names of its blocks."""
+    """The name of a workload's function; of one that is called ``main``, as tasks are, the names of its blocks but the outermost."""
     summary = WorkloadSummary.of(workload.mod)
-    return summary.name if summary.name != "main" else " ".join(dict.fromkeys(summary.blocks))
+    blocks = [name for name in dict.fromkeys(summary.blocks) if name != "root"]
+    return summary.name if summary.name != "main" or not blocks else " ".join(blocks)
 
 
 @app.command("ls")
@@ -48,8 +49,8 @@ def list_workloads(path: Path_) -> None:
     """List the workloads: trials, failures, and the best time of each."""
     store = open_database(path, must_exist=True)
     table = Table(title=f"{path}: {len(store)} records", title_justify="left")
-    for name in ("task", "kernel", "workload", "trials", "failed", "best ms", "GFLOP/s", "target"):
-        table.add_column(name, justify="left" if name in ("kernel", "workload", "target") else "right")
+    for name in ("task", "kernel", "shapes", "trials", "failed", "best ms", "GFLOP/s", "target"):
+        table.add_column(name, justify="left" if name in ("kernel", "shapes", "target") else "right")
     for number, workload, records in _workloads(store):
         trials = [item for item in records if not item.remeasured]
         best = next((item.mean_secs for item in by_speed(records)), None)

@@ -73,6 +73,11 @@ def _arrays(specs: list[dict[str, object]], path: Path | None, seed: int) -> dic
         missing = [name for name in names if name not in given]
         if missing:
             raise TunerError(f"{path} has no array for input {missing[0]!r}; it has {sorted(given.files)}")
+        extra = sorted(set(given.files).difference(names))
+        if extra:
+            raise TunerError(
+                f"{path} has an array {extra[0]!r}, which is no input of the model; it has the inputs {names}"
+            )
         return {name: given[name] for name in names}
     except (ValueError, EOFError, OSError, zipfile.BadZipFile) as error:
         # numpy says of everything that it does not know that it might be a pickle, which it must not load

@@ -10,7 +10,7 @@ from ir.target import Target
 from ir.transform import Pass
 
 from ..children import judged_alone
-from ..kind import KINDS, Kind
+from ..kind import KINDS, Kind, count
 from ..passes.gradients import SameSlope
 from ..passes.step import judge_sequence
 from ..relax.differentiable import Differentiable, differentiable
@@ -31,7 +31,7 @@ class Gradients(Kind):
     """functions of float64 tensors: what Gradient adds, alone and behind other passes, agrees with differences of the function"""
 
     def add_options(self, command: argparse.ArgumentParser) -> None:
-        command.add_argument("--size", type=int, default=9, help="statements (default: 9)")
+        command.add_argument("--size", type=count, default=9, help="statements (default: 9)")
 
     def show(self, seed: int, options: argparse.Namespace) -> str:
         program = differentiable(seed, options.size)

@@ -7,7 +7,7 @@ import argparse
 from ir.target import Target
 
 from ..children import judged_alone
-from ..kind import KINDS, Kind
+from ..kind import KINDS, Kind, count
 from ..passes.interfaces import SameThroughInterface, interface_sequence, with_weights
 from ..passes.step import judge_sequence
 from ..relax.oracle import meaning
@@ -21,7 +21,7 @@ class Interfaces(Kind):
     """passes that transform, bundle or fetch weights and hand out results: called as they promise, modules mean what they meant"""
 
     def add_options(self, command: argparse.ArgumentParser) -> None:
-        command.add_argument("--size", type=int, default=8, help="statements in main (default: 8)")
+        command.add_argument("--size", type=count, default=8, help="statements in main (default: 8)")
 
     def show(self, seed: int, options: argparse.Namespace) -> str:
         names = ", ".join(item.info.name for item in interface_sequence(seed))

@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from ..children import judged_alone
-from ..kind import KINDS, Kind
+from ..kind import KINDS, Kind, count
 from ..verdict import Verdict
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ class Onnx(Kind):
     """random ONNX models: what is imported and built computes what ONNX Runtime does"""
 
     def add_options(self, command: argparse.ArgumentParser) -> None:
-        command.add_argument("--size", type=int, default=5, help="nodes at most (default: 5)")
+        command.add_argument("--size", type=count, default=5, help="nodes at most (default: 5)")
 
     def show(self, seed: int, options: argparse.Namespace) -> str:
         from ..onnx_models import random_model

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from ..children import judged_alone
-from ..kind import KINDS, Kind, add_targets, targets_of
+from ..kind import KINDS, Kind, add_targets, count, targets_of
 from ..relax.blame import first_wrong_pass
 from ..relax.oracle import judge_text
 from ..relax.program import relax_program
@@ -19,7 +19,7 @@ class Relax(Kind):
 
     def add_options(self, command: argparse.ArgumentParser) -> None:
         add_targets(command)
-        command.add_argument("--size", type=int, default=10, help="statements in main (default: 10)")
+        command.add_argument("--size", type=count, default=10, help="statements in main (default: 10)")
 
     def show(self, seed: int, options: argparse.Namespace) -> str:
         return relax_program(seed, options.size)

@@ -7,7 +7,7 @@ import argparse
 from ir.target import Target
 
 from ..children import judged_alone
-from ..kind import KINDS, Kind
+from ..kind import KINDS, Kind, count
 from ..passes.relax import SameMeaning, pass_sequence
 from ..passes.step import judge_sequence
 from ..relax.oracle import Meaning, meaning
@@ -21,7 +21,7 @@ class RelaxPasses(Kind):
     """random sequences of graph passes: each leaves a well-formed module that means what it meant, and is read as it is printed"""
 
     def add_options(self, command: argparse.ArgumentParser) -> None:
-        command.add_argument("--size", type=int, default=8, help="statements in main (default: 8)")
+        command.add_argument("--size", type=count, default=8, help="statements in main (default: 8)")
         command.add_argument(
             "--alone", action="store_true", help="one pass, where it belongs, and not several"
         )

@@ -15,7 +15,7 @@ from schedules.trace import Trace
 
 from ..children import judged_alone
 from ..kernels import kernel
-from ..kind import KINDS, Kind
+from ..kind import KINDS, Kind, count
 from ..reduce import reduced
 from ..relax.program import relax_module
 from ..round_trips import round_trip
@@ -31,7 +31,7 @@ class RoundTrip(Kind):
     """programs through script and JSON and back, and traces of schedules replayed: Relax, TIR and schedules by turns"""
 
     def add_options(self, command: argparse.ArgumentParser) -> None:
-        command.add_argument("--size", type=int, default=10, help="statements (default: 10)")
+        command.add_argument("--size", type=count, default=10, help="statements (default: 10)")
 
     def show(self, seed: int, options: argparse.Namespace) -> str:
         kind = seed % 3

@@ -10,7 +10,7 @@ from ir.script import from_source
 
 from ..blame import first_wrong_pass
 from ..children import judged_alone
-from ..kind import KINDS, Kind, add_targets, targets_of
+from ..kind import KINDS, Kind, add_targets, count, targets_of
 from ..oracle import Meaning, judge_natives, judge_text, meaning
 from ..reduce import reduced
 from ..tir_programs import TirProgram, tir_program
@@ -29,7 +29,9 @@ class Tir(Kind):
         command.add_argument(
             "--wrap", action="store_true", help="let integers leave the range of their dtype in every program"
         )
-        command.add_argument("--size", type=int, default=6, help="statements in each at the top (default: 6)")
+        command.add_argument(
+            "--size", type=count, default=6, help="statements in each at the top (default: 6)"
+        )
 
     def show(self, seed: int, options: argparse.Namespace) -> str:
         return self._program(seed, options).text

@@ -11,7 +11,7 @@ from ir.target import Target
 from ir.transform import Pass
 
 from ..children import judged_alone
-from ..kind import KINDS, Kind, add_targets, targets_of
+from ..kind import KINDS, Kind, add_targets, count, targets_of
 from ..oracle import TARGETS, meaning
 from ..passes.step import judge_sequence
 from ..passes.tir import pass_sequence, same_meaning
@@ -29,7 +29,9 @@ class TirPasses(Kind):
         command.add_argument(
             "--wrap", action="store_true", help="let integers leave the range of their dtype in every program"
         )
-        command.add_argument("--size", type=int, default=5, help="statements in each at the top (default: 5)")
+        command.add_argument(
+            "--size", type=count, default=5, help="statements in each at the top (default: 5)"
+        )
         command.add_argument("--alone", action="store_true", help="one pass, and not several")
 
     def show(self, seed: int, options: argparse.Namespace) -> str:

@@ -209,16 +209,46 @@ def _loop_body(emitter: FunctionEmitter, body: S.Stmt) -> bool:
 # -- memory ------------------------------------------------------------------------
 @prints_statement(S.Allocate)
 def _allocate(emitter: FunctionEmitter, node: S.Allocate) -> None:
-    count: Value = Value("1", "i64")
-    for extent in node.extents:
-        count = emitter.b.mul(count, emitter.index(extent))
+    count, *others = [_extent(emitter, extent) for extent in node.extents] or [Value("1", "i64")]
+    for extent in others:
+        count = _exactly(emitter, "mul", count, extent)
     if count.literal is None or S.WORKSPACE in node.annotations:
         size = element_bytes(node.dtype) * dt.lanes(node.dtype)
-        _from_runtime(emitter, node, emitter.b.mul(count, Value(str(size), "i64")))
+        _from_runtime(emitter, node, _exactly(emitter, "mul", count, Value(str(size), "i64")))
         return
     elements = max(1, count.literal)
     emitter.variables[node.buffer_var] = emitter.b.alloca(f"[{elements} x {memory_type(node.dtype)}]", 64)
     emitter.statement(node.body)
+
+
+_ARITHMETIC_OF_EXTENTS: dict[type[E.PrimExpr], str] = {E.Mul: "mul", E.Add: "add", E.Sub: "sub"}
+
+
+def _extent(emitter: FunctionEmitter, expr: E.PrimExpr) -> Value:
+    """An extent as i64, which flattening has made a product: what wrapped would be an allocation that is too small."""
+    if isinstance(expr, E.Mul | E.Add | E.Sub):
+        operation = _ARITHMETIC_OF_EXTENTS[type(expr)]
+        return _exactly(emitter, operation, _extent(emitter, expr.a), _extent(emitter, expr.b))
+    if isinstance(expr, E.Cast) and {expr.dtype, expr.value.dtype} <= {"int32", "int64"}:
+        return _extent(emitter, expr.value)
+    return emitter.index(expr)
+
+
+def _exactly(emitter: FunctionEmitter, operation: str, x: Value, y: Value) -> Value:
+    """A result of arithmetic on sizes; leaves where 64 bits do not hold it."""
+    b = emitter.b
+    bits = (b.magnitude(x), b.magnitude(y))
+    if (sum(bits) if operation == "mul" else max(bits) + 1) < 64:
+        return b.mul(x, y) if operation == "mul" else b.binary(f"{operation} nsw", x, y)
+    name = emitter.module.declare(f"llvm.s{operation}.with.overflow.i64", "{ i64, i1 }", ["i64", "i64"])
+    pair = b.define(f"call {{ i64, i1 }} @{name}(i64 {x.ref}, i64 {y.ref})", "{ i64, i1 }")
+    emitter.fail_if(
+        b.define(f"extractvalue {{ i64, i1 }} {pair.ref}, 1", "i1"),
+        lambda: emitter.set_error(
+            "out of memory: int64 does not hold the size of an allocation", OUT_OF_MEMORY
+        ),
+    )
+    return b.define(f"extractvalue {{ i64, i1 }} {pair.ref}, 0", "i64")
 
 
 def _from_runtime(emitter: FunctionEmitter, node: S.Allocate, size: Value) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ from ...expr import GlobalVar
 from ...module import IRModule
 from ...transform import ModulePass, PassContext
 from ..analysis.binding import all_global_vars
+from ..analysis.recursion_groups import recursion_groups
 from ..expr import Var
 from ..function import Function
 from ..function_signature import ReferenceMutator, SignatureChange, change_signatures, reference_to
@@ -41,117 +42,144 @@ class UpdateParamStructInfo(ModulePass):
 class _Signatures:
     """Gives the functions of a module other parameters, callees before their callers.
 
-    So a call is inferred by what its callee is, and not by what it was. A function that calls itself is known to these calls by a result
-    that is assumed: what one of the branches gives that do not call it, or its former result. It is accepted where the function then
-    gives what was assumed. Functions that call each other know the one that is entered first by its former result;
-    :func:`change_signatures` infers them again.
+    So a call is inferred by what its callee is, and not by what it was. Functions that call themselves or each other are known to these
+    calls by results that are assumed: what one of the branches gives that does not call them, or their former results. They are accepted
+    where each then gives what was assumed.
     """
 
     def __init__(self, mod: IRModule, sinfo_func: Callable[[Var], StructInfo | None]) -> None:
         self._mod = mod
-        self._by_name = {var.name_hint: var for var in mod.functions}
+        self._functions = {var: func for var, func in mod.functions.items() if isinstance(func, Function)}
         self._infos = {
             var: [sinfo_func(param) or param.struct_info_ for param in func.params]
-            for var, func in mod.functions.items()
-            if isinstance(func, Function)
+            for var, func in self._functions.items()
+        }
+        by_name = {var.name_hint: var for var in self._functions}
+        self._callees = {
+            var: [by_name[item.name_hint] for item in all_global_vars(func.body) if item.name_hint in by_name]
+            for var, func in self._functions.items()
         }
         self._references: dict[GlobalVar, GlobalVar] = {}
         """What callers call, of functions whose signature has changed."""
         self._changes: dict[GlobalVar, SignatureChange] = {}
-        self._entered: set[GlobalVar] = set()
 
     def changes(self) -> dict[GlobalVar, SignatureChange]:
         """What becomes of the functions that are not what they were."""
-        for var in self._infos:
-            self._enter(var)
+        for group in recursion_groups(self._callees):
+            self._change(group)
         return self._changes
 
-    def _enter(self, var: GlobalVar) -> None:
-        func = self._mod.functions[var]
-        if var in self._entered or not isinstance(func, Function):
+    def _change(self, group: Sequence[GlobalVar]) -> None:
+        callees = {callee for var in group for callee in self._callees[var]}
+        if not any(map(self._has_other_parameters, group)) and callees.isdisjoint(self._references):
             return
-        self._entered.add(var)
-        infos = self._infos[var]
-        has_others = any(info != param.struct_info_ for info, param in zip(infos, func.params, strict=True))
-        if has_others:
-            self._references[var] = GlobalVar(
-                var.name_hint, FuncStructInfo(infos, func.ret_struct_info, func.is_pure)
-            )
-        named = [self._by_name.get(item.name_hint) for item in all_global_vars(func.body)]
-        callees = [callee for callee in named if callee is not None]
-        for callee in callees:
-            self._enter(callee)
-        if not has_others and not any(callee in self._references for callee in callees):
-            return
-        new = self._updated_recursive(var, func, infos) if var in callees else self._updated(func, infos)
-        self._changes[var] = SignatureChange(new)
-        self._references[var] = reference_to(var.name_hint, new)
+        is_recursive = not callees.isdisjoint(group)
+        functions = self._updated_together(group) if is_recursive else {group[0]: self._updated(group[0])}
+        for var, new in functions.items():
+            self._changes[var] = SignatureChange(new)
+            self._references[var] = reference_to(var.name_hint, new)
 
-    def _updated_recursive(self, var: GlobalVar, func: Function, infos: Sequence[StructInfo]) -> Function:
-        """The function with other parameters, its own calls inferred by the first assumed result that proves right.
+    def _has_other_parameters(self, var: GlobalVar) -> bool:
+        params = self._functions[var].params
+        return any(info != param.struct_info_ for info, param in zip(self._infos[var], params, strict=True))
+
+    def _updated_together(self, group: Sequence[GlobalVar]) -> dict[GlobalVar, Function]:
+        """Functions that call each other, their calls inferred by the first assumed results that prove right.
 
         Raises:
-            IRError: no assumption fits the body; the error is that of the first one.
+            IRError: no assumption fits the bodies; the error is that of the first one.
         """
         refused: IRError | None = None
-        joined: Function | None = None
-        for result in [*self._results_without_calls(var, func, infos), func.ret_struct_info]:
-            self._references[var] = GlobalVar(var.name_hint, FuncStructInfo(infos, result, func.is_pure))
+        joined: dict[GlobalVar, Function] | None = None
+        for results in self._assumptions(group):
+            self._assume(results)
             try:
-                new = self._updated(func, infos)
+                functions = {var: self._updated(var) for var in group}
             except IRError as error:
                 refused = refused or error
                 continue
-            if new.ret_struct_info == result:
-                return new
-            joined = new
+            if all(functions[var].ret_struct_info == result for var, result in results.items()):
+                return functions
+            joined = functions
         if joined is None:
             assert refused is not None
             raise refused
         return joined
 
-    def _results_without_calls(
-        self, var: GlobalVar, func: Function, infos: Sequence[StructInfo]
-    ) -> list[StructInfo]:
-        """What the branches of a function give that do not call it, without those that mention what only the body defines."""
-        mutator, params = self._prepared(func, infos)
-        mutator.own = var
+    def _assumptions(self, group: Sequence[GlobalVar]) -> Iterator[dict[GlobalVar, StructInfo | None]]:
+        """Results that may prove right, the likely ones first."""
+        candidates = self._candidates(group)
+        for index in range(max(map(len, candidates.values()), default=0)):
+            yield self._former_results(group) | {
+                var: results[min(index, len(results) - 1)] for var, results in candidates.items()
+            }
+        yield self._former_results(group)
+
+    def _former_results(self, group: Sequence[GlobalVar]) -> dict[GlobalVar, StructInfo | None]:
+        return {var: self._functions[var].ret_struct_info for var in group}
+
+    def _assume(self, results: Mapping[GlobalVar, StructInfo | None]) -> None:
+        for var, result in results.items():
+            signature = FuncStructInfo(self._infos[var], result, self._functions[var].is_pure)
+            self._references[var] = GlobalVar(var.name_hint, signature)
+
+    def _candidates(self, group: Sequence[GlobalVar]) -> dict[GlobalVar, list[StructInfo]]:
+        """What the functions may give, of those where that is to be seen; each one that is known tells more of those that call it."""
+        found: dict[GlobalVar, list[StructInfo]] = {}
+        unknown = set(group)
+        self._assume(self._former_results(group))
+        while unknown:
+            seen = {var: self._results_without(var, unknown) for var in group if var in unknown}
+            seen = {var: results for var, results in seen.items() if results}
+            if not seen:
+                break
+            found |= seen
+            unknown -= seen.keys()
+            self._assume({var: results[0] for var, results in seen.items()})
+        return found
+
+    def _results_without(self, var: GlobalVar, unknown: Set[GlobalVar]) -> list[StructInfo]:
+        """What a function gives, or its branches do that call nothing unknown, in terms of what its parameters define."""
+        mutator, params = self._prepared(var)
+        mutator.unknown = frozenset(item.name_hint for item in unknown)
         try:
-            mutator.visit_with_new_scope(func.body, tuple(params))
+            body = mutator.visit_with_new_scope(self._functions[var].body, tuple(params))
         except IRError:
-            pass  # by its former result the function does not fit; what was found before counts
-        known = set(tir_vars_in(TupleStructInfo(infos)))
+            pass  # by former results the function does not fit; what was found before counts
+        else:
+            if unknown.isdisjoint(self._callees[var]):
+                mutator.results = [body.struct_info]
+        known = set(tir_vars_in(TupleStructInfo(self._infos[var])))
         return [info for info in dict.fromkeys(mutator.results) if known.issuperset(tir_vars_in(info))]
 
-    def _updated(self, func: Function, infos: Sequence[StructInfo]) -> Function:
+    def _updated(self, var: GlobalVar) -> Function:
         """The function with other parameters; every value that used one is inferred again where it is bound."""
-        mutator, params = self._prepared(func, infos)
+        func = self._functions[var]
+        mutator, params = self._prepared(var)
         body = mutator.visit_with_new_scope(func.body, tuple(params))
         return Function(params, body, None, func.is_pure, func.attrs, func.span)
 
-    def _prepared(self, func: Function, infos: Sequence[StructInfo]) -> tuple[_Inferred, list[Var]]:
+    def _prepared(self, var: GlobalVar) -> tuple[_Inferred, list[Var]]:
         """What infers the body of a function again, and the parameters that it knows."""
         mutator = _Inferred(self._mod, {var.name_hint: new for var, new in self._references.items()})
         params: list[Var] = []
-        for param, info in zip(func.params, infos, strict=True):
+        for param, info in zip(self._functions[var].params, self._infos[var], strict=True):
             params.append(param if info is param.struct_info_ else mutator.with_struct_info(param, info))
             mutator.set_var_remap(param.vid, params[-1])
         return mutator, params
 
 
 class _Inferred(ReferenceMutator):
-    """Infers a body again; notes what the branches give that do not refer to the function ``own``."""
+    """Infers a body again; notes what the branches give that do not refer to functions that are ``unknown``, given by name."""
 
     def __init__(self, mod: IRModule, references: Mapping[str, GlobalVar]) -> None:
         super().__init__(mod, references)
-        self.own: GlobalVar | None = None
+        self.unknown: frozenset[str] = frozenset()
         self.results: list[StructInfo] = []
 
     def visit_if_(self, expr: Any) -> Any:
         """The branches that end a recursion first: the others may not fit the result that is assumed meanwhile."""
         for branch in (expr.true_branch, expr.false_branch):
-            if self.own is not None and all(
-                item.name_hint != self.own.name_hint for item in all_global_vars(branch)
-            ):
+            if self.unknown and self.unknown.isdisjoint(item.name_hint for item in all_global_vars(branch)):
                 self.results.append(self.visit_with_new_scope(branch).struct_info)
         return super().visit_if_(expr)

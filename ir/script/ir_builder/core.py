@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any, TypeVar
 
 from ...error import IRValueError
 from ...node import Node, visit_children
 from ...tir.buffer import Buffer
 from ...tir.expr import IterVar, Var
+from ...tir.written_condition import written_as_function
 
 _STATE = threading.local()
 _F = TypeVar("_F", bound="Frame")
@@ -34,12 +36,15 @@ class IRBuilder:
         self.place: Any = None
         """What a parser is reading; statements that are emitted now stand there."""
         self._places: dict[int, tuple[Any, Any]] = {}
+        self._written = ExitStack()
 
     def __enter__(self) -> IRBuilder:
         _stack().append(self)
+        self._written.enter_context(written_as_function())
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._written.close()
         _stack().pop()
 
     @staticmethod

@@ -10,6 +10,7 @@ from typing import Any
 from ...error import DiagnosticError, IRError
 from ...expr import GlobalVar
 from ...module import IRModule
+from ...tir.written_condition import written_as_function
 from ..ir_builder.core import IRBuilder
 from .evaluator import Evaluator, _describe
 from .source import Source
@@ -65,14 +66,23 @@ class Parser(Evaluator):
     def scope(self, dialect: str | None = None) -> Iterator[None]:
         """A scope of variables, in a dialect if given; what was opened for its rest is closed by its frame."""
         self.scopes.append({})
-        if dialect is not None:
-            self.dialects.append(dialect)
         try:
-            yield
+            if dialect is None:
+                yield
+            else:
+                with self._in_dialect(dialect):
+                    yield
         finally:
             self.scopes.pop()
-            if dialect is not None:
-                self.dialects.pop()
+
+    @contextmanager
+    def _in_dialect(self, dialect: str) -> Iterator[None]:
+        self.dialects.append(dialect)
+        try:
+            with written_as_function(dialect == "tir"):
+                yield
+        finally:
+            self.dialects.pop()
 
     @contextmanager
     def at(self, node: Any) -> Iterator[None]:
@@ -111,6 +121,12 @@ class Parser(Evaluator):
         hook = getattr(function, "__script_call__", None)  # macros, functions of the module
         if hook is not None:
             return hook(self, node, args, kwargs)
+        if function is print:
+            raise self.error(
+                node,
+                "print would run now, while the program is read, and is no part of it; call a registered function when it runs, with"
+                ' T.call_packed("name", ...) or R.call_packed("name", ...)',
+            )
         resolve = ARGUMENTS.get(self.dialects[-1])
         if resolve is not None:
             args, kwargs = resolve(self, args, kwargs)

@@ -466,5 +466,10 @@ _CONVERSIONS: dict[int, Callable[[Any], Any]] = {115: str, 114: repr, 97: ascii,
 @evaluates(ast.FormattedValue)
 def _formatted(evaluator: Evaluator, node: ast.FormattedValue) -> Any:
     value = evaluator.eval(node.value)
+    if isinstance(value, E.PrimExpr) and not isinstance(value, E.IMMEDIATES):
+        raise evaluator.error(
+            node.value,
+            f"{value} has no value while the program is read, which is when an f-string is made; write the text without it",
+        )
     value = _CONVERSIONS[node.conversion](value)
     return format(value, evaluator.eval(node.format_spec) if node.format_spec else "")

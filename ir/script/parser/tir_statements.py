@@ -388,6 +388,8 @@ def _with_items(parser: Parser, node: ast.With, items: list[ast.withitem]) -> No
 def _assert(parser: Parser, node: ast.Assert) -> None:
     condition = lift(parser.eval(node.test))
     message = "" if node.msg is None else parser.eval(node.msg)
+    if node.msg is not None and not isinstance(message, str | E.StringImm):
+        raise parser.error(node.msg, f"the message of an assert is a text in quotes, got {message}")
     T.Assert(condition, message).enter_for_rest()
 
 

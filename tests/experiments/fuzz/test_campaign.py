@@ -6,6 +6,9 @@ import argparse
 import os
 import re
 import signal
+import subprocess
+import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
@@ -14,8 +17,9 @@ import pytest
 
 from experiments.fuzz import __main__ as command
 from experiments.fuzz.campaign import Campaign
+from experiments.fuzz.children import judged_apart
 from experiments.fuzz.kind import KINDS, Kind
-from experiments.fuzz.verdict import Verdict, crash
+from experiments.fuzz.verdict import UNREAD, Verdict, crash
 
 
 class Numbers(Kind):
@@ -206,3 +210,45 @@ def test_the_page_has_every_kind() -> None:
     rows = [line.split("|")[1] for line in page.splitlines() if line.startswith("| `")]
     told = {name for row in rows for name in re.findall(r"`([\w-]+)`", row)}
     assert set(KINDS.names()) <= told
+
+
+@pytest.mark.parametrize("kind", ["tir", "round-trip", "relax-passes", "gradients"])
+@pytest.mark.parametrize("text", ["-3", "0", "1.5", "many"])
+def test_sizes_are_counts(kind: str, text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert f"{text!r} is no whole number of at least 1" in refused([kind, f"--size={text}"], capsys)
+
+
+class Absent(Numbers):
+    """numbers that stand for no program"""
+
+    def judge(self, seed: int, options: argparse.Namespace) -> Verdict:
+        return Verdict("none")
+
+
+def test_the_verdict_none_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    assert not Campaign(Absent(), argparse.Namespace()).run(range(3))
+    assert "  none: seeds that stand for no program" in capsys.readouterr().out
+    assert '"none" is a seed that stands for no program' in command.parser().format_help()
+
+
+def test_a_reader_that_has_seen_enough_ends_the_command() -> None:
+    line = f"{sys.executable} -m experiments.fuzz tir --seeds 0:200 --show"
+    process = subprocess.Popen(line.split(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None and process.stderr is not None
+    with process.stderr:
+        process.stdout.readline()
+        process.stdout.close()
+        assert (process.stderr.read(), process.wait()) == ("", UNREAD)
+
+
+def test_a_child_for_which_nobody_waits_is_ended() -> None:
+    def judge(seed: int) -> Verdict:
+        if seed:
+            time.sleep(50)
+        return Verdict(str(os.getpid()))
+
+    answers = judged_apart(range(2), judge)
+    _, verdict = next(answers)
+    answers.close()  # type: ignore[attr-defined]
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(verdict.kind), 0)

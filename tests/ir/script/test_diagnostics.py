@@ -294,3 +294,59 @@ def test_a_repeated_dtype_is_that_of_the_result() -> None:
     assert "T.exp" in from_source(source.format("float32")).script()
     with pytest.raises(ir.DiagnosticError, match=r"exp: the result is float32, not dtype='float16'"):
         from_source(source.format("float16"))
+
+
+@pytest.mark.parametrize(
+    ("statement", "says", "place"),
+    [
+        ("print(i)", "print would run now, while the program is read", "print(i)"),
+        ("print('a', 3)", "T.call_packed", "print('a', 3)"),
+        (
+            "print(f'{i}')",
+            "i has no value while the program is read, which is when an f-string is made",
+            "i}",
+        ),
+        ("assert i < 8, f'bad {i + 1}'", "i + 1 has no value", "i + 1"),
+        ("assert i < 8, i", "the message of an assert is a text in quotes, got i", "i"),
+    ],
+)
+def test_what_would_be_said_while_the_program_is_read(statement: str, says: str, place: str) -> None:
+    message = in_prim_func(f"for i in range(4):\n    {statement}")
+    lines = message.split("\n")
+    assert says in lines[0]
+    assert lines[4].index("^") == lines[3].rindex(place)
+
+
+def test_print_in_a_relax_function() -> None:
+    assert "R.call_packed" in in_relax("print(x)\nreturn x")
+
+
+def test_a_text_of_what_is_known_is_formatted() -> None:
+    assert (
+        'T.block("step_3")'
+        in from_source(
+            "@T.prim_func\ndef f(A: T.Buffer((4,), 'float32')):\n    for i in range(4):\n        with T.block(f'step_{1 + 2}'):\n"
+            "            A[i] = T.float32(0)"
+        ).script()
+    )
+
+
+@pytest.mark.parametrize(
+    ("dtype", "number"),
+    [
+        ("int8", 300),
+        ("int8", -129),
+        ("uint8", -1),
+        ("int32", 2**31),
+        ("int64", 2**63),
+        ("int4", 8),
+        ("uint8", 1e3),
+    ],
+)
+def test_a_constant_that_its_dtype_does_not_hold(dtype: str, number: float) -> None:
+    message = in_prim_func(f"A[0, 0] = T.float32(T.{dtype}({number}))")
+    assert f"T.{dtype}: {number} does not fit; it holds the numbers from " in message
+
+
+def test_constants_at_the_ends_of_their_dtypes() -> None:
+    assert (T.int8(-128).value, T.uint8(255).value, T.uint64(2**64 - 1).value) == (-128, 255, 2**64 - 1)

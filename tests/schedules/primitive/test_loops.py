@@ -657,3 +657,27 @@ def main(A: T.Buffer((4, 4)), B: T.Buffer((4, 4)), C: T.Buffer((1,))):
     )
     sch = Schedule(func, error_render_level="none")
     assert_refused(sch, lambda: sch.reorder(*sch.get_loops("B")[::-1]), "stores that are in no block")
+
+
+def test_reorder_says_which_loops_are_wrong() -> None:
+    """Also where two of them have one name."""
+    func = from_source(
+        """@T.prim_func
+def main(A: T.Buffer((8, 8), "float32"), B: T.Buffer((8, 8), "float32")):
+    for i, j in T.grid(8, 8):
+        with T.block("one"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            A[vi, vj] = T.float32(0)
+    for i, j in T.grid(8, 8):
+        with T.block("two"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = T.float32(0)"""
+    )
+    sch = Schedule(func)
+    (i, j), (other, _) = sch.get_loops("one"), sch.get_loops("two")
+    with pytest.raises(ScheduleError, match="loop i is given twice, as number 1 and number 3"):
+        sch.reorder(i, j, i)
+    with pytest.raises(
+        ScheduleError, match=r"loops i \(around block one\), i \(around block two\) are not one"
+    ):
+        sch.reorder(i, other)

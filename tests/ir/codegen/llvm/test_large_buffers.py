@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from ir.codegen.build import build
+from ir.codegen.entry import KernelError
 from ir.script import from_source
 from ir.transform import PassContext
 
@@ -60,3 +61,34 @@ def main(a: T.handle, B: T.Buffer((3,), "int8")):
     a[:, 3] = [1, 2, 3]
     build(func)["main"](a, b)
     np.testing.assert_array_equal(b, [1, 2, 3])
+
+
+@pytest.mark.parametrize(
+    ("dtype", "extents", "last", "number"),
+    [
+        ("int64", "(n,)", "n - 1", 2**61),
+        ("int64", "(n,)", "n - 1", 2**61 + 8),
+        ("int64", "(n, n)", "n - 1, n - 1", 2**32),
+        ("int64", "(n, n)", "n - 1, n - 1", 2**32 + 1),
+        ("int64", "(n * n + 1,)", "n * n", 2**32),
+        ("int32", "(n, n, n)", "n - 1, n - 1, n - 1", 2**21),
+        ("int64", "(n + 1, n - 1)", "n, n - 2", 2**32),
+    ],
+)
+def test_an_allocation_whose_size_passes_int64_is_an_error(dtype, extents, last, number) -> None:
+    """Its size would wrap to a few bytes, and the kernel would write elsewhere."""
+    first = ", ".join("0" for _ in last.split(","))
+    func = from_source(
+        f"""@T.prim_func
+def main(n: T.{dtype}, A: T.Buffer((2,), "float64")):
+        W = T.alloc_buffer({extents}, "float64")
+        W[{first}] = A[0]
+        W[{last}] = A[0]
+        A[1] = W[{last}] + W[{first}]"""
+    )
+    main = build(func)["main"]
+    a = np.array([1.0, 0.0])
+    main(4, a)
+    assert a[1] == 2
+    with pytest.raises(KernelError, match="int64 does not hold the size of an allocation"):
+        main(number, a)

@@ -174,3 +174,118 @@ def test_a_recursion_that_no_result_fits_is_refused():
 
     with pytest.raises(IRError, match="relax.subtract"):
         transform.UpdateParamStructInfo(changed)(Doubled)
+
+
+@I.ir_module
+class BothEnd:
+    @R.function(private=True)
+    def f(n: R.Tensor((), "int64"), x: R.Tensor((4, 4), "float32")) -> R.Tensor((4, 4), "float32"):
+        cls = BothEnd
+        done: R.Tensor((), "bool") = R.less_equal(n, R.const(0, "int64"))
+        if done:
+            r: R.Tensor((4, 4), "float32") = x
+        else:
+            m: R.Tensor((), "int64") = R.subtract(n, R.const(1, "int64"))
+            y: R.Tensor((4, 4), "float32") = R.add(x, x)
+            deep: R.Tensor((4, 4), "float32") = cls.g(m, y)
+            r: R.Tensor((4, 4), "float32") = R.add(deep, R.subtract(x, x))
+        return r
+
+    @R.function(private=True)
+    def g(n: R.Tensor((), "int64"), x: R.Tensor((4, 4), "float32")) -> R.Tensor((4, 4), "float32"):
+        cls = BothEnd
+        done: R.Tensor((), "bool") = R.less_equal(n, R.const(0, "int64"))
+        if done:
+            r: R.Tensor((4, 4), "float32") = x
+        else:
+            m: R.Tensor((), "int64") = R.subtract(n, R.const(1, "int64"))
+            deep: R.Tensor((4, 4), "float32") = cls.f(m, x)
+            r: R.Tensor((4, 4), "float32") = R.add(deep, R.subtract(x, x))
+        return r
+
+    @R.function
+    def main(x: R.Tensor((4, 4), "float32")) -> R.Tensor((4, 4), "float32"):
+        cls = BothEnd
+        a: R.Tensor((4, 4), "float32") = cls.f(R.const(3, "int64"), x)
+        b: R.Tensor((4, 4), "float32") = R.add(a, x)
+        return b
+
+
+@I.ir_module
+class FirstEnds:
+    @R.function(private=True)
+    def f(n: R.Tensor((), "int64"), x: R.Tensor((4, 4), "float32")) -> R.Tensor((4, 4), "float32"):
+        cls = FirstEnds
+        done: R.Tensor((), "bool") = R.less_equal(n, R.const(0, "int64"))
+        if done:
+            r: R.Tensor((4, 4), "float32") = x
+        else:
+            m: R.Tensor((), "int64") = R.subtract(n, R.const(1, "int64"))
+            r: R.Tensor((4, 4), "float32") = cls.g(m, x)
+        return r
+
+    @R.function(private=True)
+    def g(n: R.Tensor((), "int64"), x: R.Tensor((4, 4), "float32")) -> R.Tensor((4, 4), "float32"):
+        cls = FirstEnds
+        deep: R.Tensor((4, 4), "float32") = cls.f(n, x)
+        r: R.Tensor((4, 4), "float32") = R.add(deep, x)
+        return r
+
+    @R.function
+    def main(x: R.Tensor((4, 4), "float32")) -> R.Tensor((4, 4), "float32"):
+        cls = FirstEnds
+        a: R.Tensor((4, 4), "float32") = cls.g(R.const(3, "int64"), x)
+        return a
+
+
+@I.ir_module
+class LastEnds:
+    @R.function
+    def main(x: R.Tensor((4, 4), "float32")) -> R.Tensor((4, 4), "float32"):
+        cls = LastEnds
+        a: R.Tensor((4, 4), "float32") = cls.g(R.const(3, "int64"), x)
+        return a
+
+    @R.function(private=True)
+    def g(n: R.Tensor((), "int64"), x: R.Tensor((4, 4), "float32")) -> R.Tensor((4, 4), "float32"):
+        cls = LastEnds
+        deep: R.Tensor((4, 4), "float32") = cls.f(n, x)
+        r: R.Tensor((4, 4), "float32") = R.add(deep, x)
+        return r
+
+    @R.function(private=True)
+    def f(n: R.Tensor((), "int64"), x: R.Tensor((4, 4), "float32")) -> R.Tensor((4, 4), "float32"):
+        cls = LastEnds
+        done: R.Tensor((), "bool") = R.less_equal(n, R.const(0, "int64"))
+        if done:
+            r: R.Tensor((4, 4), "float32") = x
+        else:
+            m: R.Tensor((), "int64") = R.subtract(n, R.const(1, "int64"))
+            r: R.Tensor((4, 4), "float32") = cls.g(m, x)
+        return r
+
+
+@pytest.mark.parametrize("program", [BothEnd, FirstEnds, LastEnds])
+@pytest.mark.parametrize(
+    "info", [relax.TensorStructInfo((4, 4), "float64"), relax.TensorStructInfo((2, 4), "float32")]
+)
+def test_functions_that_call_each_other_keep_dtype_and_shape(program, info):
+    """One that ends the recursion says what it gives, and so what the other one gives that calls it."""
+
+    def changed(var):
+        return info if var.name_hint == "x" else None
+
+    after = transform.UpdateParamStructInfo(changed)(program)
+    check_well_formed(after)
+    assert {after[name].ret_struct_info for name in ("f", "g", "main")} == {info}
+    x = np.ones([int(extent) for extent in info.shape_values], info.dtype)
+    expected = evaluate(program, np.ones((4, 4), "float32"))[: x.shape[0]]
+    np.testing.assert_array_equal(evaluate(after, x), expected)
+
+
+def test_functions_that_call_each_other_and_that_no_result_fits_are_refused():
+    def changed(var):
+        return relax.TensorStructInfo((4, 4), "bool") if var.name_hint == "x" else None
+
+    with pytest.raises(IRError, match="relax.subtract"):
+        transform.UpdateParamStructInfo(changed)(BothEnd)

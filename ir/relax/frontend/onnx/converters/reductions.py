@@ -94,9 +94,13 @@ def _arg(ctx: NodeContext, make: Any) -> Expr:
     if not ctx.attr("select_last_index", 0):
         return _op.astype(make(x, axis, keepdims), "int64")
     axis = ctx.axis(axis, ctx.rank(x))
-    extent = ctx.static_shape(x, [axis])[0]
+    extent = ctx.shape(x)[axis]
     flipped = make(_op.flip(x, axis), axis, keepdims)
-    return _op.subtract(const(extent - 1, "int64"), _op.astype(flipped, "int64"))
+    if isinstance(extent, int):
+        last: Expr = const(extent - 1, "int64")
+    else:
+        last = _op.squeeze(ctx.emit(_op.arange(extent - 1, extent, dtype="int64")))
+    return _op.subtract(ctx.emit(last), _op.astype(flipped, "int64"))
 
 
 @converter("ArgMax")

@@ -873,3 +873,27 @@ def test_an_extremum_of_no_elements_ends_the_program(name: str) -> None:
     with pytest.raises(ArgumentError, match="needs 1 element along axis 0 to find one, there are 0"):
         ran([node], shapes={"x": ("n",)}, x=f32())
     assert ran([node], shapes={"x": ("n",)}, x=f32(2, 2)) == 0
+
+
+@pytest.mark.parametrize("keepdims", [0, 1])
+@pytest.mark.parametrize(("name", "axis", "last"), [("ArgMax", 1, 4), ("ArgMin", -1, 3), ("ArgMax", 0, 1)])
+def test_the_last_extremum_along_a_symbolic_extent(name: str, axis: int, last: int, keepdims: int) -> None:
+    x = np.array([[1, 0, 1, 0, 1], [1, 0, 1, 0, 1]], np.float32)
+    node = helper.make_node(name, ["x"], ["y"], axis=axis, keepdims=keepdims, select_last_index=1)
+    found = ran([node], shapes={"x": ("m", "n")}, x=x)
+    np.testing.assert_array_equal(found, np.full_like(x.argmax(axis, keepdims=bool(keepdims)), last))
+    only = helper.make_node(name, ["x"], ["y"], axis=0, keepdims=keepdims, select_last_index=1)
+    assert ran([only], shapes={"x": ("n",)}, x=f32(2, 2, 2)).tolist() == ([2] if keepdims else 2)
+
+
+@pytest.mark.parametrize(("start", "end"), [(1, 2**31), (0, -1), (-3, -1)])
+def test_a_slice_that_turns_out_to_be_one_is_not_taken_for_the_longer_operand(start: int, end: int) -> None:
+    """ONNX Runtime would repeat it; here the extents are equal, or the run says which is not."""
+    nodes = [helper.make_node("Slice", ["x", "s", "e"], ["t"]), helper.make_node("Add", ["t", "w"], ["y"])]
+    weights = {"s": np.array([start], I64), "e": np.array([end], I64)}
+    shapes: dict[str, tuple[Any, ...]] = {"x": ("n",), "w": ("m",)}
+    x = np.arange(3, dtype=np.float32)
+    found = ran(nodes, weights, shapes=shapes, x=x, w=f32(1, 2))
+    np.testing.assert_array_equal(found, x[start:end] + f32(1, 2))
+    with pytest.raises(ArgumentError, match=r"must have extent 1 on axis 0, got \[3\]"):
+        ran(nodes, weights, shapes=shapes, x=x[:2], w=f32(1, 2, 3))
