@@ -28,13 +28,15 @@ from .entry import KernelError, prepare
 from .llvm import compile as native
 from .llvm.codegen import GeneratedModule, generate
 from .llvm.compile import CodegenError, MachineOptions
-from .llvm.kernel_context import PackedSite, function_name
+from .llvm.forking import hold_at_fork
+from .llvm.kernel_context import PYTHON_RAISED, PackedSite, function_name
 from .llvm.loaded_object import LoadedObject, symbol_exists
 from .llvm.runtime import SYMBOLS, runtime, runtime_object
 from .llvm.signature import Signature, passed_float
 
 LOADING = threading.Lock()
 """Held while code and the runtime are loaded into the process: threads that call first at once must load one."""
+hold_at_fork(LOADING.acquire, LOADING.release)
 _PACKED = ctypes.CFUNCTYPE(
     ctypes.c_int32, ctypes.c_int32, ctypes.POINTER(ctypes.c_int64), ctypes.POINTER(ctypes.c_int64)
 )
@@ -111,10 +113,11 @@ class NativeModule:
         self._loaded: LoadedObject | None = None
         self._functions: dict[str, NativeFunction] = {}
         self._callback: Any = None
-        self._raised: BaseException | None = None
+        self._raised: dict[int, BaseException] = {}
+        """What Python functions have raised, by the thread that called them; the last one is the last to be raised."""
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_loaded": None, "_functions": {}, "_callback": None, "_raised": None}
+        return {**self.__dict__, "_loaded": None, "_functions": {}, "_callback": None, "_raised": {}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -177,17 +180,25 @@ class NativeModule:
                 result[0] = int(returned)
             return 0
         except BaseException as error:  # must not unwind through native frames; raised again by raise_error
-            self._raised = error
+            thread = threading.get_ident()
+            self._raised.pop(thread, None)
+            self._raised[thread] = error
             runtime().set_error(f"{type(error).__name__}: {error}")
-            return -1
+            return PYTHON_RAISED
 
     def raise_error(self, name: str, status: int) -> None:
         """Turns a kernel's non-zero status into an exception."""
-        raised, self._raised = self._raised, None
-        message = f"kernel {name} failed with status {status}: {runtime().last_error() or 'no message'}"
+        raised = self._take_raised() if status == PYTHON_RAISED else None
+        reason = runtime().last_error() if raised is None else f"{type(raised).__name__}: {raised}"
+        message = f"kernel {name} failed with status {status}: {reason or 'no message'}"
         if raised is not None and not isinstance(raised, Exception):
             raise raised  # KeyboardInterrupt and the like
         raise KernelError(message) from raised
+
+    def _take_raised(self) -> BaseException | None:
+        """What was raised in this thread, or else by a worker of a parallel loop."""
+        own = self._raised.pop(threading.get_ident(), None)
+        return own if own is not None or not self._raised else self._raised.popitem()[1]
 
     # -- inspection and output -----------------------------------------------------
     @property
@@ -209,7 +220,8 @@ class NativeModule:
     ) -> None:
         """Links kernels and runtime into a shared library, and writes its C header if asked to.
 
-        A kernel is called by its name; one that C could not call so, such as ``main``, by ``loopsmith_main``.
+        A kernel is called by its name; one that C could not call so, such as ``main``, or means another function by, such as ``exp``, by
+        ``loopsmith_main`` and ``loopsmith_exp``.
 
         Raises:
             CodegenError: when there is no linker, linking fails, or a kernel calls registered Python functions.

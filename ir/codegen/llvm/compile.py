@@ -26,13 +26,18 @@ import llvmlite.binding as llvm
 from ...error import IRError, did_you_mean
 from ...target.host import facts_of_cpu, host_info
 from ...target.target import Target
+from .forking import hold_at_fork
 
 
 class CodegenError(IRError):
     """Code could not be generated, loaded or linked."""
 
 
+_LLVM = llvm.ffi.lib._lock
+"""llvmlite's own, which it takes for every call of LLVM."""
+hold_at_fork(_LLVM.__enter__, _LLVM.__exit__)
 _CATCHING = threading.Lock()
+hold_at_fork(_CATCHING.acquire, _CATCHING.release)
 
 
 @dataclass(frozen=True)

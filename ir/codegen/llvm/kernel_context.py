@@ -11,7 +11,7 @@ from .builder import ModuleBuilder
 from .signature import c_symbol
 
 #: What a kernel returns.
-OK, FAILED, OUT_OF_MEMORY = 0, -1, -2
+OK, FAILED, OUT_OF_MEMORY, PYTHON_RAISED = 0, -1, -2, -3
 
 
 @dataclass

@@ -16,6 +16,7 @@ from threading import Lock
 import llvmlite.binding as llvm
 
 from .compile import CodegenError, MachineOptions, emit_object, optimize
+from .forking import hold_at_fork
 from .loaded_object import LoadedObject
 
 #: What the runtime exports to kernels and to callers of shared libraries.
@@ -118,6 +119,7 @@ class Runtime:
 
 
 _loading = Lock()
+hold_at_fork(_loading.acquire, _loading.release)
 
 
 def runtime() -> Runtime:

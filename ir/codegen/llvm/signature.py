@@ -50,13 +50,26 @@ _RESERVED = frozenset(
 """What C and C++ programs cannot call a function: their entry, and words of the languages."""
 
 
-def c_symbol(name: str) -> str:
-    """The symbol of a kernel in object files: its name, or ``loopsmith_<name>`` where C could not say the name.
+_MATHEMATICAL = (
+    "acos asin atan atan2 cbrt ceil copysign cos cosh exp exp10 exp2 fabs floor fma fmax fmaximum fmaximum_num fmin fminimum"
+    " fminimum_num fmod frexp ldexp llrint llround log log10 log2 lrint lround modf nearbyint pow remainder rint round roundeven sin"
+    " sincos sinh sqrt tan tanh trunc".split()
+)
+_LIBRARY = frozenset(
+    [f"{name}{suffix}" for name in _MATHEMATICAL for suffix in ("", "f", "l")]
+    + "memcpy memmove memset memcmp bcmp bzero strlen malloc calloc realloc free abort exit".split()
+)
+"""The C library's functions that LLVM calls by itself, also in the kernel that would be called so, and those that keep a process going."""
 
-    >>> c_symbol("add"), c_symbol("main"), c_symbol("conv-1")
-    ('add', 'loopsmith_main', 'loopsmith_conv_1')
+
+def c_symbol(name: str) -> str:
+    """The symbol of a kernel in object files: its name, or ``loopsmith_<name>`` where C could not say the name, or means another function.
+
+    >>> c_symbol("add"), c_symbol("main"), c_symbol("conv-1"), c_symbol("fmodf")
+    ('add', 'loopsmith_main', 'loopsmith_conv_1', 'loopsmith_fmodf')
     """
-    if name not in _RESERVED and re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII):
+    is_taken = name in _RESERVED or name in _LIBRARY or name.startswith("__")
+    if not is_taken and re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII):
         return name
     return f"loopsmith_{re.sub(r'[^A-Za-z0-9_]', '_', name)}"
 

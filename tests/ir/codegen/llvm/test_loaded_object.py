@@ -6,11 +6,14 @@ import ctypes
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
+from ir.codegen.build import build
 from ir.codegen.llvm.compile import CodegenError, emit_object, optimize
 from ir.codegen.llvm.loaded_object import LoadedObject, symbol_exists
 from ir.codegen.llvm.runtime import runtime
+from ir.script import from_source
 
 # Gigabytes of reserved addresses, with holes of a few pages between them: what is asked for page by page comes to lie far apart.
 _FAR_APART = """
@@ -104,3 +107,19 @@ def test_symbols_of_the_runtime_and_of_the_system_exist() -> None:
     assert symbol_exists("loopsmith_parallel_for")
     assert symbol_exists("malloc")
     assert not symbol_exists("no_such_function_anywhere")
+
+
+@pytest.mark.parametrize("name", ["fmodf", "memset", "exp", "__dso_handle", "__truncsfhf2"])
+def test_a_kernel_may_be_called_as_what_llvm_calls(name: str) -> None:
+    func = from_source(f"""
+@T.prim_func
+def {name}(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32"), C: T.Buffer((64,), "float16")):
+    for i in range(64):
+        B[i] = T.truncmod(A[i], T.float32(0.3))
+        C[i] = T.Cast("float16", A[i])
+""")
+    a, b, c = np.linspace(0, 1, 64, dtype="float32"), np.ones(64, "float32"), np.ones(64, "float16")
+    for target in ("cpu", "llvm -mcpu=x86-64"):
+        build(func, target)[name](a, b, c)
+        np.testing.assert_array_equal(b, np.fmod(a, np.float32(0.3)))
+        np.testing.assert_array_equal(c, a.astype("float16"))
