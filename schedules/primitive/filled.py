@@ -10,8 +10,9 @@ from ir import tir
 from ..access import access_regions, relaxed_below
 from ..analysis import producers_of, require
 from ..bounds import clipped
-from ..coverage import fills_box, may_pass_over, why_not_covered
+from ..coverage import why_not_covered
 from ..early import is_conditional
+from ..filled_box import fills_box, may_pass_over
 from ..region import Box, bind_region, contains, relax_loops
 from ..tree import BlockNode, LeafNode, LoopNode, TreeNode, is_ancestor, loops_around, scope_of
 

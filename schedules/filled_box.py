@@ -1,0 +1,143 @@
+"""Whether indices take all values of a box while loops run: sums of steps without gaps, each of loops of its own.
+
+What that says of a block, which may leave out instances or store under conditions, is asked in :mod:`.coverage`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ir import tir
+from ir.arith import Analyzer, detect_iter_map
+from ir.arith.analyzer import constraints
+from ir.tir.analysis.empty_domains import may_be_empty
+from ir.tir.stmt_functor import substitute
+
+from .affine import mentions, polynomial, variables_in, without_casts
+from .bounds import is_open
+from .region import relax_domains
+from .surroundings import loads_in
+from .tree import BlockNode, loops_around
+
+
+def fills_box(indices: Sequence[Any], running: Mapping[Any, tir.Range]) -> bool:
+    """Whether indices take all values of a box while loops run over ranges, which may depend on each other.
+
+    The loops that no index mentions do not count, as far as they have iterations (see :func:`may_pass_over`).
+    """
+    starts = {var: item.min + var for var, item in running.items() if mentions(item.min, running)}
+    if starts:
+        if any(mentions(running[var].min, starts) for var in starts):
+            return False
+        indices = [substitute(index, starts) for index in indices]
+    if any(mentions(item.extent, running) for item in running.values()):
+        used = {var: running[var] for var in running if any(mentions(index, {var}) for index in indices)}
+        if any(mentions(item.extent, running) for item in used.values()):
+            return False
+        running = used
+    ranges = {
+        var: tir.Range.from_min_extent(tir.const(0, var.dtype), item.extent) if var in starts else item
+        for var, item in running.items()
+    }
+    return _fills_rectangle(indices, ranges)
+
+
+def says_how_far(indices: Sequence[Any], running: Mapping[Any, tir.Range], shape: Sequence[Any]) -> bool:
+    """Whether the box of indices depends on all that the extents of the loops in them do: where intervals bound these by constants, such
+    as those of a narrow type, the box is not what is filled.
+    """
+    if all(isinstance(item.extent, tir.IntImm) for item in running.values()):
+        return True
+    used = [item.extent for var, item in running.items() if any(mentions(index, {var}) for index in indices)]
+    free = {var for extent in used for var in variables_in(extent)}
+    points = [tir.Range.from_min_extent(index, tir.const(1, index.dtype)) for index in indices]
+    ends = [extent for _, extent in relax_domains(points, running, shape)] if free else []
+    return all(any(mentions(end, {var}) for end in ends) for var in free)
+
+
+def may_pass_over(
+    block: BlockNode, indices: Sequence[Any], running: Mapping[Any, tir.Range], *, initialises: bool
+) -> bool:
+    """Whether a loop around a block, or in it, that no index mentions may have no iterations, so that nothing is done at the indices.
+
+    Args:
+        block: has the indices.
+        indices: in terms of the loops around the block.
+        running: the loops, and those inside of the block whose indices they are.
+        initialises: whether an init is as good as an iteration. It runs over an empty domain too.
+    """
+    around = loops_around(block)
+    asked = {loop.var for loop in around}
+    doubtful = [
+        var
+        for var, item in running.items()
+        if may_be_empty(item.extent)
+        and not is_open(item.extent)
+        and (var in asked or mentions(item.extent, running))
+        and not any(mentions(index, {var}) for index in indices)
+    ]
+    if not doubtful:
+        return False
+    analyzer = Analyzer()
+    for loop in around:
+        analyzer.bind(loop.var, loop.range())
+    for var, item in reversed(list(running.items())):
+        if var not in asked:
+            analyzer.bind(var, item)
+    has_init = initialises and block.init is not None
+    domains = [
+        item.dom.extent > 0
+        for item in block.iter_vars
+        if has_init and item.iter_type == tir.IterVar.CommReduce
+    ]
+    with constraints(analyzer, *domains):
+        return not all(analyzer.can_prove(running[var].extent > 0) for var in doubtful)
+
+
+def _fills_rectangle(indices: Sequence[Any], running: Mapping[Any, Any]) -> bool:
+    """The same for loops that do not depend on each other."""
+    seen: set[Any] = set()
+    if all(_fills_interval(index, running, seen) for index in indices):
+        return True
+    if any(loads_in(index) for index in indices):
+        return False
+    # Other variables have a value that is not known, and loops begin where they begin: 0 in their place would hide a factor, or what
+    # moves beyond the end of a remainder.
+    found = detect_iter_map(
+        [_of_loops(index, running) for index in indices], dict(running), True, "surjective"
+    )
+    steps = [item.args[0].scale for item in found.indices if item.args]
+    return (
+        bool(found.indices)
+        and not found.is_padded
+        and all(isinstance(step, tir.IntImm) and step.value in (1, -1) for step in steps)
+    )
+
+
+def _of_loops(index: tir.PrimExpr, running: Mapping[Any, Any]) -> tir.PrimExpr:
+    """An index in the type that its loops count in: digits of one loop are cast to the types of several variables."""
+    return without_casts(index) if running.keys() >= set(variables_in(index)) else index
+
+
+def _fills_interval(index: Any, running: Mapping[Any, Any], seen: set[Any]) -> bool:
+    """Whether an index takes all values between its ends: it is a sum of steps of running loops that no other index has, none of
+    which is longer than what the shorter ones reach.
+    """
+    steps: list[tuple[int, Any]] = []
+    for monomial, coefficient in polynomial(index).terms.items():
+        inside = [atom for atom in monomial if mentions(atom, running)]
+        if not inside:
+            continue
+        if len(monomial) != 1 or monomial[0] not in running or monomial[0] in seen:
+            return False
+        seen.add(monomial[0])
+        extent = running[monomial[0]].extent
+        if not (isinstance(extent, tir.IntImm) and extent.value == 1):
+            steps.append((abs(coefficient), extent))
+    reach: int | None = 1
+    for coefficient, extent in sorted(steps, key=lambda step: step[0]):
+        if reach is None or coefficient > reach:
+            return False
+        reach = reach + coefficient * (extent.value - 1) if isinstance(extent, tir.IntImm) else None
+    return True
