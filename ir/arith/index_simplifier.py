@@ -70,6 +70,13 @@ def _within(bounds: tuple[int, int], dtype: str) -> tuple[int, int]:
     return bounds if low <= bounds[0] and bounds[1] <= high else (low, high)
 
 
+def _is_scaled_down(value: Linear, smaller: Linear) -> bool:
+    """Whether a form is one term, and another one no more than that of it."""
+    if len(value.terms) != 1 or value.const:
+        return False
+    return 0 <= max(smaller.terms.values()) <= max(value.terms.values())
+
+
 class IndexSimplifier:
     """Simplifies integer scalars and conditions under bounds of variables.
 
@@ -423,13 +430,15 @@ class IndexSimplifier:
             if coefficient == 1 and inner is not None and atom.__class__ is E.FloorMod:
                 if isinstance(atom.b, E.IntImm) and atom.b.value % divisor == 0:
                     return self.floormod(inner, divisor, dtype)
-        # coefficients may be reduced too: (17 x) % 16 = x % 16
+        # coefficients may be reduced too, where the sum is still a number of the type: (17 x) % 16 = x % 16, but x - y is not x + 15 y
         reduced = Linear({atom: c % divisor for atom, c in rest.terms.items()}, rest.const)
         if reduced.key() != rest.key():
             low, high = self.bounds_of(reduced)
             if low >= 0 and high < divisor:
                 return reduced
-            rest = reduced
+            is_held = low > -INF and high < INF and _within((low, high), dtype) == (low, high)
+            if is_held or _is_scaled_down(rest, reduced):
+                rest = reduced
         return self._binary_atom(E.FloorMod, rest, Linear({}, divisor), dtype)
 
     def _from_extreme(self, expr: Any) -> Linear:

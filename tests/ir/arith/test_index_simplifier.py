@@ -40,6 +40,21 @@ def test_remainders_and_truncated_divisions():
     assert text(tir.Mod(N, tir.const(16))) == str(tir.Mod(N, tir.const(16)))
 
 
+def test_coefficients_of_a_remainder_are_reduced_where_the_sum_stays_in_range():
+    x, y, z = tir.Var("x", "int64"), tir.Var("y", "int64"), tir.Var("z", "int64")
+    simplifier = IndexSimplifier()
+    simplifier.bind(z, 0, 99)
+
+    def simplified(value):
+        return simplifier.simplify(value).script()
+
+    assert simplified((x * 17) % 16) == (x % 16).script()
+    assert simplified((z * 18 - z * 35) % 16) == ((z * 15) % 16).script()
+    # x - y is a number of int64 where x + 4 y need not be one
+    for value in ((x - y) % 5, (tir.shift_left(x, 63) - y) % 5):
+        assert simplified(value) == value.script()
+
+
 def test_divisors_that_are_not_numbers():
     """A cast has a value too, which is no number."""
     quotient = tir.FloorDiv(N, tir.Cast("int32", tir.Var("data", "int8")))
