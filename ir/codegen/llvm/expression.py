@@ -131,9 +131,16 @@ def _floor_quotient(emitter: FunctionEmitter, x: Value, y: Value) -> Value:
     return b.select(b.fcmp("oeq", y, zero), ratio, result)
 
 
+def _positive_zero(value: Value) -> Value:
+    """A constant -0.0 as 0.0, which an extreme may give for it: LLVM takes the sign of the larger zero for known, and drops a fabs."""
+    zero = constant(0.0, value.type)
+    return zero if value.ref == constant(-0.0, value.type).ref else value
+
+
 def _extreme(emitter: FunctionEmitter, kind: type, x: Value, y: Value) -> Value:
     """The larger or smaller operand, NaN if one is NaN, and either of two zeros: one instruction where one operand is a number."""
     name = emitter.module.intrinsic("maximum" if kind is E.Max else "minimum", x.type, 2)
+    x, y = _positive_zero(x), _positive_zero(y)
     # the second operand first: LLVM tests it for NaN, and what is there in reductions is not what the next step waits for
     return emitter.b.define(f"call nsz {x.type} @{name}({y.type} {y.ref}, {x.type} {x.ref})", x.type)
 

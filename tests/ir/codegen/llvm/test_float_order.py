@@ -186,3 +186,18 @@ def main(A: T.Buffer((16,), "{dtype}"), B: T.Buffer((16,), "{dtype}"), C: T.Buff
         np.testing.assert_array_equal(c, expected)
         numbers = ~np.isnan(expected)
         np.testing.assert_array_equal(np.signbit(c)[numbers], np.signbit(expected)[numbers])
+
+
+@pytest.mark.parametrize("extreme", ["max", "min"])
+@pytest.mark.parametrize("first", ["T.Cast('float32', i)", "T.float32(-0.0)"])
+def test_an_absolute_value_is_positive_whichever_zero_an_extreme_gives(extreme: str, first: str) -> None:
+    second = "T.float32(-0.0)" if "Cast" in first else "T.Cast('float32', i)"
+    func = from_source(f"""
+@T.prim_func
+def main(C: T.Buffer((4, 3), "float32")):
+    for i, j in T.grid(4, 3):
+        C[i, j] = T.float32(1) / T.fabs(T.{extreme}({first}, {second}))
+""")
+    found = np.zeros((4, 3), "float32")
+    build(func, "cpu")["main"](found)
+    assert (found[0] == np.inf).all()
