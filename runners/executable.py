@@ -10,6 +10,7 @@ import ctypes
 import json
 import os
 import struct
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -169,7 +170,7 @@ class Executable:
             )
         _require_whole(path)
         try:
-            handle = ctypes.CDLL(str(path.resolve()))
+            handle = _opened(path.resolve())
             text = ctypes.c_char.in_dll(handle, METADATA_SYMBOL)
         except (OSError, ValueError) as error:
             raise ExecutableError(f"{path} is no model library of loopsmith: {error}") from error
@@ -189,6 +190,20 @@ class Executable:
 
         library = Library(address_of, lambda: (error_text() or b"").decode("utf-8", "replace"), handle)
         return Executable(metadata, library, constants, None, str(path))
+
+
+def _opened(path: Path) -> ctypes.CDLL:
+    """The library as the file is now. The system knows what it has loaded by its name first, so a file that took the place of another
+    one is opened by a name that was never used; a file that is loaded already is the same library by any name.
+    """
+    try:
+        folder = tempfile.TemporaryDirectory(prefix="loopsmith-")
+    except OSError:  # nowhere to write: there, nobody puts another library at a path either
+        return ctypes.CDLL(str(path))
+    with folder as name:
+        link = Path(name, path.name)
+        link.symlink_to(path)
+        return ctypes.CDLL(str(link))
 
 
 def _require_whole(path: Path) -> None:

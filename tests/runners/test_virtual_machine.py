@@ -540,6 +540,21 @@ def test_a_library_that_was_cut_short_is_refused(tmp_path):
         runners.load_module(path)
 
 
+@pytest.mark.parametrize("is_kept", [False, True])
+def test_a_library_that_takes_the_place_of_another_is_loaded(tmp_path, is_kept):
+    machines = []
+    for factor in (1, 2, 3):
+        x = relax.Var("x", R.Tensor((2,), "float32"))
+        builder = relax.BlockBuilder()
+        with builder.function("main", [x]):
+            builder.emit_func_output(builder.emit(R.multiply(x, R.const(float(factor), "float32"))))
+        path = relax.build(builder.get(), "llvm").export_library(tmp_path / "model.so")
+        machine = runners.VirtualMachine(runners.load_module(path), runners.cpu())
+        machines = [*machines, machine] if is_kept else [machine]
+        for number, known in enumerate(machines, start=1 if is_kept else factor):
+            np.testing.assert_array_equal(as_numpy(known["main"](np.ones(2, "float32"))), np.full(2, number))
+
+
 def test_threads_have_their_own_workspace():
     from concurrent.futures import ThreadPoolExecutor
 
