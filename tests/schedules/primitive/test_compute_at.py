@@ -763,3 +763,32 @@ def test_adjacent_boxes_of_two_producers_are_consumed() -> None:
     sch = Schedule(program)
     sch.reverse_compute_at("C", sch.get_loops("B")[0])
     assert_same_meaning(program, sch)
+
+
+WINDOWS = """
+@T.prim_func
+def main(A: T.Buffer((8,), "int32"), C: T.Buffer((6,), "int32")):
+    W = T.alloc_buffer((8,), "int32")
+    for i in range(6):
+        with T.block("W"):
+            vi = T.axis.spatial(6, 5 - i)
+            T.reads(A[vi:vi + 3])
+            T.writes(W[vi:vi + 3])
+            for k in range(3):
+                W[vi + k] = A[vi + k] * (vi + 1)
+        for k in range(3):
+            with T.block("C"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    C[vi] = 6
+                C[vi] = C[vi] + W[7 - vi - vk] * (vk + 1)
+"""
+
+
+@pytest.mark.meaning("unwritten")
+def test_of_windows_that_overlap_the_one_moves_that_was_there() -> None:
+    """Three instances write what an iteration reads, and the one of them that ran before is not the one that begins there."""
+    program = from_source(WINDOWS)
+    sch = Schedule(program)
+    sch.compute_at("W", sch.get_loops("C")[1])
+    assert_same_meaning(program, sch)
