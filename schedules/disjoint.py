@@ -23,7 +23,15 @@ from ir.tir.conjunction import conjuncts
 from ir.tir.evaluate import Evaluator
 from ir.tir.stmt_functor import StmtExprMutator
 
-from .affine import Monomial, Polynomial, mentions, polynomial, simplify_polynomial, without_casts
+from .affine import (
+    Monomial,
+    Polynomial,
+    exact_quotient,
+    mentions,
+    polynomial,
+    simplify_polynomial,
+    without_casts,
+)
 from .integer_feasibility import Unknown, has_solution
 from .surroundings import loads_in
 from .tree import LoopNode
@@ -360,11 +368,12 @@ def _tells_loop(access: Access, loop: LoopNode) -> bool:
         if digit is loop.var:
             return True
         for other in list(digits):
-            if _make_up_a_number(digit, other):
-                found = _told_by(digit.a, 1, access, loop)  # type: ignore[attr-defined]
-                digits += [
-                    item for item in found if not any(structural_equal(item, known) for known in digits)
-                ]
+            for quotient, remainder in ((digit, other), (other, digit)):
+                if _make_up_a_number(quotient, remainder):
+                    found = _told_by(quotient.a, 1, access, loop)  # type: ignore[attr-defined]
+                    digits += [
+                        item for item in found if not any(structural_equal(item, known) for known in digits)
+                    ]
     return False
 
 
@@ -391,12 +400,18 @@ def _told_by(index: tir.PrimExpr, size: int, access: Access, loop: LoopNode) -> 
 
 
 def _make_up_a_number(one: tir.PrimExpr, other: tir.PrimExpr) -> bool:
-    """Whether the one is a quotient and the other the remainder of one number by one divisor (which is not 0, or they would be none)."""
-    return (
-        isinstance(one, tir.FloorDiv)
-        and isinstance(other, tir.FloorMod)
-        and structural_equal(one.b, other.b)
-        and structural_equal(one.a, other.a)
+    """Whether the one is a quotient and the other the remainder of one number by one divisor (which is not 0, or they would be none).
+
+    The remainder by a divisor of ``e`` is that of ``x % e`` as well as that of ``x``.
+    """
+    if not (isinstance(one, tir.FloorDiv) and isinstance(other, tir.FloorMod)):
+        return False
+    if not structural_equal(one.b, other.b):
+        return False
+    return structural_equal(one.a, other.a) or (
+        isinstance(one.a, tir.FloorMod)
+        and structural_equal(one.a.a, other.a)
+        and exact_quotient(one.a.b, one.b) is not None
     )
 
 

@@ -552,3 +552,23 @@ def test_elements_that_tell_only_one_digit(place: str) -> None:
     sch = Schedule(from_source(ROWS_OF_SUMS.replace("PLACE", place)), error_render_level="none")
     with pytest.raises(ScheduleError, match="may write to C"):
         sch.parallel(fused_rows(sch, tiled=False))
+
+
+def test_elements_tell_three_digits() -> None:
+    program = """
+@T.prim_func
+def main(a: T.handle, c: T.handle):
+    n = T.int32()
+    m = T.int32()
+    p = T.int32()
+    A = T.match_buffer(a, (n, m, p, 16), "float32")
+    C = T.match_buffer(c, (n, m, p), "float32")
+    for i, j, k, l in T.grid(n, m, p, 16):
+        with T.block("C"):
+            vi, vj, vk, vl = T.axis.remap("SSSR", [i, j, k, l])
+            with T.init():
+                C[vi, vj, vk] = T.float32(0)
+            C[vi, vj, vk] = C[vi, vj, vk] + A[vi, vj, vk, vl]
+"""
+    sch = Schedule(from_source(program))
+    sch.parallel(sch.fuse(*sch.get_loops("C")[:3]))
