@@ -128,17 +128,33 @@ def why_not_covered(
         if stated is None:
             return f"block {block.name!r} does not say what it writes of {buffer.name}"
         store, nodes = _store_of_all(stated), [block]
+    return _why_guarded(nodes, store, place, buffer.shape) or _why_no_box(
+        block, buffer, place, region, nodes, store
+    )
+
+
+def _why_guarded(
+    nodes: Sequence[TreeNode], store: _Store, place: TreeNode, shape: Sequence[Any] | None
+) -> str | None:
+    """The reason why predicates of the blocks around a store may leave out elements of its box, while the loops below ``place`` run.
+
+    Args:
+        nodes: those around the store, innermost first.
+        store: where it stores.
+        place: loops below it run.
+        shape: where the box is cut; without one, elements may be left out that the blocks store to in no iteration.
+    """
     indices, running = store.indices, dict(store.loops)
     for node in nodes:
         if isinstance(node, LoopNode):
             running[node.var] = node.range()
         elif isinstance(node, BlockNode):
-            clause = _no_guard(node, indices, buffer.shape, running)
+            clause = _no_guard(node, indices, shape, running, place)
             if clause is not None:
                 return f"block {node.name!r} runs only where {clause}"
             values = dict(zip([item.var for item in node.iter_vars], node.iter_values, strict=True))
             indices = tuple(substitute(index, values) for index in indices)
-    return _why_no_box(block, buffer, place, region, nodes, store)
+    return None
 
 
 def _stated(block: BlockNode, buffer: tir.Buffer) -> tir.BufferRegion | None:
@@ -160,7 +176,7 @@ def why_not_contiguous(block: BlockNode, buffer: tir.Buffer, place: TreeNode) ->
     """The reason why a block, while the loops below ``place`` run, may pass over elements of the box of a buffer that it touches.
 
     Unlike :func:`why_not_covered` this lets the block pass over elements that it does not write in any other iteration either: conditions
-    do not count.
+    do not count, but for predicates by which an uneven split leaves to another iteration what the box has.
     """
     for leaf, stores in _stores_in(block, buffer):
         for store in stores:
@@ -168,7 +184,10 @@ def why_not_contiguous(block: BlockNode, buffer: tir.Buffer, place: TreeNode) ->
                 return (
                     f"block {block.name!r} stores to {buffer.name} through {store.buffer.name}, a view of it"
                 )
-            reason = _why_no_box(block, buffer, place, None, list(_nodes_from(leaf, block)), store)
+            nodes = list(_nodes_from(leaf, block))
+            reason = _why_guarded(nodes, store, place, None) or _why_no_box(
+                block, buffer, place, None, nodes, store
+            )
             if reason is not None:
                 return reason
     return None
@@ -283,7 +302,7 @@ def why_not_whole(block: BlockNode, variables: Sequence[tir.IterVar]) -> str | N
     """
     points = [item.var for item in variables]
     shape = [simplify_polynomial(item.dom.min + item.dom.extent) for item in variables]
-    clause = _no_guard(block, points, shape, {})
+    clause = _no_guard(block, points, shape, {}, block)
     if clause is not None:
         return f"block {block.name!r} runs only where {clause}"
     return why_not_over_all_values(block, variables)
@@ -306,13 +325,18 @@ def why_not_over_all_values(block: BlockNode, variables: Sequence[tir.IterVar]) 
     if not fills_box(values, running):
         return f"block {block.name!r} does not run over all values of its variables"
     for item, value in zip(variables, values, strict=True):
-        point = [tir.Range.from_min_extent(value, tir.const(1, item.var.dtype))]
-        ((low, extent),) = relax_domains(point, running, [item.dom.extent])
-        end = item.dom.min + item.dom.extent
-        reaches = constant_difference(low, item.dom.min) == 0 and Analyzer().can_prove(low + extent >= end)
-        if not reaches:
+        if not _reaches_all(value, item.dom, running):
             return f"block {block.name!r} does not run over all values of its variable {item.var.name!r}"
     return None
+
+
+def _reaches_all(value: tir.PrimExpr, dom: tir.Range, running: Mapping[Any, tir.Range]) -> bool:
+    """Whether a value goes from one end of a domain to the other, or beyond that, while loops run."""
+    point = [tir.Range.from_min_extent(value, tir.const(1, value.dtype))]
+    ((low, extent),) = relax_domains(point, running, [dom.extent])
+    return constant_difference(low, dom.min) == 0 and Analyzer().can_prove(
+        low + extent >= dom.min + dom.extent
+    )
 
 
 def why_not_begun(block: BlockNode, buffer: tir.Buffer, place: TreeNode) -> str | None:
@@ -420,28 +444,58 @@ def _is_harmless(node: TreeNode) -> bool:
 def _no_guard(
     block: BlockNode,
     indices: Sequence[Any],
-    shape: Sequence[Any],
+    shape: Sequence[Any] | None,
     running: Mapping[Any, tir.Range],
+    place: TreeNode,
 ) -> tir.PrimExpr | None:
     """A clause of a block's predicate that does more than to keep its variables in their domains, or None.
 
-    A copy is cut at the ends of the ``shape`` that is indexed, so that a variable's domain must reach these, while loops inside of the
-    block are ``running``. Of a reduction it is enough that the first iteration happens.
+    What is indexed is cut at the ends of its ``shape``, so that an index must reach these where a variable is at the ends of its domain,
+    while loops inside of the block are ``running``, and those around it below ``place``. Without a shape it is enough that no other
+    iteration goes further. Of a reduction it is enough that the first iteration happens.
     """
     if isinstance(block.predicate, tir.IntImm):
         return None
     around = loops_around(block)
     kept: list[tir.PrimExpr] = []
     for item, value in zip(block.iter_vars, block.iter_values, strict=True):
-        domains = {**running, **{other.var: other.dom for other in block.iter_vars}}
-        if item.iter_type == tir.IterVar.CommReduce or all(
-            _is_whole(index, domains, dim)
-            for index, dim in zip(indices, shape, strict=True)
-            if mentions(index, {item.var})
+        if item.iter_type == tir.IterVar.CommReduce or _ends_with(
+            item, block, indices, shape, running, place
         ):
             kept.append(inside(value, item.dom))
     first = {loop.var: loop.min for loop in around if only_reduces(loop, block)}
     return clause_beyond(block.predicate, kept, around, first)
+
+
+def _ends_with(
+    item: tir.IterVar,
+    block: BlockNode,
+    indices: Sequence[Any],
+    shape: Sequence[Any] | None,
+    running: Mapping[Any, tir.Range],
+    place: TreeNode,
+) -> bool:
+    """Whether nothing is stored to beyond the elements that a variable has at the ends of its domain, by no iteration: the other
+    variables that are in an index with it take all their values in each one.
+    """
+    used = [position for position, index in enumerate(indices) if mentions(index, {item.var})]
+    if not used:
+        return True
+    below = {loop.var: loop.range() for loop in _loops_below(block, place)}
+    whole = {
+        other.var: other.dom
+        for other, value in zip(block.iter_vars, block.iter_values, strict=True)
+        if other is item
+        or constant_difference(other.dom.extent, 1) == 0
+        or _reaches_all(value, other.dom, below)
+    }
+    others = {other.var for other in block.iter_vars} - whole.keys()
+    domains = {**running, **whole}
+    return all(
+        not mentions(indices[position], others)
+        and (shape is None or _is_whole(indices[position], domains, shape[position]))
+        for position in used
+    )
 
 
 def _is_whole(index: Any, domains: Mapping[Any, tir.Range], dim: Any) -> bool:

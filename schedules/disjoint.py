@@ -23,8 +23,17 @@ from ir.tir.conjunction import conjuncts
 from ir.tir.evaluate import Evaluator
 from ir.tir.stmt_functor import StmtExprMutator
 
-from .affine import Monomial, Polynomial, mentions, polynomial, simplify_polynomial
+from .affine import (
+    Monomial,
+    Polynomial,
+    exact_quotient,
+    mentions,
+    polynomial,
+    simplify_polynomial,
+    without_casts,
+)
 from .integer_feasibility import Unknown, has_solution
+from .surroundings import loads_in
 from .tree import LoopNode
 
 _ANY_EXTENT = 1 << 62
@@ -80,7 +89,9 @@ def never_meet(first: Access, second: Access, loop: LoopNode, outer: Sequence[Lo
     if linear_never_meet(simpler[0], simpler[1] if second is not first else simpler[0], loop, outer):
         return True
     counted = _counted_never_meet(first, second, loop, outer)
-    return True if counted is None and first is second and _is_injective(first, loop, outer) else counted
+    if counted is None and first is second:
+        return True if _tells_loop(first, loop) or _is_injective(first, loop, outer) else None
+    return counted
 
 
 # -- linear indices ----------------------------------------------------------------
@@ -345,6 +356,65 @@ def _touched(
 
 
 # -- symbolic extents --------------------------------------------------------------
+def _tells_loop(access: Access, loop: LoopNode) -> bool:
+    """Whether an element tells the iteration of a loop, whatever loops inside of it do: its dimensions tell quotients and remainders of
+    the loop's number, which tell the number.
+    """
+    digits: list[tir.PrimExpr] = []
+    for item in access.region:
+        if isinstance(item.extent, tir.IntImm):
+            digits += _told_by(item.min, item.extent.value, access, loop)
+    for digit in digits:  # and those that are found on the way
+        if digit is loop.var:
+            return True
+        for other in list(digits):
+            for quotient, remainder in ((digit, other), (other, digit)):
+                if _make_up_a_number(quotient, remainder):
+                    found = _told_by(quotient.a, 1, access, loop)  # type: ignore[attr-defined]
+                    digits += [
+                        item for item in found if not any(structural_equal(item, known) for known in digits)
+                    ]
+    return False
+
+
+def _told_by(index: tir.PrimExpr, size: int, access: Access, loop: LoopNode) -> list[tir.PrimExpr]:
+    """What one of ``size`` elements from an index on tells: the part of the index that moves with a loop, if that goes in steps that the
+    loops inside, from one number to another, do not make up for.
+    """
+    extents = {item.var: item.extent if isinstance(item.min, tir.IntImm) else None for item in access.inner}
+    terms = polynomial(index).terms
+    moving = [m for m in terms if any(mentions(atom, {loop.var}) for atom in m)]
+    if len(moving) != 1 or len(moving[0]) != 1 or loads_in(index):
+        return []
+    reach = size - 1
+    for monomial, coefficient in terms.items():
+        if monomial is moving[0] or not any(mentions(atom, extents) for atom in monomial):
+            continue
+        extent = extents.get(monomial[0]) if len(monomial) == 1 else None
+        if not isinstance(extent, tir.IntImm):
+            return []
+        reach += abs(coefficient) * (extent.value - 1)
+    part = without_casts(moving[0][0])
+    stands = isinstance(part, tir.FloorDiv | tir.FloorMod) and not mentions(part.b, {loop.var, *extents})
+    return [part] if reach < abs(terms[moving[0]]) and (part is loop.var or stands) else []
+
+
+def _make_up_a_number(one: tir.PrimExpr, other: tir.PrimExpr) -> bool:
+    """Whether the one is a quotient and the other the remainder of one number by one divisor (which is not 0, or they would be none).
+
+    The remainder by a divisor of ``e`` is that of ``x % e`` as well as that of ``x``.
+    """
+    if not (isinstance(one, tir.FloorDiv) and isinstance(other, tir.FloorMod)):
+        return False
+    if not structural_equal(one.b, other.b):
+        return False
+    return structural_equal(one.a, other.a) or (
+        isinstance(one.a, tir.FloorMod)
+        and structural_equal(one.a.a, other.a)
+        and exact_quotient(one.a.b, one.b) is not None
+    )
+
+
 def _is_injective(access: Access, loop: LoopNode, outer: Sequence[LoopNode]) -> bool:
     """Whether the loop and those inside of it are recognized to touch an element of its own in each iteration."""
     if any(not isinstance(item.extent, tir.IntImm) or item.extent.value != 1 for item in access.region):

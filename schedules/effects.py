@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ir import tir
-from ir.node import remembered
-from ir.tir.intrinsic.declaration import find
 
 from .analysis import require
+from .foreign import foreign_call
+from .surroundings import evaluated_by
 from .tree import BlockNode, LeafNode, walk
 
 
@@ -29,29 +29,48 @@ def require_no_effects(blocks: Iterable[BlockNode], primitive: str) -> None:
         )
 
 
+def require_no_effects_of_indices(blocks: Iterable[BlockNode], buffer: tir.Buffer, primitive: str) -> None:
+    """Refuse to compute indices at which blocks access a buffer elsewhere, or how often another expression says, where they have effects.
+
+    Raises:
+        ScheduleError: one of them calls a function that has.
+    """
+    for block in blocks:
+        called = _foreign_call_in_indices(block, buffer)
+        require(
+            called is None,
+            primitive,
+            f"block {block.name!r} accesses {buffer.name} where {called} says, which may have effects: it is called once for each access",
+        )
+
+
+def has_effects(blocks: Iterable[BlockNode]) -> bool:
+    """Whether one of some blocks calls a function with effects."""
+    return any(_foreign_call_in(block) is not None for block in blocks)
+
+
 def _foreign_call_in(block: BlockNode) -> str | None:
     """What a block, with the blocks in it, calls that is not in the program and may have effects; or None."""
-    for node in walk(block):
-        parts: list[Any] = []
-        if isinstance(node, LeafNode):
-            parts = [node.leaf]
-        elif isinstance(node, BlockNode):
-            parts = [*node.iter_values, node.predicate, *([] if node.init is None else [node.init])]
-        for part in parts:
-            found = _foreign_call(part)
-            if found is not None:
-                return found
-    return None
+    return next((found for part in _parts_of(block) if (found := foreign_call(part)) is not None), None)
 
 
-@remembered
-def _foreign_call(node: Any) -> str | None:
-    found: list[tir.Call] = []
+def _foreign_call_in_indices(block: BlockNode, buffer: tir.Buffer) -> str | None:
+    found: list[str] = []
 
     def visit(item: Any) -> None:
-        record = find(item) if isinstance(item, tir.Call) else None
-        if record is not None and record.foreign:
-            found.append(item)
+        if isinstance(item, tir.BufferLoad | tir.BufferStore) and item.buffer is buffer:
+            found.extend(called for index in item.indices if (called := foreign_call(index)) is not None)
 
-    tir.post_order_visit(node, visit)
-    return str(found[0]) if found else None
+    for part in _parts_of(block):
+        tir.post_order_visit(part, visit)
+    return found[0] if found else None
+
+
+def _parts_of(block: BlockNode) -> Iterator[Any]:
+    """All statements and expressions that run with a block."""
+    for node in walk(block):
+        yield from evaluated_by(node)
+        if isinstance(node, LeafNode):
+            yield node.leaf
+        elif isinstance(node, BlockNode) and node.init is not None:
+            yield node.init

@@ -24,6 +24,7 @@ from .affine import (
     split_by,
 )
 from .bounds import is_open
+from .foreign import foreign_call
 from .random_variable import DecisionVar
 from .tree import LoopNode
 
@@ -39,6 +40,8 @@ def relax_index(
     Symbolic extents in ``shape`` are not negative. None when the index is not affine in them and interval arithmetic finds no bound either.
     """
     index = index_number(tir.convert(index))
+    if not isinstance(index, tir.Var | tir.IntImm) and foreign_call(index) is not None:
+        return None  # called for the box as well, it might say another place
     if not running:
         return index, tir.const(1, index.dtype)
     poly = polynomial(index)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from .. import dtype as dt
 from ..node import TYPE_KEYS, Mutator, Node, Visitor, post_order_visit
 from .buffer import Buffer
 from .expr import IterVar, PrimExpr, Var
-from .operators import convert
+from .operators import cast, convert
 from .stmt import (
     AttrStmt,
     Block,
@@ -105,16 +106,28 @@ class _Substitute(StmtExprMutator):
 def substitute(node: Any, values: Mapping[Any, Any] | Callable[[Var], PrimExpr | None]) -> Any:
     """Replace variables (Var, and Buffer when the mapping has some) in an expression, statement, region or function.
 
-    ``values`` maps Var to an expression, or is a function that returns None for variables to keep.
+    ``values`` maps Var to an expression, or is a function that returns None for variables to keep. An integer of another type than its
+    variable's is cast to that, which what the variable stands in was typed for.
     """
     if callable(values):
         return _Substitute(values).visit(node)
     table: dict[Any, Any] = {
-        key: item if isinstance(item, Node) else convert(item) for key, item in values.items()
+        key: _typed(key, item if isinstance(item, Node) else convert(item)) for key, item in values.items()
     }
     walker = _Substitute(table.get)
     walker._buffers.update({key: item for key, item in table.items() if isinstance(key, Buffer)})
     return walker.visit(node)
+
+
+def _typed(key: Any, value: Any) -> Any:
+    """A value in the type of the variable that it stands for, where both are integers."""
+    if not isinstance(key, Var) or not isinstance(value, PrimExpr) or value.dtype == key.dtype:
+        return value
+    return cast(key.dtype, value) if _is_integer(key.dtype) and _is_integer(value.dtype) else value
+
+
+def _is_integer(dtype: str) -> bool:
+    return dt.lanes(dtype) == 1 and (dt.is_int(dtype) or dt.is_uint(dtype))
 
 
 class _TransformOnce(Mutator):

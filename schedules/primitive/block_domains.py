@@ -61,20 +61,27 @@ def domain_of(block: BlockNode, var: tir.Var) -> tir.Range:
 
 
 def _solve_index(index: tir.Range, low: Any, extent: Any) -> tuple[Any, Any, Any] | None:
-    """Solve for the variable where the index is ``var + c``, ``var * c`` or ``var // c``: (variable, min, extent)."""
+    """Solve for the variable where the index is ``var + c``, ``var * c`` or ``var // c``: (variable, min, extent).
+
+    Windows that overlap are not solved: which of the instances that write an element is the last is said by more than the element.
+    """
+    if not isinstance(index.extent, tir.IntImm):
+        return None
     if (
         isinstance(index.min, tir.FloorDiv)
         and isinstance(index.min.a, tir.Var)
         and isinstance(index.min.b, tir.IntImm)
     ):
         factor = index.min.b.value
+        if index.extent.value > 1:
+            return None
         return index.min.a, simplify_polynomial(low * factor), simplify_polynomial(extent * factor)
     poly = polynomial(index.min)
     variables = [m for m in poly.terms if m]
     if len(variables) != 1 or len(variables[0]) != 1:
         return None
     (var,), factor = variables[0], poly.terms[variables[0]]
-    if not isinstance(var, tir.Var) or factor < 1:
+    if not isinstance(var, tir.Var) or factor < max(index.extent.value, 1):
         return None
     low = simplify_polynomial(low - poly.terms.get((), 0))
     if factor == 1:

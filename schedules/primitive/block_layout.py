@@ -17,6 +17,7 @@ from ..analysis import require, require_complete_or_reduction
 from ..argument import Block, Integers, Map
 from ..declaration import PrimitiveFamily, primitive
 from ..dependence import require_own_elements
+from ..effects import require_no_effects
 from ..error import ScheduleError
 from ..random_variable import BlockRV
 from ..tree import BlockNode, LeafNode, LoopNode, TreeNode, loops_around, replace_node, scope_of
@@ -69,6 +70,7 @@ def _transform_block_layout(block: BlockNode, index_map: IndexMap, new_extents: 
     primitive = "transform_block_layout"
     require(scope_of(block) is not None, primitive, f"block {block.name!r} is a root block")
     require_complete_or_reduction(block, primitive)
+    require_no_effects([block], primitive)
     require(
         len(index_map.initial_indices) == len(block.iter_vars),
         primitive,

@@ -18,6 +18,7 @@ from ..affine import mentions, simplify_polynomial
 from ..analysis import require, why_two_names
 from ..argument import Argument, Input
 from ..declaration import PrimitiveFamily, primitive
+from ..effects import require_no_effects
 from ..first_instance import analyzer_of
 from ..random_variable import BlockRV, LoopRV
 from ..reduction_order import loops_of_sums, predicate_at_begin, why_not_begun_once, why_not_run
@@ -205,6 +206,7 @@ def blockize_loop(loop: LoopNode, preserve_unit_iters: bool = True) -> BlockNode
     inner = [item for item in loops_around(block) if is_ancestor(loop, item)]
     _require_plain(loop, block, primitive)
     if block.init is not None:
+        require_no_effects([block], primitive)
         _require_begun_once(block, inner, primitive)
     division = Division(block, inner, primitive, preserve_unit_iters)
     outer_reads, outer_writes = _outer_regions([block], [division])

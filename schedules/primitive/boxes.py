@@ -48,6 +48,18 @@ def required_boxes(
     across_threads: bool = True,
 ) -> dict[tir.Buffer, Box]:
     """Per buffer, the box that ``accessors`` touch in one iteration of ``loop``."""
+    found = boxes_of_each(accessors, loop, buffers, writes, across_threads)
+    return {buffer: union_boxes(boxes, buffer.shape) for buffer, boxes in found.items()}
+
+
+def boxes_of_each(
+    accessors: list[BlockNode],
+    loop: LoopNode,
+    buffers: set[tir.Buffer],
+    writes: bool,
+    across_threads: bool = True,
+) -> dict[tir.Buffer, list[Box]]:
+    """Per buffer, the boxes that ``accessors`` touch in one iteration of ``loop``, one for each of their regions."""
     found: dict[tir.Buffer, list[Box]] = {}
     for block in accessors:
         for region in block.writes if writes else block.reads:
@@ -57,10 +69,7 @@ def required_boxes(
                 box = box_touched(block, region, running, loop)
                 found.setdefault(buffer, []).append(box)
     units = unit_loops([*loops_around(loop), loop])
-    return {
-        buffer: union_boxes(_without(units, boxes) if len(boxes) > 1 else boxes, buffer.shape)
-        for buffer, boxes in found.items()
-    }
+    return {buffer: _without(units, boxes) if len(boxes) > 1 else boxes for buffer, boxes in found.items()}
 
 
 def unit_loops(around: Sequence[LoopNode]) -> dict[tir.Var, tir.PrimExpr]:

@@ -29,6 +29,7 @@ from ..argument import Block
 from ..coverage import why_not_over_all_values
 from ..declaration import PrimitiveFamily, primitive
 from ..dependence import writes_one_value
+from ..effects import require_no_effects_of_indices
 from ..error import ScheduleError
 from ..order import require_order_kept
 from ..random_variable import BlockRV
@@ -169,6 +170,7 @@ def inline_into_consumers(block: BlockNode) -> None:
             f"consumer {item.name!r} of block {block.name!r} writes its buffer {store.buffer.name} too",
         )
     _require_plain_loads(consumers, store.buffer, primitive)
+    require_no_effects_of_indices(consumers, store.buffer, primitive)
     for item in consumers:
         require_order_kept(block, item, primitive)
     inliner = _InlineLoads(store, block)
@@ -374,6 +376,7 @@ def inline_into_producer(block: BlockNode) -> None:
         f" said by the loops of producer {producer.name!r}",
     )
     require_order_kept(block, producer, primitive, but=producer)
+    require_no_effects_of_indices([producer], source.buffer, primitive)
     reason = why_not_over_all_values(block, block.iter_vars)
     require(reason is None, primitive, f"{reason}, but its producer would store all of them")
     values = _solve_consumer(block, store, source)

@@ -16,6 +16,7 @@ from ..affine import polynomial, simplify_polynomial
 from ..analysis import require, written_buffers
 from ..argument import AnyBuffer, Block, Flag, Map
 from ..declaration import PrimitiveFamily, primitive
+from ..effects import require_no_effects_of_indices
 from ..error import ScheduleError
 from ..random_variable import BlockRV
 from ..rewriting import rewrite_block, rewrite_inside
@@ -199,6 +200,7 @@ def _transform_layout(
     padding = None if gaps is None else Padding(new, index_map, gaps[0], gaps[1], pad_value)
     top = root_of(block) if scope is None else scope
     assert isinstance(top, BlockNode)
+    require_no_effects_of_indices([top], buffer, "transform_layout")
     reason = why_not_elementwise(top, buffer)
     require(reason is None, "transform_layout", f"{reason}; a map of indices says nothing of that")
     writers = [item for item in child_blocks(top) if buffer in written_buffers(item)]

@@ -26,6 +26,7 @@ from ..argument import Block, Integers, Loop
 from ..coverage import why_not_unconditional
 from ..declaration import PrimitiveFamily, primitive
 from ..dependence import require_own_elements
+from ..effects import require_no_effects
 from ..error import ScheduleError
 from ..random_variable import BlockRV, LoopRV
 from ..surroundings import loads_around, nodes_around
@@ -80,6 +81,7 @@ def _pad_einsum(block: BlockNode, padding: Sequence[int]) -> None:
     require(scope is not None, primitive, f"block {block.name!r} is a root block")
     assert scope is not None
     require_complete_or_reduction(block, primitive)
+    require_no_effects([block], primitive)
     require_blocks_only(block, primitive)
     require(
         len(padding) == len(block.iter_vars),

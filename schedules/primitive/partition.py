@@ -16,6 +16,7 @@ from ..analysis import leaves_beside_blocks, read_buffers, require, require_one_
 from ..argument import Factors, Flag, Loop, Loops
 from ..declaration import PrimitiveFamily, primitive
 from ..disjoint import Access, never_meet
+from ..effects import has_effects, require_no_effects
 from ..error import ScheduleError
 from ..random_variable import ExprRV, LoopRV
 from ..region import Box, bind_region, relax_loops, union_boxes
@@ -251,6 +252,7 @@ def _mergeable_chains(loops: Sequence[LoopNode]) -> list[list[LoopNode]]:
                 f"loops {chain[level].var.name!r} and {chains[0][level].var.name!r} around them have different extents",
             )
     _require_stated(chains)
+    _require_effects_in_order(chains)
     for position, chain in enumerate(chains):
         for later in chains[position + 1 :]:
             _require_no_crossing(chain, later)
@@ -349,6 +351,13 @@ def _require_stated(chains: Sequence[Sequence[LoopNode]]) -> None:
                     "merge",
                     f"whether block {block.name!r} runs depends on {item.load.buffer.name}, which another of the nests writes",
                 )
+
+
+def _require_effects_in_order(chains: Sequence[Sequence[LoopNode]]) -> None:
+    """Of nests that run as one, one iteration of each after the other, at most one may have effects."""
+    calling = [chain for chain in chains if has_effects(blocks_below(chain[0]))]
+    for chain in calling[1:]:
+        require_no_effects(blocks_below(chain[0]), "merge")
 
 
 def _runs_once(loop: LoopNode) -> bool:

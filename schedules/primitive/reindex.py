@@ -26,6 +26,7 @@ from ..coverage import (
 )
 from ..declaration import PrimitiveFamily, primitive
 from ..early import is_conditional, may_be_idle, may_be_undefined
+from ..effects import require_no_effects_of_indices
 from ..error import ScheduleError
 from ..random_variable import BlockRV
 from ..reduction_order import why_not_run
@@ -276,6 +277,7 @@ def _only_access(
         f"block {block.name!r} {kind} {len(regions)} buffers, there is no buffer {buffer_index}",
     )
     buffer = regions[buffer_index].buffer
+    require_no_effects_of_indices([block], buffer, primitive)
     require(isinstance(block.body, LeafNode), primitive, f"block {block.name!r} has loops or blocks inside")
     assert isinstance(block.body, LeafNode)
     reason = why_not_elementwise(block, buffer)

@@ -25,6 +25,7 @@ from ..argument import Block, BufferIndex
 from ..coverage import why_conditional, why_not_covered
 from ..declaration import PrimitiveFamily, primitive
 from ..dependence import writes_one_value
+from ..effects import require_no_effects, require_no_effects_of_indices
 from ..error import ScheduleError
 from ..random_variable import BlockRV
 from ..rewriting import rewrite_inside
@@ -56,6 +57,7 @@ def _rolling_buffer(block: BlockNode, write_buffer_index: int) -> None:
     require(scope is not None, primitive, f"block {block.name!r} is a root block")
     assert scope is not None
     require_complete_or_reduction(block, primitive)
+    require_no_effects([block], primitive)
     require(
         0 <= write_buffer_index < len(block.writes),
         primitive,
@@ -66,6 +68,7 @@ def _rolling_buffer(block: BlockNode, write_buffer_index: int) -> None:
     require(not is_output_block(block), primitive, f"block {block.name!r} writes an output of the function")
     consumers = consumers_of(block)
     require(consumers, primitive, f"block {block.name!r} has no consumer")
+    require_no_effects_of_indices(consumers, buffer, primitive)
     loops = loops_around(block)
     shared = [loop for loop in loops if all(is_ancestor(loop, item) for item in consumers)]
     require(shared, primitive, f"block {block.name!r} is not computed inside a loop of its consumers")

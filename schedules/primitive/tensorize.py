@@ -13,9 +13,10 @@ from ..affine import constant_difference, mentions, simplify_polynomial
 from ..analysis import require
 from ..argument import Argument, BlockOrLoop
 from ..declaration import PrimitiveFamily, primitive
+from ..effects import require_no_effects
 from ..error import ScheduleError
 from ..random_variable import BlockRV, LoopRV
-from ..tree import BlockNode, LoopNode, loops_around, tree_of
+from ..tree import BlockNode, LoopNode, blocks_below, loops_around, tree_of
 from .blockize import blockize_loop
 
 
@@ -48,8 +49,10 @@ class TensorizePrimitives(PrimitiveFamily):
         node: Any = self._node(block_or_loop)
         if isinstance(node, BlockNode):
             block = self._block(block_or_loop)
+            require_no_effects([block], "tensorize")
         else:
             loop = self._loop(block_or_loop)
+            require_no_effects(blocks_below(loop), "tensorize")
             # The match is tried on a copy first, so that a refusal leaves the program as it was.
             _match(blockize_loop(_detached_copy(loop), preserve_unit_iters), intrin)
             block = blockize_loop(loop, preserve_unit_iters)

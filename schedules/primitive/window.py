@@ -12,7 +12,7 @@ from ir.tir.operators import index_number
 from ir.tir.stmt_functor import StmtExprMutator
 
 from ..access import state_loads_of_indices, why_not_elementwise
-from ..affine import constant_difference, simplify_polynomial
+from ..affine import constant_difference, mentions, simplify_polynomial
 from ..region import Box, bind_region, relax_loops
 from ..rewriting import rewrite_inside
 from ..surroundings import loads_in
@@ -25,12 +25,14 @@ def has_window(
     """Whether a copy at ``child`` of a scope can be of the box alone.
 
     So it is for a box of constant size that lies in the buffer, directly in a block other than a function's root, whose users
-    access nothing else of the buffer, and by loads and stores of single elements only.
+    access nothing else of the buffer, and by loads and stores of single elements only; where it lies, the block's variables say.
     """
     if scope_of(scope) is None or (child is not None and not _is_directly_in(scope, child)):
         return False
     if all(constant_difference(size, dim) == 0 for (_, size), dim in zip(box, buffer.shape, strict=True)):
         return False
+    if any(mentions(low, _loops_outside(scope)) for low, _ in box):
+        return False  # in blocks there are only loops that are bound to their variables
     analyzer = Analyzer()
     for item in scope.iter_vars:
         analyzer.bind(item.var, item.dom)
@@ -51,6 +53,17 @@ def has_window(
                 if not (analyzer.can_prove(first >= low) and analyzer.can_prove(first + count <= low + size)):
                     return False
     return True
+
+
+def _loops_outside(scope: BlockNode) -> set[tir.Var]:
+    """The variables of all loops around a block, and around the blocks around it."""
+    found: set[tir.Var] = set()
+    node = scope.parent
+    while node is not None:
+        if isinstance(node, LoopNode):
+            found.add(node.var)
+        node = node.parent
+    return found
 
 
 def _is_directly_in(scope: BlockNode, child: TreeNode) -> bool:

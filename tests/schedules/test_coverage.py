@@ -377,3 +377,23 @@ def test_a_sum_begins_where_conditions_let_its_first_instance_run(
     assert scope is not None
     found = why_not_begun(block, block.writes[0].buffer, scope)
     assert found is None if reason is None else reason in (found or "")
+
+
+@pytest.mark.meaning("unwritten")
+@pytest.mark.parametrize("at", [0, 1])
+def test_a_copy_does_not_take_what_an_uneven_split_leaves_to_another_iteration(at: int) -> None:
+    program = """
+@T.prim_func
+def main(A: T.Buffer((4, 6), "int32"), B: T.Buffer((24,), "int32")):
+    for i, j in T.grid(4, 6):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi * 6 + vj] = A[vi, vj]
+"""
+    sch = Schedule(from_source(program), error_render_level="none")
+    outer, inner = sch.get_loops("B")
+    copy = sch.write_at(outer, "B", 0, "global")
+    sch.split(inner, [None, 4])
+    loop = sch.get_loops("B")[at]
+    with pytest.raises(ScheduleError, match="runs only where"):
+        sch.cache_read(copy, 0, "global") if at == 0 else sch.write_at(loop, "B", 0, "global")

@@ -7,6 +7,7 @@ import pytest
 from ir.script import from_source
 from ir.tir import ForKind
 from schedules import Schedule, ScheduleError
+from schedules.random_variable import LoopRV
 
 
 def schedule(body: str, buffers: str = "") -> Schedule:
@@ -512,3 +513,62 @@ def main(a: T.handle, B: T.Buffer((64,), "int32"), n: T.int32):
     sch = Schedule(func)
     with pytest.raises(ScheduleError, match="may write to B"):
         sch.parallel(sch.get_loops("B")[0])
+
+
+ROWS_OF_SUMS = """
+@T.prim_func
+def main(a: T.handle, c: T.handle):
+    n = T.int32()
+    m = T.int32()
+    A = T.match_buffer(a, (n, m, 16), "float32")
+    C = T.match_buffer(c, (n, m), "float32")
+    for i, j, l in T.grid(n, m, 16):
+        with T.block("C"):
+            vi, vj, vl = T.axis.remap("SSR", [i, j, l])
+            with T.init():
+                C[PLACE] = T.float32(0)
+            C[PLACE] = C[PLACE] + A[vi, vj, vl]
+"""
+
+
+def fused_rows(sch: Schedule, *, tiled: bool) -> LoopRV:
+    rows, columns, _ = sch.get_loops("C")
+    if tiled:
+        rows, row = sch.split(rows, [None, 4])
+        columns, column = sch.split(columns, [None, 8])
+        sch.reorder(rows, columns, row, column)
+    return sch.fuse(rows, columns)
+
+
+@pytest.mark.parametrize("tiled", [False, True])
+@pytest.mark.parametrize("place", ["vi, vj", "vj, vi", "vi * 2, vj"])
+def test_elements_tell_the_digits_of_a_fused_loop(tiled: bool, place: str) -> None:
+    sch = Schedule(from_source(ROWS_OF_SUMS.replace("PLACE", place)))
+    sch.parallel(fused_rows(sch, tiled=tiled))
+
+
+@pytest.mark.parametrize("place", ["vi, vi", "vi, 0", "vi, vj // 2", "vi + vj, vj // 2"])
+def test_elements_that_tell_only_one_digit(place: str) -> None:
+    sch = Schedule(from_source(ROWS_OF_SUMS.replace("PLACE", place)), error_render_level="none")
+    with pytest.raises(ScheduleError, match="may write to C"):
+        sch.parallel(fused_rows(sch, tiled=False))
+
+
+def test_elements_tell_three_digits() -> None:
+    program = """
+@T.prim_func
+def main(a: T.handle, c: T.handle):
+    n = T.int32()
+    m = T.int32()
+    p = T.int32()
+    A = T.match_buffer(a, (n, m, p, 16), "float32")
+    C = T.match_buffer(c, (n, m, p), "float32")
+    for i, j, k, l in T.grid(n, m, p, 16):
+        with T.block("C"):
+            vi, vj, vk, vl = T.axis.remap("SSSR", [i, j, k, l])
+            with T.init():
+                C[vi, vj, vk] = T.float32(0)
+            C[vi, vj, vk] = C[vi, vj, vk] + A[vi, vj, vk, vl]
+"""
+    sch = Schedule(from_source(program))
+    sch.parallel(sch.fuse(*sch.get_loops("C")[:3]))

@@ -9,9 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ir import IRModule
+from ir import IRModule, structural_equal
+from ir.script import from_source
 from ir.script import tir as T
 from schedules import Schedule, ScheduleError, declaration
+from tests.programs import kernels
 
 from .checks import assert_refused, assert_replays
 
@@ -184,3 +186,10 @@ def test_debug_mode_verifies_every_step(monkeypatch: pytest.MonkeyPatch) -> None
 def test_what_is_no_program_is_refused(program: Any) -> None:
     with pytest.raises(TypeError, match="of an IRModule or a PrimFunc, got "):
         Schedule(program)
+
+
+def test_what_a_schedule_prints_parses_whatever_its_function_is_called() -> None:
+    sch = Schedule(from_source(kernels.chain().script().replace("def main", "def other")))
+    found = from_source(sch.mod.script())
+    assert found["main"].attrs["global_symbol"] == "other"
+    assert structural_equal(found, sch.mod)

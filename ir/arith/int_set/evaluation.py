@@ -340,6 +340,23 @@ _ANY_TYPE = frozenset(
 """Nodes that do no arithmetic of the type that they have, or look at it themselves."""
 
 
+def _in_type_of(var: Any, found: IntervalSet) -> IntervalSet:
+    """An interval whose ends have the type of the variable that runs over it, as what the variable stands in needs them."""
+    low, high = _cast_end(found.min_value, var.dtype), _cast_end(found.max_value, var.dtype)
+    if found.is_single_point():
+        return found if low is found.min_value else single_point(low)
+    unchanged = low is found.min_value and high is found.max_value
+    return found if unchanged else IntervalSet(low, high)
+
+
+def _cast_end(end: Any, dtype: str) -> Any:
+    if is_infinite(end) or end.dtype == dtype or not (is_number(end.dtype) and is_number(dtype)):
+        return end
+    if isinstance(end, IntImm) and not dt.integer_range(dtype)[0] <= end.value <= dt.integer_range(dtype)[1]:
+        return end
+    return operators.cast(dtype, end)
+
+
 def eval_set(expr: PrimExpr, dom_map: Mapping[Any, Any], analyzer: Analyzer | None = None) -> IntervalSet:
     """An interval that holds every value of an expression while variables run over ``dom_map``.
 
@@ -352,7 +369,10 @@ def eval_set(expr: PrimExpr, dom_map: Mapping[Any, Any], analyzer: Analyzer | No
         analyzer = Analyzer()
     # Rewriting may join occurrences of a variable, which makes intervals tighter.
     simplified = analyzer.rewrite_simplify(expr) if dt.lanes(expr.dtype) == 1 else expr
-    domains = {getattr(var, "var", var): as_int_set(value) for var, value in dom_map.items()}
+    domains = {
+        (name := getattr(var, "var", var)): _in_type_of(name, as_int_set(value))
+        for var, value in dom_map.items()
+    }
     found = _Evaluator(analyzer, domains)(simplified)
     low, high = found.min_value, found.max_value
     if low is high:

@@ -4,7 +4,8 @@
 - every symbolic variable is defined, by a parameter or a match cast, before its uses;
 - arguments of calls are leaves or tuples of leaves (A-normal form); bodies of functions and branches are SeqExpr;
 - dataflow blocks hold no control flow and no impure calls; functions that claim to be pure call nothing impure;
-- references to functions are in the module, under one name each, and ``global_symbol`` attributes match the names;
+- references to functions are in the module, under one name each, and ``global_symbol`` attributes match the names (in a module of
+  kernels alone, such as a schedule's, nothing is found by them);
 - every expression has a struct info, and none contradicts what inference finds;
 - no call contradicts its callee: arguments and result of functions and of known closures, buffers of
   kernels (:mod:`.call_signature`).
@@ -374,12 +375,13 @@ def _checked(obj: IRModule | Function, check_struct_info: bool) -> _Checker:
         return checker
     checker = _Checker(obj, check_struct_info)
     names: set[str] = set()
+    holds_relax = any(isinstance(func, Function) for func in obj.functions.values())
     for var, func in obj.functions.items():
         if var.name_hint in names:
             checker.problem("two functions of the module have this name", var)
         names.add(var.name_hint)
         symbol = func.attrs.get("global_symbol")
-        if symbol is not None and symbol != var.name_hint:
+        if holds_relax and symbol is not None and symbol != var.name_hint:
             checker.problems.append(
                 f"function {var.name_hint}: its global_symbol attribute is {symbol!r}, not its name"
             )

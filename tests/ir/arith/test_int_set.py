@@ -226,3 +226,12 @@ def test_a_cast_that_may_lose_values_is_no_monotonic_map() -> None:
 def test_casts_that_wrap_are_no_iterator_maps() -> None:
     assert not detect_iter_map([tir.Cast("uint8", x * 40)], {x: Range(0, 8)}, True, "nocheck").indices
     assert detect_iter_map([tir.Cast("uint8", x)], {x: Range(0, 8)}, True, "bijective").indices
+
+
+@pytest.mark.parametrize(("of", "ends"), [("int64", "int32"), ("int32", "int64")])
+def test_ends_of_another_type_than_the_variable(of: str, ends: str) -> None:
+    var, end = tir.Var("v", of), tir.Var("e", ends)
+    found = Analyzer().int_set(var - var // 6 * 6 + 1, {var: int_set.IntervalSet(end, end + 1)})
+    assert found.min_value.dtype == found.max_value.dtype == of
+    single = Analyzer().int_set(tir.floormod(var, 6), {var: int_set.IntervalSet(end, end)})
+    assert str(single.min_value) == str(tir.floormod(tir.Cast(of, end), tir.const(6, of)))

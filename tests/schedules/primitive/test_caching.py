@@ -637,3 +637,23 @@ def main(A: T.Buffer((16,), "int32"), B: T.Buffer((16,), "int32")):
             assert_same_meaning(program, sch)
         else:
             assert_refused(sch, lambda: sch.cache_inplace(name, 0, "global"), "is known to fill")
+
+
+@pytest.mark.parametrize("is_write", [False, True])
+def test_a_window_does_not_use_loops_outside_of_the_block_that_it_is_in(is_write: bool) -> None:
+    """Its block, and those that use it, would have to bind them."""
+    program = from_source("""
+@T.prim_func
+def main(A: T.Buffer((4, 8), "int32"), C: T.Buffer((5, 8), "int32")):
+    for i in range(5):
+        with T.block("outer"):
+            for j in range(8):
+                with T.block("C"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    C[vi, vj] = A[vi % 4, vj]
+""")
+    sch = Schedule(program)
+    sch.cache_write("C", 0, "global") if is_write else sch.cache_read("C", 0, "global")
+    sch.split(sch.get_loops("outer")[0], [None, 5])
+    from_source(sch.mod.script())
+    assert_same_meaning(program, sch)

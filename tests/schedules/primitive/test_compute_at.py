@@ -697,3 +697,98 @@ def test_what_was_computed_anyway_moves_below_a_condition() -> None:
     sch.compute_at("B", outer)
     sch.compute_at("B", inner)
     assert_same_meaning(program, sch)
+
+
+FLAT = """
+@T.prim_func
+def main(A: T.Buffer((4, 6), "int32"), C: T.Buffer((24,), "int32")):
+    B = T.alloc_buffer((24,), "int32")
+    for i, j in T.grid(4, 6):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi * 6 + vj] = A[vi, vj]
+    for k in range(24):
+        with T.block("C"):
+            vk = T.axis.spatial(24, k)
+            C[vk] = B[vk]
+"""
+
+
+@pytest.mark.meaning("unwritten")
+@pytest.mark.parametrize("outer", [2, 3])
+@pytest.mark.parametrize("at", range(3))
+def test_what_an_uneven_split_leaves_to_another_iteration_is_not_consumed(outer: int, at: int) -> None:
+    sch = Schedule(from_source(FLAT), error_render_level="none")
+    i, j = sch.get_loops("B")
+    loops = [*sch.split(i, [None, outer]), *sch.split(j, [None, 4])]
+    assert_refused(sch, lambda: sch.reverse_compute_at("C", loops[at]), "runs only where")
+
+
+@pytest.mark.parametrize("at", [0, 1])
+def test_rows_of_a_flat_index_that_are_whole_are_consumed(at: int) -> None:
+    program = from_source(FLAT)
+    sch = Schedule(program)
+    loops = sch.split(sch.get_loops("B")[0], [None, 3])
+    sch.reverse_compute_at("C", loops[at])
+    assert_same_meaning(program, sch)
+
+
+HALVES = """
+@T.prim_func
+def main(A: T.Buffer((6,), "int32"), C: T.Buffer((12,), "int32")):
+    B = T.alloc_buffer((12,), "int32")
+    for i in range(6):
+        with T.block("B"):
+            vi = T.axis.spatial(6, i)
+            B[FIRST] = A[vi]
+        with T.block("other"):
+            vi = T.axis.spatial(6, i)
+            B[SECOND] = A[vi] + 1
+    for k in range(12):
+        with T.block("C"):
+            vk = T.axis.spatial(12, k)
+            C[vk] = B[vk]
+"""
+
+
+@pytest.mark.meaning("unwritten")
+def test_what_is_between_the_boxes_of_two_producers_is_not_consumed() -> None:
+    program = from_source(HALVES.replace("FIRST", "vi").replace("SECOND", "vi + 6"))
+    sch = Schedule(program, error_render_level="none")
+    assert_refused(sch, lambda: sch.reverse_compute_at("C", sch.get_loops("B")[0]), "not known to be one box")
+
+
+def test_adjacent_boxes_of_two_producers_are_consumed() -> None:
+    program = from_source(HALVES.replace("FIRST", "vi * 2").replace("SECOND", "vi * 2 + 1"))
+    sch = Schedule(program)
+    sch.reverse_compute_at("C", sch.get_loops("B")[0])
+    assert_same_meaning(program, sch)
+
+
+WINDOWS = """
+@T.prim_func
+def main(A: T.Buffer((8,), "int32"), C: T.Buffer((6,), "int32")):
+    W = T.alloc_buffer((8,), "int32")
+    for i in range(6):
+        with T.block("W"):
+            vi = T.axis.spatial(6, 5 - i)
+            T.reads(A[vi:vi + 3])
+            T.writes(W[vi:vi + 3])
+            for k in range(3):
+                W[vi + k] = A[vi + k] * (vi + 1)
+        for k in range(3):
+            with T.block("C"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    C[vi] = 6
+                C[vi] = C[vi] + W[7 - vi - vk] * (vk + 1)
+"""
+
+
+@pytest.mark.meaning("unwritten")
+def test_of_windows_that_overlap_the_one_moves_that_was_there() -> None:
+    """Three instances write what an iteration reads, and the one of them that ran before is not the one that begins there."""
+    program = from_source(WINDOWS)
+    sch = Schedule(program)
+    sch.compute_at("W", sch.get_loops("C")[1])
+    assert_same_meaning(program, sch)

@@ -38,6 +38,21 @@ def main(A: T.Buffer((4, 6), "int32"), C: T.Buffer((4, 6), "int32"), S: T.Buffer
                     S[vi] = 0
                 S[vi] = S[vi] + B[vi, vk]
 """
+FLAT = """@T.prim_func
+def main(A: T.Buffer((4, 6), "int32"), C: T.Buffer((4, 6), "int32")):
+    T.func_attr({"tir.noalias": True})
+    B = T.alloc_buffer((24,), "int32")
+    for i in range(T.ROW(4)):
+        for j in range(T.COLUMN(6)):
+            with T.block("B"):
+                vi = T.axis.spatial(T.VI(4), T.Cast("VI", i))
+                vj = T.axis.spatial(T.VJ(6), T.Cast("VJ", j))
+                B[vi * 6 + vj] = A[vi, vj] * 2 + T.Cast("int32", vi) * 3
+    for k in range(T.COLUMN(24)):
+        with T.block("C"):
+            vk = T.axis.spatial(24, T.Cast("int32", k))
+            C[vk // 6, vk % 6] = B[vk] + 1
+"""
 DTYPES = [
     # of the loops, then of the block variables
     ("int32", "int64", "int32", "int64"),
@@ -49,8 +64,7 @@ DTYPES = [
 ]
 
 
-def program(dtypes: tuple[str, ...]) -> PrimFunc:
-    text = PROGRAM
+def program(dtypes: tuple[str, ...], text: str = PROGRAM) -> PrimFunc:
     for name, dtype in zip(("ROW", "COLUMN", "VI", "VJ"), dtypes, strict=True):
         text = text.replace(name, dtype)
     return from_source(text)
@@ -69,6 +83,15 @@ STEPS: dict[str, Callable[[Schedule], Any]] = {
         "S", lambda i, j: [i, j // 4, j % 4]
     ),
     "pad_einsum": lambda sch: sch.pad_einsum("S", [3, 4]),
+    "rfactor": lambda sch: sch.rfactor(sch.split(sch.get_loops("S")[1], [None, 4])[1], 0),
+    "loop_partition": lambda sch: sch.loop_partition(sch.get_loops("C")[0], [2, None]),
+    "blockize": lambda sch: sch.blockize(sch.split(sch.get_loops("C")[1], [None, 3])[1]),
+}
+FLAT_STEPS: dict[str, Callable[[Schedule], Any]] = {
+    "compute_at": lambda sch: sch.compute_at("B", sch.get_loops("C")[0]),
+    "compute_at, uneven": lambda sch: sch.compute_at("B", sch.split(sch.get_loops("C")[0], [None, 5])[0]),
+    "reverse_compute_inline": lambda sch: sch.reverse_compute_inline("C"),
+    "transform_block_layout": lambda sch: sch.transform_block_layout("B", lambda i, j: [j, i]),
 }
 
 
@@ -79,4 +102,35 @@ def test_loops_of_several_types(step: Callable[[Schedule], Any], dtypes: tuple[s
     sch = Schedule(func, error_render_level="none")
     step(sch)
     verify_well_formed(sch.mod)
+    assert_same_meaning(func, sch)
+
+
+@pytest.mark.parametrize("dtypes", DTYPES, ids=" ".join)
+@pytest.mark.parametrize("step", FLAT_STEPS.values(), ids=FLAT_STEPS)
+def test_variables_of_several_types_in_one_index(
+    step: Callable[[Schedule], Any], dtypes: tuple[str, ...]
+) -> None:
+    func = program(dtypes, FLAT)
+    sch = Schedule(func, error_render_level="none")
+    step(sch)
+    from_source(sch.mod.script())
+    assert_same_meaning(func, sch)
+
+
+def test_a_guard_of_one_type_in_a_merged_loop_of_another() -> None:
+    func = from_source("""@T.prim_func
+def main(A: T.Buffer((4,), "int32"), B: T.Buffer((4,), "int32"), C: T.Buffer((4,), "int32")):
+    T.func_attr({"tir.noalias": True})
+    for i in range(T.int64(4)):
+        with T.block("B"):
+            vi = T.axis.spatial(T.int64(4), i)
+            B[vi] = 1
+    for i in range(4):
+        with T.block("C"):
+            vi = T.axis.spatial(4, i)
+            T.where(i * 2 + 1 < 7)
+            C[vi] = A[vi]
+""")
+    sch = Schedule(func)
+    sch.vectorize(sch.merge(sch.get_loops("B")[0], sch.get_loops("C")[0]))
     assert_same_meaning(func, sch)
