@@ -552,7 +552,7 @@ def test_a_library_that_takes_the_place_of_another_is_loaded(tmp_path, is_kept):
         machine = runners.VirtualMachine(runners.load_module(path), runners.cpu())
         machines = [*machines, machine] if is_kept else [machine]
         for number, known in enumerate(machines, start=1 if is_kept else factor):
-            np.testing.assert_array_equal(as_numpy(known["main"](np.ones(2, "float32"))), np.full(2, number))
+            np.testing.assert_array_equal(known["main"](np.ones(2, "float32")).numpy(), np.full(2, number))
 
 
 def test_threads_have_their_own_workspace():
