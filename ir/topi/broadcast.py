@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import dtype as dt
+from ..arith.analyzer import Analyzer
 from ..error import IRValueError
 from ..te.tensor import Tensor, TensorSlice
 from ..tir import op as T
@@ -73,8 +74,14 @@ def broadcast_indices(
         if _is_one(wanted) or same_extent(extent, wanted):
             found.append(index)
         else:
-            found.append(const(0, extent.dtype) if _is_one(extent) else _min(index, extent - 1))
+            single = _is_at_most_one(extent)
+            found.append(const(0, extent.dtype) if single else _min(index, extent - 1))
     return found
+
+
+def _is_at_most_one(extent: PrimExpr) -> bool:
+    """Whether an extent is 1 where there is anything, as that of ``x[:1]``; 0 as an index can be fused."""
+    return _is_one(extent) or bool(Analyzer().const_int_bound(extent).max_value <= 1)
 
 
 def broadcast_to(data: Tensor, shape: Sequence[Any]) -> Tensor:

@@ -16,10 +16,10 @@ from ...tir.stmt import Evaluate
 from ...tir.stmt_functor import substitute
 from ...transform import ModulePass, PassContext
 from ...type import PrimType
-from ..expr import Call, PrimValue
+from ..expr import Call, PrimValue, Tuple, Var
 from ..expr_functor import ExprMutator
 from ..op.requirement import divisor_requirements
-from ..struct_info import PrimStructInfo
+from ..struct_info import PrimStructInfo, StructInfo, TupleStructInfo
 from .grouping import tir_vars_of
 
 
@@ -48,15 +48,43 @@ class _Computer(ExprMutator):
         return False  # no call is changed for its own sake
 
     def visit_call_(self, call: Any) -> Any:
-        new = super().visit_call_(call)
+        if isinstance(call.op, Op) and call.op.get_attr("FLegalize") is not None:
+            # Its kernel, and often its shape, will be made from what is known of its operands.
+            args = self._map(call.args, self._known_operand)
+            new = call if args is call.args else call.replace(args=args)
+        else:
+            new = super().visit_call_(call)
         if new is call:
             return call
         return new.replace(struct_info_=call.struct_info_)  # which may depend on values that are computed now
+
+    def _known_operand(self, operand: Any) -> Any:
+        """An operand of which no value is lost: expressions stay, and so does what variables had for a value."""
+        if isinstance(operand, PrimValue):
+            return operand
+        if isinstance(operand, Tuple):
+            fields = self._map(operand.fields, self._known_operand)
+            return operand if fields is operand.fields else Tuple(fields)
+        if isinstance(operand, Var) and operand.vid in self._var_remap:
+            return _written(operand.struct_info) or self.visit_expr(operand)
+        return self.visit_expr(operand)
+
+
+def _written(info: StructInfo) -> Any:
+    """The scalar, or tuple of scalars, of which the struct info tells the value; else None."""
+    if isinstance(info, PrimStructInfo) and info.value is not None:
+        return PrimValue(info.value)
+    if isinstance(info, TupleStructInfo):
+        fields = [_written(field) for field in info.fields]
+        return None if any(field is None for field in fields) else Tuple(fields)
+    return None
 
 
 @dataclass(frozen=True)
 class ComputePrimValue(ModulePass):
     """Replace ``R.prim_value(expression)`` by a call of a PrimFunc that computes it, which is pure; equal ones share one.
+
+    Operands of operators that are still to be legalized stay: their values give shapes.
 
     Before: ``n2 = R.prim_value(N * N)``
 

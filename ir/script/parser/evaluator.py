@@ -297,14 +297,30 @@ def _compare_pair(operation: Any, left: Any, right: Any) -> Any:
             if isinstance(left, numbers) and isinstance(right, numbers):
                 return operators.compare(build, left, right)
         return plain(left, right)
-    if operation.__class__ is ast.Is:
-        return left is right
-    if operation.__class__ is ast.IsNot:
-        return left is not right
+    if operation.__class__ in _IDENTITIES:
+        return _identity(left, right, operation.__class__)
     is_in = operation.__class__ is ast.In
     if _has_expression([left, right]):
         return _membership(left, right, is_in)
     return (left in right) == is_in
+
+
+_IDENTITIES: dict[type, tuple[Callable[[Any, Any], bool], str, str]] = {
+    ast.Is: (operator.is_, "is", "=="),
+    ast.IsNot: (operator.is_not, "is not", "!="),
+}
+
+
+def _identity(left: Any, right: Any, kind: type) -> bool:
+    """``left is right``, of objects; a number of the program is no object, but may be asked for beside None."""
+    decide, name, equality = _IDENTITIES[kind]
+    if left is not None and right is not None:
+        for value in (left, right):
+            if isinstance(value, E.PrimExpr):
+                raise TypeError(
+                    f"{name} compares Python objects, and {value} is an expression of the program; compare values with {equality}"
+                )
+    return decide(left, right)
 
 
 def _is_undecided(value: Any) -> bool:

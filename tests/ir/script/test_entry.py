@@ -358,6 +358,8 @@ def test_what_decides_in_python_is_a_condition_of_the_program(condition: str, ex
 
 @pytest.mark.parametrize(("condition", "message"), [
     ("A[0] in range(3)", "in looks for an expression in a list of values, got a range; compare instead, as in 0 <= x and x < n"),
+    ("A[0] is 1", r"is compares Python objects, and A\[0\] is an expression of the program; compare values with =="),
+    ("True is not (A[0] == 1)", r"is not compares Python objects, and A\[0\] == 1 is an expression of the program; compare values with !="),
     ("sum([A[i] for i in [0, 1] if A[i] == 1]) > 0", "the condition of a comprehension must be known while the program is read"),
 ])  # fmt: skip
 def test_what_cannot_be_a_condition_is_refused(condition: str, message: str) -> None:
@@ -371,7 +373,7 @@ def test_what_python_knows_is_decided_while_the_program_is_read() -> None:
     program = from_source("""
 @T.prim_func
 def main(A: T.Buffer((2,), "int32")):
-    if 3 in (1, 3) and any([True, 1 > 2]) and bool(1) and "a" not in ("b",):
+    if 3 in (1, 3) and any([True, 1 > 2]) and bool(1) and "a" not in ("b",) and A[0] is not None and None is None:
         A[0] = 9
 """)
     assert "if" not in program.script()

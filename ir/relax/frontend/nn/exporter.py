@@ -96,6 +96,8 @@ def _emit_method(
     inputs = [_input_var(name, arg) for name, arg in zip(spec.arg_names, explicit)]
     inputs += _bind_effects(builder, spec.effect_mode, effects)
     inputs += _bind_params(builder, spec.param_mode, params, symbols)
+    # The function gets its parameters at its end; what is emitted before must know that their extents are not negative.
+    builder.begin_scope(inputs)
     arguments = [
         _detuple(arg, var, builder) if isinstance(arg, _spec.Tuple) else arg
         for arg, var in zip(explicit, inputs)
@@ -106,7 +108,9 @@ def _emit_method(
         last = [var for _, effect in effects for var in effect.finalize()]
         if spec.effect_mode != "none":
             outputs = RxTuple([outputs, RxTuple(last)])
-    return builder.emit_output(outputs), inputs
+    output = builder.emit_output(outputs)
+    builder.end_scope()
+    return output, inputs
 
 
 def _placeholder(name: str, arg: Any, symbols: dict[str, TirVar]) -> Any:

@@ -2,12 +2,15 @@
 
 ONNX infers shapes from data, so a model may add a tensor of ``n`` columns to one of 5. Relax wants to know the shape of the sum
 while it compiles: the operand with the unknown extent is cast to the other's by ``match_cast``, which refuses other extents.
-(Also one of 1, which ONNX would broadcast: the shape of the result would be another.)
+(Also one of 1, which ONNX would broadcast: the shape of the result would be another.) Where one is 1 or 0, as that of ``x[:1]``,
+and the other's may be 0 too, the operand is broadcast first, as the run finds it.
 """
 
 from __future__ import annotations
 
 from ir.arith.analyzer import Analyzer
+from ir.relax import op
+from ir.relax.expr import ShapeExpr
 from ir.relax.struct_info import TensorStructInfo
 from ir.relax.struct_info_lattice import prove_dim_equal
 from ir.structural import structural_equal
@@ -39,25 +42,45 @@ def agree(ctx: NodeContext) -> None:
         number: shape for number in range(len(ctx.inputs)) if (shape := _shape(ctx, number)) is not None
     }
     given = {number: list(shape) for number, shape in shapes.items()}
+    spread: dict[int, dict[int, Dim]] = {number: {} for number in shapes}
     rank = max(map(len, shapes.values()), default=0)
     joined = None if broadcasts or not rank else int(ctx.attr("axis", 1)) % rank - rank
     for axis in range(-rank, 0):
         if axis == joined:
             continue
-        at_axis = [shape for shape in shapes.values() if len(shape) >= -axis]
-        dims = [shape[axis] for shape in at_axis if not (broadcasts and _is_one(shape[axis]))]
+        at_axis = {number: shape for number, shape in shapes.items() if len(shape) >= -axis}
+        dims = [shape[axis] for shape in at_axis.values() if not (broadcasts and _is_one(shape[axis]))]
         if not dims or all(prove_dim_equal(dims[0], dim) for dim in dims):
             continue
-        short = [dim for dim in dims if broadcasts and _is_at_most_one(dim)]
-        long = [dim for dim in dims if not any(dim is other for other in short)]
-        wanted: Dim = next((dim for dim in long if isinstance(dim, int)), long[0] if long else 1)
-        for shape in at_axis:
-            if not isinstance(shape[axis], int):
-                shape[axis] = 1 if any(shape[axis] is dim for dim in short) else wanted
+        _settle(axis, at_axis, spread, dims, [dim for dim in dims if broadcasts and _is_at_most_one(dim)])
     for number, shape in shapes.items():
         if any(new is not old for new, old in zip(shape, given[number], strict=True)):
             value = ctx.emit(ctx.expr(number))
             ctx.inputs[number] = ctx.builder.match_cast(value, TensorStructInfo(shape, ctx.dtype(value)))
+        if spread[number]:
+            whole = [spread[number].get(axis, shape[axis]) for axis in range(-len(shape), 0)]
+            ctx.inputs[number] = ctx.emit(op.broadcast_to(ctx.expr(number), ShapeExpr(whole)))
+
+
+def _settle(
+    axis: int,
+    shapes: dict[int, list[Dim]],
+    spread: dict[int, dict[int, Dim]],
+    dims: list[Dim],
+    short: list[Dim],
+) -> None:
+    """Set what the operands' extents along an axis must be, and note in ``spread`` what those of at most 1 are broadcast to."""
+    long = [dim for dim in dims if not any(dim is other for other in short)]
+    wanted: Dim = next((dim for dim in long if isinstance(dim, int)), long[0] if long else 1)
+    for number, shape in shapes.items():
+        if isinstance(shape[axis], int):
+            continue
+        if not any(shape[axis] is dim for dim in short):
+            shape[axis] = wanted
+        elif isinstance(wanted, int):
+            shape[axis] = 1
+        else:
+            spread[number][axis] = wanted
 
 
 def _agree_along_an_axis(ctx: NodeContext, places: tuple[int, ...], axis: int | None) -> None:

@@ -100,6 +100,33 @@ def test_variables_and_constants_are_there_already():
     assert transform.ComputePrimValue()(Module) is Module
 
 
+@pytest.mark.parametrize(
+    "statements",
+    [
+        ["y = R.strided_slice(x, axes=[0], begin=[0], end=[n // 2])"],
+        ["a = R.prim_value(n // 2)", "y = R.strided_slice(x, axes=[0], begin=[0], end=[a])"],
+        ["a = (R.prim_value(n // 2),)", "y = R.strided_slice(x, axes=(0,), begin=(0,), end=a)"],
+        ["a = R.prim_value(n // 2)", "y = R.take(x, a, axis=0)"],
+    ],
+)
+def test_operators_that_are_to_be_legalized_keep_what_is_known_of_their_operands(statements):
+    """Their shapes follow from the values, which are not known of a scalar that a kernel returns."""
+    body = "".join(f"        {statement}\n" for statement in statements)
+    before = from_source(
+        "@I.ir_module\nclass Module:\n    @R.function\n"
+        f"    def main(x: R.Tensor(('n', 4), 'float32')):\n        n = T.int64()\n{body}        return y\n"
+    )
+    after = transform.ComputePrimValue()(before)
+    assert from_source(after.script()).script() == after.script()
+    assert after["main"].ret_struct_info == before["main"].ret_struct_info
+    x = np.arange(20, dtype="float32").reshape(5, 4)
+    expected, found = (
+        runners.VirtualMachine(relax.build(mod, "llvm"), runners.cpu())["main"](x).numpy()
+        for mod in (before, after)
+    )
+    np.testing.assert_array_equal(found, expected)
+
+
 def _calling(pure: bool, statement: str) -> str:
     return f"""
 from ir.script import ir as I, relax as R, tir as T

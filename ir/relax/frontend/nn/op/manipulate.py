@@ -9,10 +9,19 @@ from ir.relax.expr import ShapeExpr
 from ir.relax.expr import Tuple as RxTuple
 from ir.tir.expr import PrimExpr
 
-from ..error import NNValueError
+from ..error import NNTypeError, NNValueError
 from ..tensor import Tensor, wrap_nested
 
 IntExpr = int | PrimExpr
+
+
+def _check_one_list(function: str, argument: str, value: object, name: object) -> None:
+    """Refuse separate integers, as the methods of a tensor take them: the second would be the name of the result."""
+    if isinstance(name, int | PrimExpr):
+        raise NNTypeError(
+            f"{function}: {argument} is one list, and name a string; got {argument} {value} and name {name}; "
+            f"write {function}(x, [{value}, {name}])"
+        )
 
 
 def unsqueeze(x: Tensor, dim: int, name: str = "unsqueeze") -> Tensor:
@@ -44,16 +53,19 @@ def split(
 
 def broadcast_to(x: Tensor, shape: Sequence[IntExpr], name: str = "broadcast_to") -> Tensor:
     """The tensor broadcast to a shape."""
+    _check_one_list("broadcast_to", "shape", shape, name)
     return wrap_nested(_op.broadcast_to(x._expr, ShapeExpr(shape)), name)
 
 
 def permute_dims(x: Tensor, axes: list[int] | None = None, name: str | None = None) -> Tensor:
     """The dimensions in the order of ``axes``; reversed by default."""
+    _check_one_list("permute_dims", "axes", axes, name)
     return wrap_nested(_op.permute_dims(x._expr, axes=axes), name or "permute_dims")
 
 
 def permute(x: Tensor, axes: list[int] | None, name: str = "permute") -> Tensor:
     """The dimensions in the order of ``axes``; reversed for None."""
+    _check_one_list("permute", "axes", axes, name)
     return wrap_nested(_op.permute_dims(x._expr, axes=axes), name)
 
 
@@ -66,6 +78,7 @@ def reshape(x: Tensor, shape: Sequence[IntExpr], name: str = "reshape") -> Tenso
         x.shape = (2, 3, 4), shape = (3, -1, 8), result.shape = (3, 1, 8)
         x.shape = (2, 3, 4), shape = (-1,), result.shape = (24,)
     """
+    _check_one_list("reshape", "shape", shape, name)
     return wrap_nested(_op.reshape(x._expr, shape), name)
 
 

@@ -90,6 +90,23 @@ def test_symbolic_extents_are_shared_by_name() -> None:
     assert x.struct_info.shape_values[1] is weight.struct_info.shape_values[0]
 
 
+class Positions(nn.Module):
+    def forward(self, x: nn.Tensor) -> nn.Tensor:
+        return x + nn.op.arange(0, x.shape[0], 1, "float32")
+
+
+@pytest.mark.parametrize("mode", ["plain", "packed", "none"])
+def test_extents_of_inputs_are_not_negative_in_a_body(mode: str) -> None:
+    """``arange(0, m)`` would have max(m, 0) elements where nothing is known of m."""
+    named = {"x": spec.Tensor(["m"], "float32"), "$": {"param_mode": mode, "effect_mode": mode}}
+    mod, _ = Positions().export_tvm(spec={"forward": named})
+    func = function_of(mod, "forward")
+    assert func.ret_struct_info == func.params[0].struct_info
+    if mode == "none":
+        found = evaluate(mod, np.ones(3, np.float32), name="forward")
+        np.testing.assert_array_equal(found, np.array([1, 2, 3], np.float32))
+
+
 def test_methods_do_not_share_symbols() -> None:
     class Two(Scale):
         def other(self, x: nn.Tensor) -> nn.Tensor:

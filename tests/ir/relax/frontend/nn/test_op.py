@@ -11,6 +11,7 @@ import pytest
 from ir import te
 from ir.relax.frontend import nn
 from ir.relax.frontend.nn import op, spec
+from ir.relax.frontend.nn.error import NNTypeError
 from ir.relax.testing import evaluate
 from ir.script import tir as T
 from tests.ir.relax.frontend.operators import op_names
@@ -169,6 +170,16 @@ def test_repeat_example() -> None:
 )
 def test_reshape_examples(shape: tuple, expected: tuple) -> None:
     assert run(lambda x: op.reshape(x, shape), A).shape == expected
+
+
+@pytest.mark.parametrize(
+    ("function", "argument"),
+    [("reshape", "shape"), ("broadcast_to", "shape"), ("permute_dims", "axes"), ("permute", "axes")],
+)
+def test_one_list_is_not_separate_integers(function: str, argument: str) -> None:
+    message = f"{function}: {argument} is one list, .* got {argument} 1 and name 0; write {function}\\(x, \\[1, 0\\]\\)"
+    with pytest.raises(NNTypeError, match=message):
+        run(lambda x: getattr(op, function)(x, 1, 0), A[0])
 
 
 # -------------------------------------------------------------------------------------------------- several results

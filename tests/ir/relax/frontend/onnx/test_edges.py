@@ -649,6 +649,26 @@ def test_a_row_that_is_cut_out_is_broadcast() -> None:
     np.testing.assert_array_equal(ran(nodes, weights, shapes={"x": ("n", 2)}, x=x), x[-1])
 
 
+@pytest.mark.parametrize("count", [0, 1, 4])
+def test_the_first_row_is_broadcast_to_no_rows_too(count: int) -> None:
+    """``x * x[:1]``: the row that is not there where x has none fits x."""
+    nodes = [
+        helper.make_node("Slice", ["x", "zero", "one"], ["row"]),
+        helper.make_node("Mul", ["row", "x"], ["y"]),
+    ]
+    x = np.arange(3 * count, dtype=np.float32).reshape(count, 3) + 1
+    weights = {"zero": np.array([0], I64), "one": np.array([1], I64)}
+    np.testing.assert_array_equal(ran(nodes, weights, shapes={"x": ("n", 3)}, x=x), x[:1] * x)
+    nodes[1] = helper.make_node("Mul", ["row", "z"], ["y"])
+    z = np.ones((2, 3), np.float32)
+    shapes = {"x": ("n", 3), "z": ("m", 3)}
+    if count:
+        np.testing.assert_array_equal(ran(nodes, weights, shapes=shapes, x=x, z=z), x[:1] * z)
+    else:
+        with pytest.raises(runners.RunnerError, match="must be 1 or 2"):
+            ran(nodes, weights, shapes=shapes, x=x, z=z)
+
+
 def test_a_bias_of_unknown_extent_fits_the_channels() -> None:
     x, w, b = np.ones((1, 2, 4), np.float32), np.ones((2, 3, 1), np.float32), f32(1, 2, 3)
     for op, weight in (("ConvTranspose", w), ("Conv", w.transpose(1, 0, 2).copy())):
