@@ -133,6 +133,8 @@ KINDS = (
 
 _SPECIAL = np.array([np.nan, np.inf, -np.inf, -0.0], np.float32)
 _SMALL = 16
+_MOST_DOUBLED = 16
+"""Into so many rows along an axis NaN, or an infinity, is put twice."""
 _TELLING = 2.0**-10
 _FEW_SUMMED = 64
 TINY = 8
@@ -178,6 +180,8 @@ def base_values(param: Param, kind: Kind, facts: KernelFacts, number: int) -> Ar
         # Few of them: a sum of a thousand terms should mostly be a number.
         places = max(int(_SPECIAL.size), count // max(7, 2 * facts.terms))
         _strew(wide, _SPECIAL, places, rng, number)
+        if facts.extremes:
+            _double(wide, param.shape, rng)
     return wide.astype(dtype)
 
 
@@ -206,6 +210,33 @@ def _strew(values: Array, some: Array, places: int, rng: np.random.Generator, nu
     """Put each of some values in so many places; where there are fewer, inputs begin with different ones."""
     where = rng.permutation(values.size)[:places]
     values[where] = some[(np.arange(where.size) + number) % some.size]
+
+
+def _double(values: Array, shape: Sequence[int], rng: np.random.Generator) -> None:
+    """Put NaN and infinities a second time into some of the rows along each axis that have one.
+
+    Which of them is found first matters to an argmax only where there are two. No other rows, so that few sums lose their numbers; and
+    no infinity beside a NaN, which hides it.
+    """
+    for axis, extent in enumerate(shape):
+        stride = math.prod(shape[axis + 1 :])
+        length = min(extent, values.size // max(stride, 1))
+        if length < 2:
+            continue
+        rows = values[: values.size // (length * stride) * length * stride].reshape(-1, length, stride)
+        missing = np.isnan(rows)
+        clean = ~missing.any(axis=1, keepdims=True)
+        for special, holds in (
+            (np.nan, missing),
+            (np.inf, clean & (rows == np.inf)),
+            (-np.inf, clean & (rows == -np.inf)),
+        ):
+            found = rng.permutation(np.argwhere(holds.any(axis=1)))
+            for outer, inner in found[: min(_MOST_DOUBLED, -(-len(found) // 4))]:
+                row = rows[outer, :, inner]
+                free = np.flatnonzero(np.isfinite(row))
+                if free.size:
+                    row[rng.choice(free)] = special
 
 
 def _integers_of(

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ir import topi
 from ir.script import from_source
 from runners.native import build_native
 from runners.verify import Reference
 
-from .conftest import verdict
+from .conftest import te_program, verdict
 
 FLOATS = 'A: T.Buffer((N,), "float32"), C: T.Buffer((N,), "float32")'
 INTEGERS = 'A: T.Buffer((N,), "int32"), C: T.Buffer((N,), "int32")'
@@ -327,3 +328,19 @@ def test_numbers_that_the_program_compares_with_are_among_the_inputs(
     reference_of: Any, params: str, right: str, wrong: str
 ) -> None:
     assert not accepted(reference_of, elementwise(params, 1000, right), elementwise(params, 1000, wrong))
+
+
+@pytest.mark.parametrize("shape", [(9, 40), (4, 1000), (128, 12), (40,)])
+def test_an_argmax_that_finds_the_last_nan(reference_of: Any, shape: tuple[int, ...]) -> None:
+    reference = reference_of(te_program(lambda x: topi.argmax(x, axis=-1), (shape, "float32")))
+
+    def argmax(last: bool) -> Any:
+        def call(x: Any, out: Any) -> None:
+            missing = np.isnan(x)
+            place = shape[-1] - 1 - np.argmax(missing[..., ::-1], -1) if last else np.argmax(missing, -1)
+            out[...] = np.where(missing.any(-1), place, np.argmax(x, -1))
+
+        return call
+
+    assert verdict(reference, argmax(last=False)) is None
+    assert verdict(reference, argmax(last=True)) is not None
