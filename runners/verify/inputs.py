@@ -276,16 +276,30 @@ def _integers_of(
 
 
 def _positions(domain: Domain, kind: Kind, rng: np.random.Generator, count: int) -> Array:
-    """Permutations of a domain, one of its ends among them; for one kind some stand several times, where that is no matter of order."""
+    """Permutations of a domain, one of its ends among them.
+
+    For one kind some stand several times, where that is no matter of order: far from each other and side by side.
+    """
     size = domain.high - domain.low + 1
     order = [rng.permutation(size) for _ in range(-(-count // size))] or [np.zeros(0, np.int64)]
     values: Array = np.concatenate(order)[:count]
     if kind.exact and not domain.distinct and count > 1:
-        values[count // 2 :] = values[: count - count // 2]
+        once = values[: -(-count // (4 if count >= _SMALL else 2))]
+        together = _side_by_side(size, rng, max(0, count - 2 * once.size))
+        values = np.concatenate([once, once, together])[:count]
     end = (0, size - 1)[kind is KINDS[0]]
     if count and end not in values:
         values[int(rng.integers(count))] = end
     return values + domain.low
+
+
+def _side_by_side(size: int, rng: np.random.Generator, count: int) -> Array:
+    """Runs of equal positions, then positions of which nearly all are one: lanes of a vector that add to one element lose sums."""
+    starts = rng.integers(0, size, -(-count // 4))
+    runs = np.repeat(starts, rng.integers(2, 2 * _SMALL, starts.size))[: count // 2]
+    others = rng.integers(0, size, count - count // 2)
+    nearly_one = np.where(rng.integers(0, _SMALL, others.size) == 0, others, rng.integers(0, size))
+    return np.concatenate([runs, nearly_one])
 
 
 def _of_all_magnitudes(domain: Domain, longest: int, rng: np.random.Generator, count: int) -> Array:

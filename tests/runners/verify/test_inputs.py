@@ -178,3 +178,13 @@ def test_special_numbers_stand_twice_in_rows_along_each_axis(shape: tuple[int, .
     if len(shape) == 1 and not np.isnan(special):
         return  # the only row has a NaN, which hides infinities
     assert all((same.sum(axis) >= 2).any() for axis, extent in enumerate(shape) if extent > 2)
+
+
+@pytest.mark.parametrize(("distinct", "least"), [(False, 0.2), (True, 0.0)])
+def test_positions_stand_side_by_side_where_they_may(distinct: bool, least: float) -> None:
+    param = Param("a", "int32", (5000,), output=False, domain=Domain(0, 199, index=True, distinct=distinct))
+    values = base_values(param, BY_NAME["small integers"], FACTS, 0)
+    equal = np.mean(values[1:] == values[:-1])
+    assert equal > least if least else equal < 0.01
+    assert set(values.tolist()) == set(range(200))
+    assert (np.bincount(values).max() > 1000) is not distinct

@@ -344,3 +344,25 @@ def test_an_argmax_that_finds_the_last_nan(reference_of: Any, shape: tuple[int, 
 
     assert verdict(reference, argmax(last=False)) is None
     assert verdict(reference, argmax(last=True)) is not None
+
+
+@pytest.mark.parametrize(("count", "places", "lanes"), [(6400, 16, 4), (96, 100, 8), (256, 300, 2)])
+def test_lanes_that_add_to_one_element(reference_of: Any, count: int, places: int, lanes: int) -> None:
+    """Each reads the sum before any of them has written to it."""
+    reference = reference_of(
+        program(
+            f'I: T.Buffer(({count},), "int32"), C: T.Buffer(({places},), "int32")',
+            f"for i in range({places}):\n    C[i] = 0\nfor i in range({count}):\n    C[I[i]] = C[I[i]] + 1",
+        )
+    )
+
+    def histogram(together: int) -> Any:
+        def call(index: Any, counts: Any) -> None:
+            counts[...] = 0
+            for start in range(0, count, together):
+                counts[index[start : start + together]] += 1
+
+        return call
+
+    assert verdict(reference, histogram(1)) is None
+    assert verdict(reference, histogram(lanes)) is not None
