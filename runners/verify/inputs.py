@@ -45,6 +45,8 @@ class Kind:
     """The first input of floats is nothing but this infinity, the first one of integers nothing but that end of its type."""
     telling: bool = False
     """The constants of the program are among the numbers."""
+    small: bool = False
+    """Some slices are so small that small constants of the program count beside them."""
     for_few_terms: bool = False
     """Tells something only where no long sum overflows, and no product on the way to one that does not."""
 
@@ -121,7 +123,7 @@ def _integers(out: Array, rng: np.random.Generator, param: Param, number: int) -
 KINDS = (
     Kind("small integers", _integers, exact=True, full_range=False),
     Kind("random numbers", _uniform, telling=True),
-    Kind("numbers of all magnitudes", _spread, full_range=False, telling=True),
+    Kind("numbers of all magnitudes", _spread, full_range=False, telling=True, small=True),
     Kind("negative numbers", _negative),
     Kind("positive numbers", _positive),
     Kind("numbers with NaN and infinities", _uniform, special=True),
@@ -174,6 +176,8 @@ def base_values(param: Param, kind: Kind, facts: KernelFacts, number: int) -> Ar
     np.clip(wide, -largest, largest, out=wide)
     if kind.telling and (some := _telling(facts.constants, wide.dtype, kind.for_few_terms)).size:
         _strew(wide, some, count // (8 if facts.terms <= _FEW_SUMMED else 32), rng, number)
+    if kind.small:
+        _shrink(wide, param, facts.constants, rng)
     if facts.multiplied:
         _compress(wide, facts.terms, largest, kind.exact)
     if kind.special:
@@ -195,6 +199,29 @@ def _telling(constants: Sequence[float], dtype: Any, all_of_them: bool) -> Array
     found = [some, np.nextafter(some, dtype.type(-np.inf)), np.nextafter(some, dtype.type(np.inf))]
     with np.errstate(over="ignore"):
         return np.concatenate([*found, -some, *(some * dtype.type(factor) for factor in (2, 3, 4, 5, 6, 7))])
+
+
+def _shrink(wide: Array, param: Param, constants: Sequence[float], rng: np.random.Generator) -> None:
+    """Make every fourth slice as small as a small constant, or its root, since many are added to a mean of squares.
+
+    The root of a variance plus a constant and the root of their sum differ only there. Slices are as large as four of them may be: the
+    mean may be one of several axes.
+    """
+    numbers = format_of(param.dtype)
+    scales = [
+        scale
+        for item in constants
+        if 0 < item < _TELLING
+        for scale in (math.sqrt(item), float(item))
+        if scale > numbers.tiny / numbers.unit
+    ]
+    sizes = (math.prod(param.shape[axis + 1 :]) for axis in range(len(param.shape)))
+    size = next((size for size in sizes if wide.size >= 4 * size > 0), 0)
+    if not scales or not size:
+        return
+    slices = wide[: wide.size // size * size].reshape(-1, size)[3::4]
+    some = np.array(scales, wide.dtype)[np.arange(len(slices)) % len(scales)]
+    slices[...] = (_random(slices, rng) * 4 - 2) * some[:, None]
 
 
 def _compress(wide: Array, terms: int, largest: float, exact: bool) -> None:

@@ -366,3 +366,32 @@ def test_lanes_that_add_to_one_element(reference_of: Any, count: int, places: in
 
     assert verdict(reference, histogram(1)) is None
     assert verdict(reference, histogram(lanes)) is not None
+
+
+@pytest.mark.parametrize("shape", [(9, 40), (4, 300), (2, 8, 20)])
+@pytest.mark.parametrize("epsilon", [1e-3, 1e-5, 1e-8])
+def test_a_constant_beside_the_root_of_a_variance(
+    reference_of: Any, shape: tuple[int, ...], epsilon: float
+) -> None:
+    """Not under it: this shows where the variance is about as small."""
+    weights = (shape[-1:], "float32")
+    reference = reference_of(
+        te_program(
+            lambda x, gamma, beta: topi.nn.layer_norm(x, gamma, beta, [-1], epsilon),
+            (shape, "float32"),
+            weights,
+            weights,
+        )
+    )
+
+    def norm(root: Callable[[Any], Any]) -> Any:
+        def call(x: Any, gamma: Any, beta: Any, out: Any) -> None:
+            wide = x.astype("float64")
+            with np.errstate(all="ignore"):
+                away = wide - wide.mean(-1, keepdims=True)
+                out[...] = away / root(wide.var(-1, keepdims=True)) * gamma + beta
+
+        return call
+
+    assert verdict(reference, norm(lambda variance: np.sqrt(variance + epsilon))) is None
+    assert verdict(reference, norm(lambda variance: np.sqrt(variance) + epsilon)) is not None
