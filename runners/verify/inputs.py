@@ -45,6 +45,8 @@ class Kind:
     """The first input of floats is nothing but this infinity, the first one of integers nothing but that end of its type."""
     telling: bool = False
     """The constants of the program are among the numbers."""
+    small: bool = False
+    """Some slices are so small that small constants of the program count beside them."""
     for_few_terms: bool = False
     """Tells something only where no long sum overflows, and no product on the way to one that does not."""
 
@@ -121,7 +123,7 @@ def _integers(out: Array, rng: np.random.Generator, param: Param, number: int) -
 KINDS = (
     Kind("small integers", _integers, exact=True, full_range=False),
     Kind("random numbers", _uniform, telling=True),
-    Kind("numbers of all magnitudes", _spread, full_range=False, telling=True),
+    Kind("numbers of all magnitudes", _spread, full_range=False, telling=True, small=True),
     Kind("negative numbers", _negative),
     Kind("positive numbers", _positive),
     Kind("numbers with NaN and infinities", _uniform, special=True),
@@ -133,6 +135,8 @@ KINDS = (
 
 _SPECIAL = np.array([np.nan, np.inf, -np.inf, -0.0], np.float32)
 _SMALL = 16
+_MOST_DOUBLED = 16
+"""Into so many rows along an axis NaN, or an infinity, is put twice."""
 _TELLING = 2.0**-10
 _FEW_SUMMED = 64
 TINY = 8
@@ -172,12 +176,16 @@ def base_values(param: Param, kind: Kind, facts: KernelFacts, number: int) -> Ar
     np.clip(wide, -largest, largest, out=wide)
     if kind.telling and (some := _telling(facts.constants, wide.dtype, kind.for_few_terms)).size:
         _strew(wide, some, count // (8 if facts.terms <= _FEW_SUMMED else 32), rng, number)
+    if kind.small:
+        _shrink(wide, param, facts.constants, rng)
     if facts.multiplied:
         _compress(wide, facts.terms, largest, kind.exact)
     if kind.special:
         # Few of them: a sum of a thousand terms should mostly be a number.
         places = max(int(_SPECIAL.size), count // max(7, 2 * facts.terms))
         _strew(wide, _SPECIAL, places, rng, number)
+        if facts.extremes:
+            _double(wide, param.shape, rng)
     return wide.astype(dtype)
 
 
@@ -193,6 +201,29 @@ def _telling(constants: Sequence[float], dtype: Any, all_of_them: bool) -> Array
         return np.concatenate([*found, -some, *(some * dtype.type(factor) for factor in (2, 3, 4, 5, 6, 7))])
 
 
+def _shrink(wide: Array, param: Param, constants: Sequence[float], rng: np.random.Generator) -> None:
+    """Make every fourth slice as small as a small constant, or its root, since many are added to a mean of squares.
+
+    The root of a variance plus a constant and the root of their sum differ only there. Slices are as large as four of them may be: the
+    mean may be one of several axes.
+    """
+    numbers = format_of(param.dtype)
+    scales = [
+        scale
+        for item in constants
+        if 0 < item < _TELLING
+        for scale in (math.sqrt(item), float(item))
+        if scale > numbers.tiny / numbers.unit
+    ]
+    sizes = (math.prod(param.shape[axis + 1 :]) for axis in range(len(param.shape)))
+    size = next((size for size in sizes if wide.size >= 4 * size > 0), 0)
+    if not scales or not size:
+        return
+    slices = wide[: wide.size // size * size].reshape(-1, size)[3::4]
+    some = np.array(scales, wide.dtype)[np.arange(len(slices)) % len(scales)]
+    slices[...] = (_random(slices, rng) * 4 - 2) * some[:, None]
+
+
 def _compress(wide: Array, terms: int, largest: float, exact: bool) -> None:
     """Bring numbers of which products are taken so near to 1 that no product of some of them overflows or vanishes."""
     size = np.abs(wide[np.isfinite(wide) & (wide != 0)])
@@ -206,6 +237,33 @@ def _strew(values: Array, some: Array, places: int, rng: np.random.Generator, nu
     """Put each of some values in so many places; where there are fewer, inputs begin with different ones."""
     where = rng.permutation(values.size)[:places]
     values[where] = some[(np.arange(where.size) + number) % some.size]
+
+
+def _double(values: Array, shape: Sequence[int], rng: np.random.Generator) -> None:
+    """Put NaN and infinities a second time into some of the rows along each axis that have one.
+
+    Which of them is found first matters to an argmax only where there are two. No other rows, so that few sums lose their numbers; and
+    no infinity beside a NaN, which hides it.
+    """
+    for axis, extent in enumerate(shape):
+        stride = math.prod(shape[axis + 1 :])
+        length = min(extent, values.size // max(stride, 1))
+        if length < 2:
+            continue
+        rows = values[: values.size // (length * stride) * length * stride].reshape(-1, length, stride)
+        missing = np.isnan(rows)
+        clean = ~missing.any(axis=1, keepdims=True)
+        for special, holds in (
+            (np.nan, missing),
+            (np.inf, clean & (rows == np.inf)),
+            (-np.inf, clean & (rows == -np.inf)),
+        ):
+            found = rng.permutation(np.argwhere(holds.any(axis=1)))
+            for outer, inner in found[: min(_MOST_DOUBLED, -(-len(found) // 4))]:
+                row = rows[outer, :, inner]
+                free = np.flatnonzero(np.isfinite(row))
+                if free.size:
+                    row[rng.choice(free)] = special
 
 
 def _integers_of(
@@ -245,16 +303,30 @@ def _integers_of(
 
 
 def _positions(domain: Domain, kind: Kind, rng: np.random.Generator, count: int) -> Array:
-    """Permutations of a domain, one of its ends among them; for one kind some stand several times, where that is no matter of order."""
+    """Permutations of a domain, one of its ends among them.
+
+    For one kind some stand several times, where that is no matter of order: far from each other and side by side.
+    """
     size = domain.high - domain.low + 1
     order = [rng.permutation(size) for _ in range(-(-count // size))] or [np.zeros(0, np.int64)]
     values: Array = np.concatenate(order)[:count]
     if kind.exact and not domain.distinct and count > 1:
-        values[count // 2 :] = values[: count - count // 2]
+        once = values[: -(-count // (4 if count >= _SMALL else 2))]
+        together = _side_by_side(size, rng, max(0, count - 2 * once.size))
+        values = np.concatenate([once, once, together])[:count]
     end = (0, size - 1)[kind is KINDS[0]]
     if count and end not in values:
         values[int(rng.integers(count))] = end
     return values + domain.low
+
+
+def _side_by_side(size: int, rng: np.random.Generator, count: int) -> Array:
+    """Runs of equal positions, then positions of which nearly all are one: lanes of a vector that add to one element lose sums."""
+    starts = rng.integers(0, size, -(-count // 4))
+    runs = np.repeat(starts, rng.integers(2, 2 * _SMALL, starts.size))[: count // 2]
+    others = rng.integers(0, size, count - count // 2)
+    nearly_one = np.where(rng.integers(0, _SMALL, others.size) == 0, others, rng.integers(0, size))
+    return np.concatenate([runs, nearly_one])
 
 
 def _of_all_magnitudes(domain: Domain, longest: int, rng: np.random.Generator, count: int) -> Array:

@@ -163,3 +163,28 @@ def test_ends_of_several_inputs_meet_in_all_combinations() -> None:
         inputs._meet(values, domain, (count,), number)
     combinations = np.unique(np.stack(found, 1)[found[0] != 0], axis=0)
     assert len(combinations) == 8
+
+
+@pytest.mark.parametrize("shape", [(9, 40), (4, 1000), (128, 12), (40,), (6, 5, 7), (2, 300, 900)])
+@pytest.mark.parametrize("special", [np.nan, np.inf, -np.inf])
+def test_special_numbers_stand_twice_in_rows_along_each_axis(shape: tuple[int, ...], special: float) -> None:
+    """Which one an argmax finds does not show where there is one."""
+    facts = KernelFacts((), shape[-1], 2.0**24, True, extremes=True)
+    param = Param("a", "float32", shape, output=False)
+    flat = np.zeros(shape, np.float32).reshape(-1)
+    fill(flat, base_values(param, BY_NAME["numbers with NaN and infinities"], facts, 0))
+    values = flat.reshape(shape)
+    same = np.isnan(values) if np.isnan(special) else values == special
+    if len(shape) == 1 and not np.isnan(special):
+        return  # the only row has a NaN, which hides infinities
+    assert all((same.sum(axis) >= 2).any() for axis, extent in enumerate(shape) if extent > 2)
+
+
+@pytest.mark.parametrize(("distinct", "least"), [(False, 0.2), (True, 0.0)])
+def test_positions_stand_side_by_side_where_they_may(distinct: bool, least: float) -> None:
+    param = Param("a", "int32", (5000,), output=False, domain=Domain(0, 199, index=True, distinct=distinct))
+    values = base_values(param, BY_NAME["small integers"], FACTS, 0)
+    equal = np.mean(values[1:] == values[:-1])
+    assert equal > least if least else equal < 0.01
+    assert set(values.tolist()) == set(range(200))
+    assert (np.bincount(values).max() > 1000) is not distinct

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ir import topi
 from ir.script import from_source
 from runners.native import build_native
 from runners.verify import Reference
 
-from .conftest import verdict
+from .conftest import te_program, verdict
 
 FLOATS = 'A: T.Buffer((N,), "float32"), C: T.Buffer((N,), "float32")'
 INTEGERS = 'A: T.Buffer((N,), "int32"), C: T.Buffer((N,), "int32")'
@@ -327,3 +328,70 @@ def test_numbers_that_the_program_compares_with_are_among_the_inputs(
     reference_of: Any, params: str, right: str, wrong: str
 ) -> None:
     assert not accepted(reference_of, elementwise(params, 1000, right), elementwise(params, 1000, wrong))
+
+
+@pytest.mark.parametrize("shape", [(9, 40), (4, 1000), (128, 12), (40,)])
+def test_an_argmax_that_finds_the_last_nan(reference_of: Any, shape: tuple[int, ...]) -> None:
+    reference = reference_of(te_program(lambda x: topi.argmax(x, axis=-1), (shape, "float32")))
+
+    def argmax(last: bool) -> Any:
+        def call(x: Any, out: Any) -> None:
+            missing = np.isnan(x)
+            place = shape[-1] - 1 - np.argmax(missing[..., ::-1], -1) if last else np.argmax(missing, -1)
+            out[...] = np.where(missing.any(-1), place, np.argmax(x, -1))
+
+        return call
+
+    assert verdict(reference, argmax(last=False)) is None
+    assert verdict(reference, argmax(last=True)) is not None
+
+
+@pytest.mark.parametrize(("count", "places", "lanes"), [(6400, 16, 4), (96, 100, 8), (256, 300, 2)])
+def test_lanes_that_add_to_one_element(reference_of: Any, count: int, places: int, lanes: int) -> None:
+    """Each reads the sum before any of them has written to it."""
+    reference = reference_of(
+        program(
+            f'I: T.Buffer(({count},), "int32"), C: T.Buffer(({places},), "int32")',
+            f"for i in range({places}):\n    C[i] = 0\nfor i in range({count}):\n    C[I[i]] = C[I[i]] + 1",
+        )
+    )
+
+    def histogram(together: int) -> Any:
+        def call(index: Any, counts: Any) -> None:
+            counts[...] = 0
+            for start in range(0, count, together):
+                counts[index[start : start + together]] += 1
+
+        return call
+
+    assert verdict(reference, histogram(1)) is None
+    assert verdict(reference, histogram(lanes)) is not None
+
+
+@pytest.mark.parametrize("shape", [(9, 40), (4, 300), (2, 8, 20)])
+@pytest.mark.parametrize("epsilon", [1e-3, 1e-5, 1e-8])
+def test_a_constant_beside_the_root_of_a_variance(
+    reference_of: Any, shape: tuple[int, ...], epsilon: float
+) -> None:
+    """Not under it: this shows where the variance is about as small."""
+    weights = (shape[-1:], "float32")
+    reference = reference_of(
+        te_program(
+            lambda x, gamma, beta: topi.nn.layer_norm(x, gamma, beta, [-1], epsilon),
+            (shape, "float32"),
+            weights,
+            weights,
+        )
+    )
+
+    def norm(root: Callable[[Any], Any]) -> Any:
+        def call(x: Any, gamma: Any, beta: Any, out: Any) -> None:
+            wide = x.astype("float64")
+            with np.errstate(all="ignore"):
+                away = wide - wide.mean(-1, keepdims=True)
+                out[...] = away / root(wide.var(-1, keepdims=True)) * gamma + beta
+
+        return call
+
+    assert verdict(reference, norm(lambda variance: np.sqrt(variance + epsilon))) is None
+    assert verdict(reference, norm(lambda variance: np.sqrt(variance) + epsilon)) is not None
