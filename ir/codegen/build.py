@@ -198,7 +198,12 @@ class NativeModule:
     def _take_raised(self) -> BaseException | None:
         """What was raised in this thread, or else by a worker of a parallel loop."""
         own = self._raised.pop(threading.get_ident(), None)
-        return own if own is not None or not self._raised else self._raised.popitem()[1]
+        if own is not None:
+            return own
+        try:
+            return self._raised.popitem()[1]
+        except KeyError:  # another thread has taken it
+            return None
 
     # -- inspection and output -----------------------------------------------------
     @property

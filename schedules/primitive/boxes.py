@@ -10,8 +10,8 @@ from ir import tir
 from ir.tir.stmt_functor import substitute
 
 from ..access import box_touched
-from ..affine import simplify_polynomial
-from ..region import Box, union_boxes
+from ..affine import constant_difference, simplify_polynomial
+from ..region import Box, contains, union_boxes
 from ..tree import BlockNode, LoopNode, loops_around
 from .block_domains import is_constant
 
@@ -85,3 +85,19 @@ def _without(units: Mapping[tir.Var, tir.PrimExpr], boxes: list[Box]) -> list[Bo
         [(simplify_polynomial(substitute(low, units)), substitute(extent, units)) for low, extent in box]
         for box in boxes
     ]
+
+
+def are_adjacent(one: Box, other: Box) -> bool:
+    """Whether boxes have no gap between them: the smallest one around both has nothing else."""
+    if contains(one, other) or contains(other, one):
+        return True
+    differing = [
+        (a, b)
+        for a, b in zip(one, other, strict=True)
+        if constant_difference(a[0], b[0]) != 0 or constant_difference(a[1], b[1]) != 0
+    ]
+    if len(differing) != 1:
+        return False
+    ((first, size), (low, extent)) = differing[0]
+    gaps = constant_difference(low, first + size), constant_difference(first, low + extent)
+    return all(gap is not None and gap <= 0 for gap in gaps)

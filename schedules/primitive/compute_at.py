@@ -37,7 +37,7 @@ from ..error import ScheduleError
 from ..order import require_order_kept, why_not_final
 from ..random_variable import BlockRV, LoopRV
 from ..reduction_order import loops_of_sums, why_not_begun_once
-from ..region import Box, bind_region, contains, lies_inside, relax_region, union_boxes
+from ..region import Box, bind_region, lies_inside, relax_region, union_boxes
 from ..state import INLINE, ComputeLocation
 from ..surroundings import loads_in, nodes_around
 from ..tree import (
@@ -54,7 +54,7 @@ from ..tree import (
     scope_of,
 )
 from .block_domains import is_constant, solve_domains
-from .boxes import boxes_of_each, required_boxes, unit_loops
+from .boxes import are_adjacent, boxes_of_each, required_boxes, unit_loops
 from .caching import reads_within
 from .filled import is_all_read
 from .inline import inline_into_consumers, inline_into_producer
@@ -442,7 +442,7 @@ def _require_adjacent(producers: list[BlockNode], loop: LoopNode, buffers: set[t
     for buffer, boxes in boxes_of_each(producers, loop, buffers, writes=True, across_threads=False).items():
         joined, *apart = boxes
         while apart:
-            beside = next((box for box in apart if _are_adjacent(joined, box)), None)
+            beside = next((box for box in apart if are_adjacent(joined, box)), None)
             require(
                 beside is not None,
                 "reverse_compute_at",
@@ -451,22 +451,6 @@ def _require_adjacent(producers: list[BlockNode], loop: LoopNode, buffers: set[t
             assert beside is not None
             joined = union_boxes([joined, beside], buffer.shape)
             apart = [box for box in apart if box is not beside]
-
-
-def _are_adjacent(one: Box, other: Box) -> bool:
-    """Whether boxes have no gap between them: the smallest one around both has nothing else."""
-    if contains(one, other) or contains(other, one):
-        return True
-    differing = [
-        (a, b)
-        for a, b in zip(one, other, strict=True)
-        if constant_difference(a[0], b[0]) != 0 or constant_difference(a[1], b[1]) != 0
-    ]
-    if len(differing) != 1:
-        return False
-    ((first, size), (low, extent)) = differing[0]
-    gaps = constant_difference(low, first + size), constant_difference(first, low + extent)
-    return all(gap is not None and gap <= 0 for gap in gaps)
 
 
 def _require_unconditional(loop: LoopNode, block: BlockNode) -> None:

@@ -58,6 +58,7 @@ class MachineOptions:
 
 @lru_cache(maxsize=1)
 def initialize() -> None:
+    """Makes LLVM's code generator for this machine ready; whoever calls LLVM otherwise than through this module does so first."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     llvm.initialize_native_asmparser()
