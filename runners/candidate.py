@@ -348,7 +348,7 @@ def _time(
         secs = _one_call(kernel, arguments, limit)
     else:
         begin = time.perf_counter()
-        secs, wrong, calls = _checked(kernel, reference, best_secs, settings, limit)
+        secs, wrong, calls = _checked(kernel, reference, best_secs, settings.cut_ratio, limit)
         check_secs = time.perf_counter() - begin
         if wrong is not None:
             return RunReport(ResultKind.WRONG_RESULT, None, wrong, False, False, baseline, check_secs)
@@ -379,7 +379,7 @@ def _time(
 
 
 def _checked(
-    kernel: Kernel, reference: Reference, best_secs: float | None, settings: RunSettings, limit: float
+    kernel: Kernel, reference: Reference, best_secs: float | None, cut_ratio: float, limit: float
 ) -> tuple[float, str | None, _CheckedCalls]:
     """Calls on the first cases, and on more while that is cheap; the fastest call, what is wrong, and the last calls.
 
@@ -394,7 +394,7 @@ def _checked(
         secs = min(secs, took)
         if wrong is not None:
             return secs, wrong, calls
-        if case.kind.exact and _far_behind(secs, best_secs, _HOPELESS * settings.cut_ratio):
+        if case.kind.exact and _far_behind(secs, best_secs, _HOPELESS * cut_ratio):
             break  # right on integers and never to be chosen: a second slow call would tell nothing
     return secs, None, calls
 
@@ -554,7 +554,7 @@ def pack_arguments(mod: Any, arguments: list[Array], room: Room | None = None) -
 
 
 def run_rivals(
-    candidates: list[tuple[int, Any, Any, Build | None]],
+    candidates: list[tuple[int, Any, Any, Build | None, bool]],
     reference: Any,
     rounds: int,
     round_secs: float,
@@ -562,16 +562,17 @@ def run_rivals(
 ) -> list[RunReport]:
     """Time several candidates in turns, so that whatever disturbs the machine disturbs all; the medians of the rounds.
 
-    ``reference`` is the unscheduled module; each candidate is checked against it first, since one of them will be the best.
+    ``reference`` is the unscheduled module; each candidate is checked against it first, since one of them will be the best: in full, or
+    on the first cases where its last entry says that it has passed the whole check before.
     """
     phase("waiting for the machine", None)
     with machine(alone=True):
         reports: list[RunReport] = []
         calls: list[Callable[[], object]] = []
         counts: list[int] = []
-        for number, program, target, f_build in candidates:
+        for number, program, target, f_build, passed in candidates:
             kernel = _kernel(number, program, target, f_build, timeout_sec)
-            report = _checked_rival(kernel, reference, target, f_build, timeout_sec)
+            report = _checked_rival(kernel, reference, target, f_build, timeout_sec, passed)
             reports.append(report)
             if report.message is not None:
                 continue
@@ -602,14 +603,17 @@ def run_rivals(
 
 
 def _checked_rival(
-    kernel: Kernel, reference: Any, target: Any, f_build: Build | None, timeout_sec: float
+    kernel: Kernel, reference: Any, target: Any, f_build: Build | None, timeout_sec: float, passed: bool
 ) -> RunReport:
-    """What the whole check says of a rival, which is not timed yet."""
+    """What the check says of a rival, which is not timed yet."""
     if reference is None:
         return RunReport(ResultKind.OK, None, None, False, False, None)
     key, begin = ReferenceStore.key(reference, target), time.perf_counter()
     known = _reference(key, reference, target, f_build)
-    wrong = confirmed(kernel, known, timeout_sec)
+    if passed:
+        _, wrong, _ = _checked(kernel, known, None, 1.0, timeout_sec)
+    else:
+        wrong = confirmed(kernel, known, timeout_sec)
     took = time.perf_counter() - begin
     if wrong is None:
         return RunReport(ResultKind.OK, None, None, False, True, known.secs, took)

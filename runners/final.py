@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from . import candidate
@@ -24,18 +24,20 @@ def final_choice(
     round_secs: float = 0.02,
     timeout_sec: float = 60.0,
     pool: WorkerPool | None = None,
+    confirmed: Collection[int] = (),
 ) -> list[RunnerResult]:
     """Time candidates in ``rounds`` interleaved rounds of about ``round_secs`` seconds; ``run_secs`` is the median of each.
 
     ``reference`` is the unscheduled module: every candidate goes through the whole check first, since one of them is to be the
-    best, and one that is wrong gets no time. Without it inputs are made from each candidate, and nothing is checked. A
+    best, and one that is wrong gets no time; those whose places are in ``confirmed`` have gone through it before, and only through its
+    first cases again. Without it inputs are made from each candidate, and nothing is checked. A
     candidate whose process dies gets none either, and the others are measured again without it.
     """
     processes = pool or shared_pool()
     artifacts = [_artifact(item) for item in inputs]
 
     def contest(rivals: list[int], rounds: int) -> list[RunnerResult]:
-        chosen = [artifacts[index] for index in rivals]
+        chosen = [(artifacts[index], index in confirmed) for index in rivals]
         return _together(chosen, reference, rounds, round_secs, timeout_sec, processes)
 
     everyone = list(range(len(artifacts)))
@@ -54,7 +56,7 @@ def _artifact(item: BuilderInput | Artifact) -> Artifact:
 
 
 def _together(
-    artifacts: list[Artifact],
+    artifacts: list[tuple[Artifact, bool]],
     reference: Any,
     rounds: int,
     round_secs: float,
@@ -62,10 +64,10 @@ def _together(
     pool: WorkerPool,
 ) -> list[RunnerResult]:
     """The results of rivals in one process; how it ended for each of them if it did."""
-    entries = [(item.number, item.mod, item.target, item.build) for item in artifacts]
+    entries = [(item.number, item.mod, item.target, item.build, passed) for item, passed in artifacts]
     call = pool.submit(
         candidate.under,
-        artifacts[0].context,  # rivals are built alike
+        artifacts[0][0].context,  # rivals are built alike
         candidate.run_rivals,
         entries,
         reference,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import Future
 from functools import partial
 from typing import Any
@@ -60,10 +60,18 @@ class LocalRunner(Runner):
     def run(self, runner_inputs: Sequence[RunnerInput]) -> list[RunnerFuture]:
         return [_future(self.submit(item)) for item in runner_inputs]
 
-    def final_choice(self, artifacts: Sequence[Any], reference: Any = None) -> list[RunnerResult] | None:
+    def final_choice(
+        self, artifacts: Sequence[Any], reference: Any = None, confirmed: Collection[int] = ()
+    ) -> list[RunnerResult] | None:
         if not all(isinstance(artifact, Artifact) for artifact in artifacts):
             return None
-        return final_choice(artifacts, reference=reference, timeout_sec=2 * self.timeout_sec, pool=self.pool)
+        return final_choice(
+            artifacts,
+            reference=reference,
+            timeout_sec=2 * self.timeout_sec,
+            pool=self.pool,
+            confirmed=confirmed,
+        )
 
     def submit(self, item: RunnerInput) -> Future[RunnerResult]:
         """Start one measurement.
@@ -166,6 +174,7 @@ class LocalRunner(Runner):
                 kind = ResultKind.WRONG_RESULT
                 message = f"{outcome.value}, when it was checked again as the best"
             else:
+                result.confirmed = True
                 return result
             return RunnerResult(None, message, kind, check_secs=result.check_secs)
 

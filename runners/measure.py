@@ -38,6 +38,7 @@ class MeasureResult:
     baseline_secs: float | None = None
     check: str = ""
     check_secs: float = 0.0
+    confirmed: bool = False
 
     @property
     def ok(self) -> bool:
@@ -179,4 +180,5 @@ def _measured(run: RunnerResult, built: BuilderResult) -> MeasureResult:
         run.baseline_secs,
         run.check,
         run.check_secs,
+        run.confirmed,
     )

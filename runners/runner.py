@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -53,6 +53,8 @@ class RunnerResult:
     """The version of the check that was passed, where this runner names one; a record keeps it."""
     check_secs: float = 0.0
     """What checking took, without timing."""
+    confirmed: bool = False
+    """It has passed the whole check."""
     confirm: Callable[[], RunnerResult] | None = None
     """Does the rest of the check, which a candidate must pass before it may be the best, and gives the result that counts
     then; None where there is nothing left to do."""
@@ -94,10 +96,13 @@ class Runner(ABC):
     def run(self, runner_inputs: Sequence[RunnerInput]) -> list[RunnerFuture]:
         """Start measuring."""
 
-    def final_choice(self, artifacts: Sequence[Any], reference: Any = None) -> list[RunnerResult] | None:
+    def final_choice(
+        self, artifacts: Sequence[Any], reference: Any = None, confirmed: Collection[int] = ()
+    ) -> list[RunnerResult] | None:
         """Measure a few candidates, which were checked before, in turns; the median of each is its time.
 
-        ``reference`` is the unscheduled module, from which inputs are made.
+        ``reference`` is the unscheduled module, from which inputs are made. The places of those that this runner has put through the
+        whole check are in ``confirmed``: they need not go through all of it again.
 
         The answer None says that this runner cannot, and is the default.
         """

@@ -25,6 +25,8 @@ class TaskState:
     best_secs: float = float("inf")
     history: list[float] = field(default_factory=list)
     """Best time after each batch."""
+    confirmed: set[str] = field(default_factory=set)
+    """Candidates that have passed the whole check in this session, by the keys of their traces."""
     failures: Counter[str] = field(default_factory=Counter)
     last_errors: dict[str, str] = field(default_factory=dict)
     finished: bool = False

@@ -111,11 +111,18 @@ def substitute(node: Any, values: Mapping[Any, Any] | Callable[[Var], PrimExpr |
     """
     if callable(values):
         return _Substitute(values).visit(node)
-    table: dict[Any, Any] = {
-        key: _typed(key, item if isinstance(item, Node) else convert(item)) for key, item in values.items()
-    }
-    walker = _Substitute(table.get)
-    walker._buffers.update({key: item for key, item in table.items() if isinstance(key, Buffer)})
+    found: dict[Var, Any] = {}
+
+    def value_of(var: Var) -> Any:
+        if var not in found:
+            item = values.get(var)
+            found[var] = (
+                None if item is None else _typed(var, item if isinstance(item, Node) else convert(item))
+            )
+        return found[var]
+
+    walker = _Substitute(value_of)
+    walker._buffers.update({key: item for key, item in values.items() if isinstance(key, Buffer)})
     return walker.visit(node)
 
 

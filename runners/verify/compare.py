@@ -125,6 +125,7 @@ def _of_floats(value: Array, error: Array | None, kept: np.dtype[Any]) -> Bounds
 
 def _towards(value: Array, kept: np.dtype[Any], end: float) -> Array:
     """The nearest number of a dtype that is not on the inner side."""
-    near = value.astype(kept)
+    near = np.asarray(value.astype(kept))
     wrong = near > value if end < 0 else near < value
-    return np.where(wrong, np.nextafter(near, kept.type(end)), near)
+    np.nextafter(near, kept.type(end), out=near, where=wrong)
+    return near

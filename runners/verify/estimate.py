@@ -93,8 +93,14 @@ def or_zero(error: PrimExpr | None) -> PrimExpr:
 
 
 def scaled(error: PrimExpr | None, by: PrimExpr) -> PrimExpr | None:
-    """``by * error``; no error stays none beside an infinite factor."""
-    return None if error is None else Select(GT(error, ZERO), by * error, ZERO)
+    """``by * error``; nothing where that is NaN: no error stays none beside infinity, and NaN times any number is NaN.
+
+    What may be anything may be NaN, and stays anything beside zero.
+    """
+    if error is None:
+        return None
+    product = by * error
+    return Select(LT(error, INFINITY), Select(GT(product, ZERO), product, ZERO), INFINITY)
 
 
 def rounded(
@@ -199,7 +205,7 @@ class Algebra:
         if of_b is not None:
             size = self.share(magnitude(b.value))
             numerator = self.share(or_zero(added(of_a, scaled(of_b, magnitude(value)))))
-            total = Select(GT(numerator, ZERO), Div(numerator, size - of_b), ZERO)
+            total = or_zero(scaled(numerator, Div(FloatImm(WIDE, 1.0), size - of_b)))
             slack = Select(GT(of_b, ZERO), Select(GT(size, of_b), total, INFINITY), or_zero(slack))
         return self.operation(value, dtype, slack, NEVER)
 
@@ -226,9 +232,8 @@ class Algebra:
         of_item = self.error(item)
         slack: PrimExpr | None = None
         if of_item is not None:
-            # an operand that may have overflowed may give NaN
-            most: PrimExpr = Select(LT(of_item, INFINITY), Min(of_item, FloatImm(WIDE, 2.0)), INFINITY)
-            slack = Select(LT(magnitude(item.value), INFINITY), most, ZERO)
+            most = Min(of_item, FloatImm(WIDE, 2.0))
+            slack = _unless_anything(of_item, Select(LT(magnitude(item.value), INFINITY), most, ZERO))
         return self.operation(make(item.value), dtype, slack, NEVER, ulps=2 * INTRINSIC_ULPS)
 
     def tangent(self, make: Callable[..., PrimExpr], dtype: str, item: Estimate) -> Estimate:
@@ -283,7 +288,8 @@ class Algebra:
         most = Max(up, down)
         # NaN at one end only: the kernel may have either. At NaN and infinity nothing moves.
         known = Select(And(EQ(up, up), EQ(down, down)), most, INFINITY)
-        return Select(And(GT(error, ZERO), LT(magnitude(here), INFINITY)), known, ZERO)
+        moved = Select(And(GT(error, ZERO), LT(magnitude(here), INFINITY)), known, ZERO)
+        return _unless_anything(error, moved)
 
     # ---- conditions ------------------------------------------------------------------------------------------
 
@@ -322,10 +328,17 @@ class Algebra:
             other: PrimExpr = INFINITY
             if not lazy:
                 both = added(of_a, of_b)
-                distance = magnitude(widened(a.value) - widened(b.value))
+                distance = self._distance(widened(a.value), widened(b.value))
                 other = distance if both is None else distance + both
             slack = Select(condition.slack, other, or_zero(slack))
         return Estimate(value, slack, whole=whole)
+
+    def _distance(self, a: PrimExpr, b: PrimExpr) -> PrimExpr:
+        """How far two values are from each other: nothing where they are the same, as two infinities or NaNs are."""
+        a, b = self.share(a), self.share(b)
+        apart = self.share(magnitude(a - b))
+        same = Or(EQ(a, b), And(Not(EQ(a, a)), Not(EQ(b, b))))
+        return Select(LT(apart, INFINITY), apart, Select(same, ZERO, INFINITY))
 
     @staticmethod
     def _either_condition(
@@ -398,7 +411,7 @@ class Algebra:
                 scaled(of_a, magnitude(widened(b.value))), scaled(of_b, magnitude(widened(a.value)))
             )
             if of_a is not None and of_b is not None:
-                slack = added(slack, of_a * of_b)
+                slack = added(slack, scaled(of_a, of_b))
             return Estimate(value, slack)
         error = added(of_a, of_b)
         assert error is not None
@@ -409,6 +422,11 @@ def _overflow(value: PrimExpr, a: Estimate, b: Estimate) -> PrimExpr:
     """Anything where a product of numbers is none in float64: a kernel that goes on to add to it rounds the sum only, which may be one."""
     finite = And(LT(magnitude(a.value), INFINITY), LT(magnitude(b.value), INFINITY))
     return Select(And(finite, Not(LT(magnitude(value), INFINITY))), INFINITY, ZERO)
+
+
+def _unless_anything(error: PrimExpr, moved: PrimExpr) -> PrimExpr:
+    """What an operand's error moves a result by: what may be anything may be NaN, whatever the function."""
+    return Select(LT(error, INFINITY), moved, INFINITY)
 
 
 def _larger(first: PrimExpr | None, second: PrimExpr | None) -> PrimExpr | None:

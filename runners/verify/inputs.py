@@ -24,9 +24,11 @@ from .rounding import format_of
 Array = np.ndarray[Any, Any]
 
 SEED = 0x5EED
-PERIOD = 262_139
+PERIOD = 65_521
 """After so many elements inputs repeat: a prime, so that no two rows of a tensor are alike; drawing more takes longer than most
 kernels."""
+_MOST_POSITIONS = 1 << 18
+"""Positions in longer tensors are drawn as integers of all magnitudes are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,9 +158,11 @@ def density(facts: KernelFacts) -> float:
 
 
 def base_values(param: Param, kind: Kind, facts: KernelFacts, number: int) -> Array:
-    """The first ``PERIOD`` elements of an input, of which the rest is a repetition."""
+    """The first ``PERIOD`` elements of an input, of which the rest is a repetition; all of positions that must differ."""
     rng = np.random.default_rng([SEED, number, KINDS.index(kind) if kind in KINDS else len(KINDS)])
-    count = min(math.prod(param.shape), PERIOD)
+    count = math.prod(param.shape)
+    if param.domain is None or not param.domain.distinct:
+        count = min(count, PERIOD)
     if dt.is_bool(param.dtype):
         return rng.integers(0, 2, count, dtype=np.int8).astype(np.bool_)
     if dt.is_integral(param.dtype):
@@ -272,7 +276,7 @@ def _integers_of(
     low, high = dt.integer_range(param.dtype)
     domain = param.domain or Domain(low, high)
     dtype = numpy_dtype(param.dtype)
-    if domain.index and domain.high - domain.low < PERIOD:
+    if domain.index and domain.high - domain.low < _MOST_POSITIONS:
         values = _positions(domain, kind, rng, count).astype(dtype)
     elif kind.end is not None and number == 0:
         values = np.full(count, domain.low if kind.end < 0 else domain.high, dtype)

@@ -126,6 +126,7 @@ def test_only_a_candidate_that_would_be_the_best_is_checked_in_another_process(
     for best in (None, 1e-9, 10.0):
         result = runner.submit(RunnerInput(artifact, reference=matmul(), best_secs=best)).result()
         assert result.kind is ResultKind.OK, result.error_msg
+        assert result.confirmed == (best != 1e-9)
     assert confirmed == [None, 10.0]
 
 
@@ -136,6 +137,21 @@ def test_a_rival_that_is_wrong_has_no_time(builder: LocalBuilder, pool: WorkerPo
     )
     assert right.verified and right.run_secs and right.check_secs > 0
     assert wrong.kind is ResultKind.WRONG_RESULT and "output C differs" in (wrong.error_msg or "")
+
+
+def test_a_rival_that_has_passed_the_whole_check_goes_through_its_first_cases_only(
+    builder: LocalBuilder, pool: WorkerPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr(candidate, "confirmed", lambda kernel, *_: asked.append(kernel.mod))
+    mods = [matmul(), matmul()]
+    entries = [(-10 - place, mod, "cpu", None, place == 0) for place, mod in enumerate(mods)]
+    reports = candidate.run_rivals(entries, matmul(), 1, 0.001, 5.0)
+    assert all(report.verified and report.run_secs for report in reports)
+    assert [mods.index(mod) for mod in asked] == [1]
+    wrong = built(builder, injected("wrong"))
+    (result,) = final_choice([wrong], reference=matmul(), timeout_sec=5.0, pool=pool, confirmed=[0])
+    assert result.kind is ResultKind.WRONG_RESULT and "output C differs" in (result.error_msg or "")
 
 
 def test_what_was_built_travels_to_the_process_that_checks_it_again() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import pytest
@@ -39,9 +39,13 @@ class _Runner(ReplayRunner):
         super().__init__(lambda _: 1e-3 + 1e-5 * self.count)
         self.medians = medians
         self.contests: list[list[Any]] = []
+        self.confirmed: list[list[str]] = []
 
-    def final_choice(self, artifacts: Sequence[Any], reference: Any = None) -> list[RunnerResult] | None:
+    def final_choice(
+        self, artifacts: Sequence[Any], reference: Any = None, confirmed: Collection[int] = ()
+    ) -> list[RunnerResult] | None:
         self.contests.append([artifact.trace_json for artifact in artifacts])
+        self.confirmed.append([_name(self.contests[-1][place]) for place in confirmed])
         return [
             RunnerResult([item], None) if isinstance(item, float) else RunnerResult(None, f"a {item}", item)
             for item in self.medians(self.contests[-1])
@@ -66,6 +70,13 @@ def _filled(store: Database, times: Sequence[float], **options: Any) -> Any:
 
 def _settle(store: Database, workload: Any, runner: Runner, builder: Builder | None = None) -> Any:
     return settle(store, workload, TARGET, builder or _Builder(), runner)
+
+
+def _key(store: Database, name: str) -> str:
+    """The key of the trace with a name."""
+    return next(
+        item.trace_key for item in store.get_all_tuning_records() if _name(item.trace.as_json()) == name
+    )
 
 
 def _name(trace: Any) -> str:
@@ -189,9 +200,26 @@ def test_one_failure_does_not_lift_the_bound_on_contests() -> None:
     assert _settle(store, workload, runner) == ("changed", times["t59"])
 
 
+def test_who_has_passed_the_whole_check_is_not_put_through_it_again() -> None:
+    """The best of the search has; after a contest all who took part have."""
+    store = MemoryDatabase()
+    workload = _filled(store, [1.0, 1.01, 1.02, 1.03, 1.04, 1.05])
+    runner = _Runner(lambda traces: [1.5 + 0.01 * place for place in range(len(traces))])
+    settle(store, workload, TARGET, _Builder(), runner, confirmed={"unknown", _key(store, "t1")})
+    assert runner.confirmed[0] == ["t1"]
+    assert len(runner.contests) > 1
+    first = {_name(trace) for trace in runner.contests[0]}
+    for contest, confirmed in zip(runner.contests[1:], runner.confirmed[1:]):
+        again = {_name(trace) for trace in contest} & first
+        assert again and again == set(confirmed)
+        first |= {_name(trace) for trace in contest}
+
+
 def test_what_checking_rivals_takes_is_counted() -> None:
     class Checking(_Runner):
-        def final_choice(self, artifacts: Sequence[Any], reference: Any = None) -> list[RunnerResult] | None:
+        def final_choice(
+            self, artifacts: Sequence[Any], reference: Any = None, confirmed: Collection[int] = ()
+        ) -> list[RunnerResult] | None:
             return [RunnerResult([1.0], None, check_secs=0.25) for _ in artifacts]
 
     store, times = MemoryDatabase(), TimeShares(check=1.0)

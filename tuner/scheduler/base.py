@@ -183,6 +183,7 @@ class TaskScheduler(TuningRun, ABC):
                     self._runner,
                     self._session,
                     self.times,
+                    task.confirmed,
                 )
                 if found is not None:
                     task.choice, task.best_secs = found
@@ -283,21 +284,22 @@ class TaskScheduler(TuningRun, ABC):
     def _record(self, task: TaskState, candidate: MeasureCandidate, result: MeasureResult) -> None:
         schedule = candidate._schedule
         trace = schedule.trace if schedule is not None else candidate.sketch.trace_of(candidate.row)
-        self._database.commit_tuning_record(
-            TuningRecord(
-                trace,
-                task.workload,
-                result.run_secs,
-                task.context.target,
-                None,
-                verified=result.verified,
-                cut=result.cut,
-                failure_kind=None if result.ok else str(result.kind),
-                failure_message=result.error_msg,
-                versions={"check": result.check} if result.check else None,
-                session_id=self._session,
-            )
+        record = TuningRecord(
+            trace,
+            task.workload,
+            result.run_secs,
+            task.context.target,
+            None,
+            verified=result.verified,
+            cut=result.cut,
+            failure_kind=None if result.ok else str(result.kind),
+            failure_message=result.error_msg,
+            versions={"check": result.check} if result.check else None,
+            session_id=self._session,
         )
+        if result.confirmed:
+            task.confirmed.add(record.trace_key)
+        self._database.commit_tuning_record(record)
 
 
 def _mean(result: MeasureResult) -> float:

@@ -6,6 +6,8 @@ whoever was measured before or after. Rivals that take turns are disturbed alike
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from database import Database, TuningRecord, Workload, by_speed
 from ir.target import Target
 from runners import Builder, BuilderInput, ResultKind, Runner, RunnerResult
@@ -33,18 +35,19 @@ def settle(
     runner: Runner,
     session_id: str | None = None,
     times: TimeShares | None = None,
+    confirmed: Collection[str] = (),
 ) -> tuple[str, float] | None:
     """Let the fastest checked candidates of a workload compete, and commit their new times, which supersede the old.
 
     The old records stay: whoever is killed in between has lost nothing. When one turns out to be wrong, or does not run any
     more, those behind it are checked in full; a contest in which one failed counts for nothing. What checking takes is added
-    to ``times``.
+    to ``times``. Candidates whose keys of traces are in ``confirmed`` have passed the whole check already.
 
     Returns:
         "confirmed" or "changed" and the best candidate's time, infinite when all have failed; None where there were no
         rivals or builder and runner cannot measure in turns.
     """
-    before = _fastest(database, workload, target)
+    before, passed_whole = _fastest(database, workload, target), set(confirmed)
     settled: dict[str, TuningRecord] = {}
     contests, failed = 0, False
     while contests < _CONTESTS + _ALONE:
@@ -61,7 +64,7 @@ def settle(
             rivals = ranked[:1]
         elif len(rivals) < 2 and not failed:
             break
-        results = _contest(rivals, workload, builder, runner)
+        results = _contest(rivals, workload, builder, runner, passed_whole)
         if results is None:
             break
         passed = [bool(result.run_secs) for result in results]
@@ -79,6 +82,7 @@ def settle(
             settled.pop(rival.trace_key, None)
             if again.is_valid():
                 settled[rival.trace_key] = again
+                passed_whole.add(rival.trace_key)
             if times is not None:
                 times.check += result.check_secs
     if not settled and not failed:
@@ -96,7 +100,11 @@ def _fastest(database: Database, workload: Workload, target: Target) -> list[Tun
 
 
 def _contest(
-    rivals: list[TuningRecord], workload: Workload, builder: Builder, runner: Runner
+    rivals: list[TuningRecord],
+    workload: Workload,
+    builder: Builder,
+    runner: Runner,
+    confirmed: Collection[str],
 ) -> list[RunnerResult] | None:
     programs = [ScheduledProgram(workload.module_json, rival.trace_json) for rival in rivals]
     artifacts = [
@@ -104,7 +112,8 @@ def _contest(
     ]
     if any(artifact is None for artifact in artifacts):
         return None
-    results = runner.final_choice(artifacts, workload.mod)
+    places = [place for place, rival in enumerate(rivals) if rival.trace_key in confirmed]
+    results = runner.final_choice(artifacts, workload.mod, places)
     if not results:
         return None
     # When none of them runs it is not the candidates' fault; one that is wrong is wrong.

@@ -12,7 +12,7 @@ import pytest
 from ir.script import from_source
 from ir.tir.evaluate import evaluate
 from ir.tir.expr import EQ, LT, Add, Cast, Div, FloatImm, IntImm, Max, Min, Mul, PrimExpr, Select, Sub, Var
-from ir.tir.op import exp, floor
+from ir.tir.op import cos, exp, floor
 from runners.verify import compute_reference
 from runners.verify.estimate import NEVER, WIDE, ZERO, Algebra, Estimate, or_zero
 from runners.verify.rounding import growth
@@ -127,6 +127,46 @@ def test_a_choice_by_a_condition_that_may_turn_out_either_way_reaches_both_sides
 
     assert error_of(lambda algebra: choice(algebra, 0.1)) >= 6.0
     assert error_of(lambda algebra: choice(algebra, 0.2)) == 0.0
+
+
+ANYTHING, NAN = float("inf"), float("nan")
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0, float("inf"), float("nan")])
+def test_what_may_be_anything_may_be_nan_after_every_operation(value: float) -> None:
+    """A product that overflowed in float64 may be infinite in one kernel and NaN, after a difference of two, in another."""
+
+    def item() -> Estimate:
+        return inexact(value, ANYTHING)
+
+    for kind in (Add, Sub, Mul, Div):
+        make, _ = binary(kind)
+        for other in (0.0, 1.0, ANYTHING):
+            assert error_of(lambda algebra: make(algebra, item(), inexact(other, 0.0))) == ANYTHING
+            assert error_of(lambda algebra: make(algebra, inexact(other, 0.125), item())) == ANYTHING
+    assert error_of(lambda algebra: algebra.function(exp, "float64", [item()])) == ANYTHING
+    assert error_of(lambda algebra: algebra.step(floor, item())) == ANYTHING
+    assert error_of(lambda algebra: algebra.wave(cos, "float64", item())) == ANYTHING
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "apart"),
+    [
+        (1.0, 7.0, 6.0),
+        (NAN, 7.0, ANYTHING),
+        (ANYTHING, 7.0, ANYTHING),
+        (NAN, NAN, 0.0),
+        (ANYTHING, ANYTHING, 0.0),
+    ],
+)
+def test_a_choice_that_may_turn_out_either_way_may_give_nan_where_one_side_is(
+    one: float, other: float, apart: float
+) -> None:
+    def choice(algebra: Algebra) -> Estimate:
+        condition = algebra.compare(LT(number(0.0), ZERO), inexact(0.0, 0.125), Estimate(ZERO))
+        return algebra.choose(Select, condition, Estimate(number(one)), Estimate(number(other)), lazy=False)
+
+    assert error_of(choice) == apart
 
 
 def test_narrowing_adds_a_rounding() -> None:

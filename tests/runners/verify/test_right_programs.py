@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from ir import topi
 from runners.native import build_native
 
-from .conftest import verdict
+from .conftest import te_program, verdict
 from .test_rare_inputs import elementwise, program
 
 
@@ -92,3 +93,18 @@ for i, q in T.grid(6, 4):
             C[vi] = T.{dtype}(1)
         C[vi] = C[vi] * P[vi, vq]"""
     assert is_accepted(reference_of, program(params, whole), program(params, parts))
+
+
+@pytest.mark.parametrize("shape", [(12, 40), (2, 8, 20)])
+def test_a_variance_that_is_no_number_in_one_order_and_infinite_in_another(
+    reference_of: Any, shape: tuple[int, ...]
+) -> None:
+    """``E[x * x] - mean * mean`` is inf - inf, and inf where the product is fused with the difference."""
+    row = shape[-1:]
+    original = te_program(
+        lambda x, gamma, beta: topi.nn.layer_norm(x, gamma, beta, [len(shape) - 1]),
+        (shape, "float64"),
+        (row, "float64"),
+        (row, "float64"),
+    )
+    assert is_accepted(reference_of, original, original)
