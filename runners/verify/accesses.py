@@ -277,8 +277,8 @@ class Touched:
 
 def _chosen(values: Array, shape: tuple[int, ...], legal: Array | None) -> Array:
     """Those elements of an array that broadcasts to a shape which are legal; all without a mask."""
-    spread = np.broadcast_to(values, shape)
-    return spread.ravel() if legal is None else spread[legal]
+    flat = np.broadcast_to(values, shape).ravel()
+    return flat if legal is None else flat[legal.ravel()]  # masks of several axes are much slower
 
 
 def touched(
@@ -323,8 +323,9 @@ def touched(
         within_extent = np.broadcast_to((place >= 0) & (place < size), shape)
         legal = within_extent if legal is None else legal & within_extent
     cells = layout.cells(item.buffer, places)
-    chosen = np.broadcast_to(cells, (*shape, cells.shape[-1]))
-    chosen = chosen.reshape(-1, cells.shape[-1]) if legal is None else chosen[legal]
+    chosen = np.broadcast_to(cells, (*shape, cells.shape[-1])).reshape(-1, cells.shape[-1])
+    if legal is not None:
+        chosen = chosen[legal.ravel()]
     return Touched(chosen, is_all, ends, axes, shape, legal)
 
 

@@ -2,14 +2,15 @@
 
 Lowering gives every iteration its own copy of a buffer that only iterations use (``[parallel-local]``). What an iteration reads there
 and has not written before was another one's, or nobody's. Each instance of a load and of a store has a number by program order, and a load
-is right where a store of the same iteration to its element has a smaller one. Where all iterations do the same in places of their own, as
-tiles do, one of them tells of all.
+is right where a store of the same iteration to its element has a smaller one. Where iterations do the same in places of their own, as
+tiles do, one of them tells of all: of those that are full, and of those that end early.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,8 +23,10 @@ from .accesses import Access, Layout, OnArguments, Touched, touched, variables_i
 from .arrays import Unknown
 
 Array = np.ndarray[Any, Any]
-_CELL_BITS = 32
-"""An element is known by its iteration, in the upper bits, and its cell."""
+_NEVER = np.iinfo(np.int64).max
+"""Later than every instance."""
+_SPARSE = 4
+"""A table of first stores may have so many entries for each instance of an access; beyond that elements are numbered by rank."""
 
 
 def read_before_written(
@@ -94,24 +97,55 @@ class _Memory:
         Raises:
             Unknown: some access is over data that is not known, or has too many elements.
         """
-        shifts = self._shifts() if len(self._iterations) > 1 else None
-        if shifts is not None and self._stay_within(shifts):
-            return self._wrong_in(self._iterations[:1])
         most = max(_count(item, used) for item, used in zip(self._group, self._used))
-        if len(self._iterations) * most <= accesses.MOST:
-            return self._wrong_in(self._iterations)
+        for iterations in (self._different(), self._iterations):
+            if iterations is not None and len(iterations) * most <= accesses.MOST:
+                return self._wrong_in(iterations)
         self.is_followed = False
         return self._wrong_in(np.unique(self._iterations[[0, min(1, len(self._iterations) - 1), -1]]))
 
-    def _shifts(self) -> list[Array] | None:
-        """What each iteration adds to each index of all accesses, beside the first iteration [axes][N]; None unless all agree in that.
+    def _different(self) -> Array | None:
+        """Iterations of which each of the others does the same as one, in another place; None where that is not known."""
+        if len(self._iterations) < 2:
+            return None
+        shifts, groups = self._shifts(), self._groups()
+        if shifts is None or groups is None:
+            return None
+        for group in groups:
+            first, *_ = group
+            moved = [shift[group - self._begin] - shift[first - self._begin] for shift in shifts]
+            if not self._stay_within(first, moved):
+                return None
+        return np.array([group[0] for group in groups])
 
-        Then every iteration does the same in another place, and one tells of all, if none of them leaves the memory.
+    def _groups(self) -> list[Array] | None:
+        """Iterations in groups that answer all conditions alike; None where those depend on too much."""
+        variable = self._loop.loop_var
+        answers = [np.zeros((len(self._iterations), 1), np.bool_)]
+        for item in self._group:
+            for condition in (*item.conditions, *item.begins):
+                used = variables_in([condition])
+                if variable not in used:
+                    continue
+                spans = [np.arange(begin, begin + extent) for begin, extent in _spans(item, used)]
+                if math.prod(map(len, (self._iterations, *spans))) > accesses.MOST:
+                    return None
+                names = [variable, *(name for name in item.extents if name in used)]
+                axes = np.meshgrid(self._iterations, *spans, indexing="ij", sparse=True)
+                evaluate = OnArguments({**self._around, **dict(zip(names, axes, strict=True))}, self._given)
+                found = np.asarray(evaluate(condition), np.bool_)
+                shape = np.broadcast_shapes(*(axis.shape for axis in axes))
+                answers.append(np.broadcast_to(found, shape).reshape(len(self._iterations), -1))
+        _, which = np.unique(np.concatenate(answers, axis=1), axis=0, return_inverse=True)
+        return [self._iterations[which.ravel() == group] for group in range(int(which.max()) + 1)]
+
+    def _shifts(self) -> list[Array] | None:
+        """What each iteration adds to each index of all accesses [axes][N]; None unless all agree in how that grows.
+
+        Then iterations of the same conditions do the same, each in another place, if none of them leaves the memory.
         """
         variable, iterations = self._loop.loop_var, self._iterations
-        if self._layout.is_shared or any(
-            variable in variables_in(item.conditions, item.begins) for item in self._group
-        ):
+        if self._layout.is_shared:
             return None
         evaluate = OnArguments({**self._around, variable: iterations}, self._given)
         first, *others = [
@@ -124,13 +158,13 @@ class _Memory:
             for other in others
             for added, shift in zip(other, shifts, strict=True)
         )
-        return [shift - shift[0] for shift in shifts] if agree else None
+        return shifts if agree else None
 
-    def _stay_within(self, shifts: Sequence[Array]) -> bool:
-        """Whether all accesses of all iterations are to elements that exist, as those of the first one tell."""
+    def _stay_within(self, first: int, shifts: Sequence[Array]) -> bool:
+        """Whether all accesses of iterations are to elements that exist, as those of the first one tell."""
         moved = [(int(shift.min()), int(shift.max())) for shift in shifts]
         return all(
-            _exist(self._touched(item, used, self._iterations[:1]).ends, item.buffer, moved)
+            _exist(self._touched(item, used, np.array([first])).ends, item.buffer, moved)
             for item, used in zip(self._group, self._used)
         )
 
@@ -141,18 +175,17 @@ class _Memory:
             if not item.stores
         ]
         stores = [item for item in self._group if item.stores]
+        found: list[int] = []
         # An init in the first iteration of loops that only it asks for is enough, where there is one.
         for loops_of in (_placed, _used):
-            written = _Written([self._instances(item, loops_of(item), iterations) for item in stores])
-            early = [
-                place for keys, times in loads if (place := written.first_missing(keys, times)) is not None
-            ]
-            if not early:
+            written = [self._instances(item, loops_of(item), iterations) for item in stores]
+            iteration = _first_early(loads, written)
+            if iteration is None:
                 return None
-        iteration = (early[0] >> _CELL_BITS) - self._begin
+            found.append(iteration - self._begin)
         name = self._group[0].buffer.name
         return (
-            f"iteration {iteration} of the parallel loop {self._loop.loop_var.name} reads an element of {name}"
+            f"iteration {found[-1]} of the parallel loop {self._loop.loop_var.name} reads an element of {name}"
             " before it writes it"
         )
 
@@ -180,8 +213,8 @@ class _Memory:
             self.is_followed = False  # what lies there the calls tell
         return found
 
-    def _instances(self, item: Access, running: set[Any], iterations: Array) -> tuple[Array, Array]:
-        """(iterations and cells, numbers by program order) of the instances of an access."""
+    def _instances(self, item: Access, running: set[Any], iterations: Array) -> _Instances:
+        """The instances of an access while loops run."""
         found = self._touched(item, running, iterations)
         steps: dict[Any, tuple[int, int]] = {}
         number = 0
@@ -190,8 +223,12 @@ class _Memory:
                 number += step * weight
             elif step in running:
                 steps[step] = (item.extents[step][0], weight)
-        keys = (found.sum_of({self._loop.loop_var: (0, 1)})[:, None] << _CELL_BITS) + found.cells
-        return keys.ravel(), np.repeat(found.sum_of(steps, number), found.cells.shape[1])
+        per_element = found.cells.shape[1]
+        return _Instances(
+            np.repeat(found.sum_of({self._loop.loop_var: (0, 1)}), per_element),
+            found.cells.ravel(),
+            np.repeat(found.sum_of(steps, number), per_element),
+        )
 
 
 def _exist(
@@ -206,24 +243,42 @@ def _exist(
     )
 
 
-class _Written:
-    """When elements are written first."""
+@dataclass(frozen=True, slots=True)
+class _Instances:
+    """Instances of an access [N each]: in which iteration, which cell, and when by program order."""
 
-    def __init__(self, instances: Sequence[tuple[Array, Array]]) -> None:
-        nothing = np.zeros(0, np.int64)
-        keys = np.concatenate([nothing, *[item for item, _ in instances]])
-        times = np.concatenate([nothing, *[item for _, item in instances]])
-        order = np.lexsort((times, keys))
-        self._keys, first = np.unique(keys[order], return_index=True)
-        self._times = times[order][first]
+    iterations: Array
+    cells: Array
+    times: Array
 
-    def first_missing(self, keys: Array, times: Array) -> int | None:
-        """The first of some elements that is not written before a time."""
-        at = np.searchsorted(self._keys, keys)
-        inside = at < len(self._keys)
-        known = np.zeros(len(keys), np.bool_)
-        known[inside] = (self._keys[at[inside]] == keys[inside]) & (self._times[at[inside]] < times[inside])
-        return None if known.all() else int(keys[np.argmin(known)])
+
+def _first_early(loads: Sequence[_Instances], stores: Sequence[_Instances]) -> int | None:
+    """An iteration in which a load comes before every store to its element; None where there is none."""
+    numbers, count = _numbers([*loads, *stores])
+    written = np.full(count, _NEVER)
+    for store, places in zip(stores, numbers[len(loads) :], strict=True):
+        np.minimum.at(written, places, store.times)
+    for load, places in zip(loads, numbers):
+        early = written[places] >= load.times
+        if early.any():
+            return int(load.iterations[np.argmax(early)])
+    return None
+
+
+def _numbers(accesses_of: Sequence[_Instances]) -> tuple[list[Array], int]:
+    """(a number for the iteration and cell of each instance, the same where both are; one more than the highest)."""
+    iterations, cells = (
+        np.concatenate([getattr(item, name) for item in accesses_of]) for name in ("iterations", "cells")
+    )
+    if not cells.size:
+        return [item.cells for item in accesses_of], 0
+    width = int(cells.max()) + 1
+    keys = (iterations - iterations.min()) * width + cells
+    count = int(keys.max()) + 1
+    if count > _SPARSE * len(keys):
+        kept, keys = np.unique(keys, return_inverse=True)
+        count = len(kept)
+    return np.split(keys, np.cumsum([item.cells.size for item in accesses_of])[:-1]), count
 
 
 def _added(index: Any, variable: Any, known: Collection[Any], evaluate: OnArguments) -> Any:
@@ -261,8 +316,13 @@ def _placed(item: Access) -> set[Any]:
     return variables_in(item.indices, item.conditions)
 
 
+def _spans(item: Access, running: set[Any]) -> list[tuple[int, int]]:
+    """Begin and extent of the loops that run."""
+    return [span for variable, span in item.extents.items() if variable in running]
+
+
 def _count(item: Access, running: set[Any]) -> int:
-    return math.prod(max(extent, 1) for variable, (_, extent) in item.extents.items() if variable in running)
+    return math.prod(max(extent, 1) for _, extent in _spans(item, running))
 
 
 def _weights(group: Sequence[Access]) -> list[int]:
