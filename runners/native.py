@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+import importlib
 from collections.abc import Callable
 from typing import Any
 
+from ir.arith.pattern import compile_all_rules
 from ir.codegen.build import build
 from ir.codegen.llvm.runtime import MOST_FILLED, runtime
 from ir.target import Target
@@ -87,6 +89,10 @@ def build_reference(mod: Any, target: Any) -> NativeKernel:
 
 
 def warm() -> None:
-    """Load the runtime of native code, and make LLVM initialize what it initializes on first use."""
+    """Load the runtime of native code, and do what is done on first use: compile the simplifier's rules, initialize LLVM, import what
+    checks need."""
     Target("cpu")
     runtime()
+    compile_all_rules()
+    for name in ("runners.candidate", "numpy.random", "ml_dtypes"):
+        importlib.import_module(name)

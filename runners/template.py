@@ -8,6 +8,7 @@ socket closes, which happens however the parent dies.
 from __future__ import annotations
 
 import ctypes
+import gc
 import importlib
 import json
 import os
@@ -74,6 +75,8 @@ def main() -> None:
     control = socket.socket(fileno=int(sys.argv[1]))
     for name in ("runners.worker", *sys.argv[2:]):
         getattr(importlib.import_module(name), "warm", int)()
+    gc.collect()
+    gc.freeze()  # to look for garbage among what is loaded would copy all of its pages in every worker
     control.sendall(b"ready")
     serve(control)
 

@@ -343,3 +343,10 @@ class _RuleTables(dict[type, "RuleTable | None"]):
 
 RULE_TABLES = {domain: _RuleTables(domain) for domain in Domain}
 """By domain and operator."""
+
+
+def compile_all_rules() -> None:
+    """Compile what is otherwise compiled operator by operator: a process from which others are forked does it for all of them."""
+    for table in RULE_TABLES.values():
+        for name in RULES:
+            table[getattr(E, name)]
