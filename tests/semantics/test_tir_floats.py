@@ -11,7 +11,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from .running import executors, law, script, undefined
+from .running import executors, holds, law, script, undefined
 
 _EDGES = [0.0, -0.0, 1.0, -1.0, math.inf, -math.inf, math.nan, 1e-40, -1e-45, 3e38, 0.1]
 _PAIRS = [(a, b) for a in _EDGES for b in _EDGES]
@@ -77,6 +77,48 @@ def test_minimum_and_maximum(dtype: str) -> None:
     law("T.max(A[i], B[i])", inputs, np.maximum(a, b), dtype, signs=False)
     law(f"T.max(A[i], T.{dtype}(0))", inputs, np.maximum(a, 0), dtype, signs=False)
     law(f"T.min(T.max(A[i], T.{dtype}(-1)), T.{dtype}(1))", inputs, np.clip(a, -1, 1), dtype, signs=False)
+
+
+_SIGNED = {
+    "B[i]": lambda a, b: b,
+    "T.fabs(A[i])": lambda a, b: np.abs(a),
+    "-T.fabs(A[i])": lambda a, b: -np.abs(a),
+    "T.sqrt(T.fabs(B[i]))": lambda a, b: np.sqrt(np.abs(b)),
+    "T.{0}(0)": lambda a, b: np.zeros_like(a),
+    "T.{0}(-0.0)": lambda a, b: -np.zeros_like(a),
+}
+
+
+@pytest.mark.meaning("minmax-zero", "zero-sign")
+@pytest.mark.parametrize("dtype", _FLOATS)
+@pytest.mark.parametrize(("one", "other"), itertools.permutations(_SIGNED, 2))
+def test_the_magnitude_of_an_extreme_has_no_sign(dtype: str, one: str, other: str) -> None:
+    """Whichever zero the extreme gives: of the operands' signs nothing may be concluded that the result does not keep."""
+    a, b = columns(dtype)
+    x, y = _SIGNED[one](a, b), _SIGNED[other](a, b)
+    for name, compute in (("max", np.maximum), ("min", np.minimum)):
+        value = f"T.fabs(T.{name}({one}, {other}))".format(dtype)
+        law(value, {"A": (a, dtype), "B": (b, dtype)}, np.abs(compute(x, y)), dtype)
+
+
+@pytest.mark.meaning("minmax-zero", "zero-sign")
+@pytest.mark.parametrize("name", ["max", "min"])
+@pytest.mark.parametrize("start", ["T.float32(-0.0)", "T.float32(0)", "A[0]"])
+@pytest.mark.parametrize("term", ["T.fabs(A[k])", "-T.fabs(A[k])", "A[k]"])
+def test_the_magnitude_of_a_reduced_extreme_has_no_sign(name: str, start: str, term: str) -> None:
+    lines = f"""
+for k in range(64):
+    with T.block("extreme"):
+        vk = T.axis.reduce(64, k)
+        with T.init():
+            P[0] = {start}
+        P[0] = T.{name}(P[0], {term.replace("k", "vk")})
+B[0] = T.fabs(P[0])""".strip().splitlines()
+    program = script(
+        {"A": ((64,), "float32"), "B": ((1,), "float32")}, 'P = T.alloc_buffer((1,), "float32")', *lines
+    )
+    for zeros in (np.zeros(64), -np.zeros(64), np.where(np.arange(64) % 3, 0.0, -0.0)):
+        holds(program, [zeros.astype("float32"), np.ones(1, "float32")], {1: np.zeros(1, "float32")}, True)
 
 
 @pytest.mark.meaning("minmax-nan")

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from ... import dtype as dt
 from ...tir.expr import Add, Broadcast, Cast, IntImm, Mul, PrimExpr, Ramp, Sub, Var
-from ...tir.stmt import Stmt
+from ...tir.stmt import For, Stmt
 from .builder import FunctionBuilder, Value
 from .compile import CodegenError
 from .kernel_context import KernelContext
@@ -57,8 +57,12 @@ class FunctionEmitter:
         self.variables: dict[Var, Value] = {}
         self.result: Value | None = None
         """Where the function's result is stored; None if it has none."""
+        self.loop: For | None = None
+        """The innermost loop around what is printed."""
         self.reduction_update: PrimExpr | None = None
         """The expression that combines a partial result with the next value of a reduction; its order is free."""
+        self.reduction_is_long = False
+        """Whether that happens in a loop over so many values that LLVM should make vectors of them."""
         self.exact: set[int] = set()
         """Float arithmetic that must not contract, by identity."""
         self.body: Stmt | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -95,7 +96,7 @@ def _float_arithmetic(emitter: FunctionEmitter, kind: type, x: Value, y: Value, 
     if kind is E.Div:
         return b.binary("fdiv", x, y)
     if kind is E.Max or kind is E.Min:
-        return _extreme(emitter, kind, x, y)
+        return _extreme(b, kind, x, y)
     if kind is E.Mod:
         return b.binary("frem", x, y)
     return (_floor_quotient if kind is E.FloorDiv else _floor_remainder)(emitter, x, y)
@@ -131,31 +132,35 @@ def _floor_quotient(emitter: FunctionEmitter, x: Value, y: Value) -> Value:
     return b.select(b.fcmp("oeq", y, zero), ratio, result)
 
 
-def _positive_zero(value: Value) -> Value:
-    """A constant -0.0 as 0.0, which an extreme may give for it: LLVM takes the sign of the larger zero for known, and drops a fabs."""
-    zero = constant(0.0, value.type)
-    return zero if value.ref == constant(-0.0, value.type).ref else value
+def _extreme(b: FunctionBuilder, kind: type, x: Value, y: Value) -> Value:
+    """The larger or smaller operand, NaN if one is NaN, and either of two zeros: one instruction where one operand is constant.
 
-
-def _extreme(emitter: FunctionEmitter, kind: type, x: Value, y: Value) -> Value:
-    """The larger or smaller operand, NaN if one is NaN, and either of two zeros: one instruction where one operand is a number."""
-    name = emitter.module.intrinsic("maximum" if kind is E.Max else "minimum", x.type, 2)
-    x, y = _positive_zero(x), _positive_zero(y)
-    # the second operand first: LLVM tests it for NaN, and what is there in reductions is not what the next step waits for
-    return emitter.b.define(f"call nsz {x.type} @{name}({y.type} {y.ref}, {x.type} {x.ref})", x.type)
+    LLVM's own operation orders zeros, which takes longer. It may not be told that their signs do not matter: it takes the sign that
+    the ordered result would have for known, and drops a ``fabs`` of the other zero.
+    """
+    if x.ref[0] != "%":
+        x, y = y, x
+    is_beyond = b.fcmp("ogt" if kind is E.Max else "olt", y, x)
+    # What a reduction tests for NaN is not what its next step waits for; with y in place of the constant LLVM would join both tests,
+    # and processors have one instruction for the inner one.
+    return b.select(b.fcmp("uno", y, y), constant(math.nan, y.type), b.select(is_beyond, y, x))
 
 
 def _reduction_arithmetic(emitter: FunctionEmitter, kind: type, x: Value, y: Value) -> Value:
     """One step of a reduction, in any order: LLVM may keep several partial results and combine them at the end.
 
-    Signs of zeros are kept although their order is free: told otherwise, LLVM takes common factors out of sums.
+    Signs of zeros are kept although their order is free: told otherwise, LLVM takes common factors out of sums. Of extremes it makes
+    vectors only if they are its own ordered ones.
     """
     b = emitter.b
     if kind is E.Add:
         return b.binary("fadd reassoc contract", x, y)
     if kind is E.Mul:
         return b.binary("fmul reassoc contract", x, y)
-    return _extreme(emitter, kind, x, y)
+    if not emitter.reduction_is_long:
+        return _extreme(b, kind, x, y)
+    name = emitter.module.intrinsic("maximum" if kind is E.Max else "minimum", x.type, 2)
+    return b.call(name, x.type, [y, x])
 
 
 _INTEGER: dict[type, str] = {E.Add: "add", E.Sub: "sub", E.Mul: "mul"}

@@ -5,12 +5,16 @@ Buffers are ``alloca``s, which LLVM turns into registers when all their indices 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import numpy as np
 
 from ... import dtype as dt
 from ...arith.deep_equal import expr_deep_equal
 from ...tir import expr as E
 from ...tir import stmt as S
+from ...tir.analysis.undefined_vars import undefined_vars
 from .builder import FunctionBuilder, Value, constant
 from .compile import CodegenError
 from .conversion import to_memory
@@ -18,6 +22,9 @@ from .emitter import FunctionEmitter, prints_statement
 from .kernel_context import FAILED, OK, OUT_OF_MEMORY
 from .memory import store
 from .types import element_bytes, memory_type
+
+_MOST_UNROLLED = 16
+"""LLVM unrolls loops of so few iterations, and needs no vectors along them."""
 
 
 @prints_statement(S.SeqStmt)
@@ -41,17 +48,32 @@ def _declaration(emitter: FunctionEmitter, node: S.DeclBuffer) -> None:
 # -- values ------------------------------------------------------------------------
 @prints_statement(S.BufferStore)
 def _store(emitter: FunctionEmitter, node: S.BufferStore) -> None:
-    emitter.reduction_update = node.value if _is_scalar_reduction(node, node.value) else None
-    store(emitter, node.buffer, node.indices, node.value, node.predicate)
-    emitter.reduction_update = None
+    with _step(emitter, node if _is_scalar_reduction(node, node.value) else None, node.value):
+        store(emitter, node.buffer, node.indices, node.value, node.predicate)
 
 
 @prints_statement(S.LetStmt)
 def _let(emitter: FunctionEmitter, node: S.LetStmt) -> None:
-    emitter.reduction_update = node.value if _is_reduction_step(node) else None
-    emitter.variables[node.var] = emitter.value(node.value)
-    emitter.reduction_update = None
+    with _step(emitter, _store_of_step(node), node.value):
+        emitter.variables[node.var] = emitter.value(node.value)
     emitter.statement(node.body)
+
+
+@contextmanager
+def _step(emitter: FunctionEmitter, reduction: S.BufferStore | None, value: E.PrimExpr) -> Iterator[None]:
+    """Where a value is printed that a store takes as the next partial result of a reduction, if it does."""
+    if reduction is not None:
+        emitter.reduction_update = value
+        emitter.reduction_is_long = _is_long(emitter.loop, reduction)
+    yield
+    emitter.reduction_update = None
+
+
+def _is_long(loop: S.For | None, reduction: S.BufferStore) -> bool:
+    """Whether a reduction is over a loop that LLVM will not unroll."""
+    if loop is None or (isinstance(loop.extent, E.IntImm) and loop.extent.value <= _MOST_UNROLLED):
+        return False
+    return not any(loop.loop_var in undefined_vars(index) for index in reduction.indices)
 
 
 def _is_scalar_reduction(store: S.BufferStore, value: E.PrimExpr) -> bool:
@@ -71,19 +93,23 @@ def _is_scalar_reduction(store: S.BufferStore, value: E.PrimExpr) -> bool:
     )
 
 
-def _is_reduction_step(node: S.LetStmt) -> bool:
-    """Whether a variable is one of several partial results, all computed first and then stored."""
+def _store_of_step(node: S.LetStmt) -> S.BufferStore | None:
+    """The store of a variable that is one of several partial results, all computed first and then stored; None for others."""
     if not dt.is_float(node.var.dtype):
-        return False
+        return None
     body: S.Stmt = node.body
     while isinstance(body, S.LetStmt):
         body = body.body
     stores = body.seq if isinstance(body, S.SeqStmt) else (body,)
-    return any(
-        isinstance(store, S.BufferStore)
-        and store.value is node.var
-        and _is_scalar_reduction(store, node.value)
-        for store in stores
+    return next(
+        (
+            store
+            for store in stores
+            if isinstance(store, S.BufferStore)
+            and store.value is node.var
+            and _is_scalar_reduction(store, node.value)
+        ),
+        None,
     )
 
 
@@ -167,7 +193,9 @@ def _for(emitter: FunctionEmitter, loop: S.For) -> None:
     b.emit(f"%{name} = phi i64 [{start.ref}, %{before}], [%{name}.next, %{latch}]")
     bits = max(b.magnitude(start), b.magnitude(extent)) + 1
     emitter.variables[loop.loop_var] = b.bound(Value(f"%{name}", "i64"), bits)
+    outer, emitter.loop = emitter.loop, loop
     is_innermost = _loop_body(emitter, loop.body)
+    emitter.loop = outer
     b.branch(latch)
     b.label(latch)
     # without a sign, -1 + 1 would overflow
