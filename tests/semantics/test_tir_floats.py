@@ -83,42 +83,57 @@ _SIGNED = {
     "B[i]": lambda a, b: b,
     "T.fabs(A[i])": lambda a, b: np.abs(a),
     "-T.fabs(A[i])": lambda a, b: -np.abs(a),
-    "T.sqrt(T.fabs(B[i]))": lambda a, b: np.sqrt(np.abs(b)),
+    "T.Cast('float32', i // 64)": lambda a, b: np.arange(len(a), dtype=np.float32) // 64,
     "T.{0}(0)": lambda a, b: np.zeros_like(a),
     "T.{0}(-0.0)": lambda a, b: -np.zeros_like(a),
 }
 
 
 @pytest.mark.meaning("minmax-zero", "zero-sign")
-@pytest.mark.parametrize("dtype", _FLOATS)
-@pytest.mark.parametrize(("one", "other"), itertools.permutations(_SIGNED, 2))
-def test_the_magnitude_of_an_extreme_has_no_sign(dtype: str, one: str, other: str) -> None:
+@pytest.mark.parametrize("loop", ["range", "T.vectorized"])
+def test_the_magnitude_of_an_extreme_has_no_sign(loop: str) -> None:
     """Whichever zero the extreme gives: of the operands' signs nothing may be concluded that the result does not keep."""
-    a, b = columns(dtype)
-    x, y = _SIGNED[one](a, b), _SIGNED[other](a, b)
-    for name, compute in (("max", np.maximum), ("min", np.minimum)):
-        value = f"T.fabs(T.{name}({one}, {other}))".format(dtype)
-        law(value, {"A": (a, dtype), "B": (b, dtype)}, np.abs(compute(x, y)), dtype)
+    a, b = columns("float32")
+    stores, expected = [], []
+    for one, other in itertools.permutations(_SIGNED, 2):
+        x, y = _SIGNED[one](a, b), _SIGNED[other](a, b)
+        for name, compute in (("max", np.maximum), ("min", np.minimum)):
+            stores.append(f"    O[{len(stores)}, i] = T.fabs(T.{name}({one}, {other}))".format("float32"))
+            expected.append(np.abs(compute(x, y)))
+    column = ((len(a),), "float32")
+    parameters = {"A": column, "B": column, "O": ((len(stores), len(a)), "float32")}
+    found = np.zeros((len(stores), len(a)), "float32")
+    holds(
+        script(parameters, f"for i in {loop}({len(a)}):", *stores),
+        [a, b, found],
+        {2: np.stack(expected)},
+        True,
+    )
 
 
 @pytest.mark.meaning("minmax-zero", "zero-sign")
-@pytest.mark.parametrize("name", ["max", "min"])
-@pytest.mark.parametrize("start", ["T.float32(-0.0)", "T.float32(0)", "A[0]"])
-@pytest.mark.parametrize("term", ["T.fabs(A[k])", "-T.fabs(A[k])", "A[k]"])
-def test_the_magnitude_of_a_reduced_extreme_has_no_sign(name: str, start: str, term: str) -> None:
-    lines = f"""
+@pytest.mark.parametrize("zeros", [np.zeros(64), -np.zeros(64), np.where(np.arange(64) % 3, 0.0, -0.0)])
+def test_the_magnitude_of_a_reduced_extreme_has_no_sign(zeros: np.ndarray) -> None:
+    cases = list(
+        itertools.product(
+            ["max", "min"],
+            ["T.float32(-0.0)", "T.float32(0)", "A[0]"],
+            ["T.fabs(A[vk])", "-T.fabs(A[vk])", "A[vk]"],
+        )
+    )
+    lines = [f'P = T.alloc_buffer(({len(cases)},), "float32")']
+    for place, (name, start, term) in enumerate(cases):
+        lines += f"""
 for k in range(64):
-    with T.block("extreme"):
+    with T.block("extreme{place}"):
         vk = T.axis.reduce(64, k)
         with T.init():
-            P[0] = {start}
-        P[0] = T.{name}(P[0], {term.replace("k", "vk")})
-B[0] = T.fabs(P[0])""".strip().splitlines()
-    program = script(
-        {"A": ((64,), "float32"), "B": ((1,), "float32")}, 'P = T.alloc_buffer((1,), "float32")', *lines
-    )
-    for zeros in (np.zeros(64), -np.zeros(64), np.where(np.arange(64) % 3, 0.0, -0.0)):
-        holds(program, [zeros.astype("float32"), np.ones(1, "float32")], {1: np.zeros(1, "float32")}, True)
+            P[{place}] = {start}
+        P[{place}] = T.{name}(P[{place}], {term})
+B[{place}] = T.fabs(P[{place}])""".strip().splitlines()
+    program = script({"A": ((64,), "float32"), "B": ((len(cases),), "float32")}, *lines)
+    expected = np.zeros(len(cases), "float32")
+    holds(program, [zeros.astype("float32"), np.ones(len(cases), "float32")], {1: expected}, True)
 
 
 @pytest.mark.meaning("minmax-nan")
