@@ -40,6 +40,9 @@ WIDE = "float64"
 NEVER, WHEN_EXACT, ALWAYS = 0, 1, 2
 """When an expression is a whole number: never known to be, for the case of small integers, for all inputs."""
 
+_NEXT_TO_NOTHING = 2.0**-60
+"""A relative error that counts only in that numbers may overflow or vanish."""
+
 Binding = tuple[Var, PrimExpr]
 """A name and what it stands for."""
 
@@ -178,6 +181,9 @@ class Algebra:
 
     def multiply(self, value: PrimExpr, dtype: str, a: Estimate, b: Estimate) -> Estimate:
         """A product: each factor's error counts as often as the other factor."""
+        for item, factor in ((a, b), (b, a)):
+            if _is_power_of_two(factor):
+                return self._shifted(value, dtype, item, factor)
         whole = min(a.whole, b.whole)
         if dtype == WIDE:
             value = self.share(value)
@@ -189,6 +195,15 @@ class Algebra:
         if of_a is not None and of_b is not None:
             slack = added(slack, scaled(of_a, of_b))
         return self.operation(value, dtype, added(slack, overflow), whole)
+
+    def _shifted(self, value: PrimExpr, dtype: str, item: Estimate, factor: Estimate) -> Estimate:
+        """A product with a power of two: exact where it neither overflows nor vanishes."""
+        slack = scaled(self.error(item), magnitude(factor.value))
+        if dtype == WIDE:
+            value = self.share(value)
+            slack = added(slack, _overflow(value, item, factor))
+        found = self.operation(value, dtype, slack, min(item.whole, factor.whole))
+        return replace(found, relative=_NEXT_TO_NOTHING)
 
     def divide(self, value: PrimExpr, dtype: str, a: Estimate, b: Estimate) -> Estimate:
         """A quotient; anything where the divisor may be zero and is not known.
@@ -422,6 +437,10 @@ def _overflow(value: PrimExpr, a: Estimate, b: Estimate) -> PrimExpr:
     """Anything where a product of numbers is none in float64: a kernel that goes on to add to it rounds the sum only, which may be one."""
     finite = And(LT(magnitude(a.value), INFINITY), LT(magnitude(b.value), INFINITY))
     return Select(And(finite, Not(LT(magnitude(value), INFINITY))), INFINITY, ZERO)
+
+
+def _is_power_of_two(item: Estimate) -> bool:
+    return item.certain and isinstance(item.value, FloatImm) and math.frexp(abs(item.value.value))[0] == 0.5
 
 
 def _unless_anything(error: PrimExpr, moved: PrimExpr) -> PrimExpr:

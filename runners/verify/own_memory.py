@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ir.tir.expr import Add, IntImm, Mul, Ramp, Sub
+from ir.tir.expr import Add, IntImm, Mul, Ramp, Sub, Var
 from ir.tir.stmt import For
 
 from . import accesses
@@ -23,6 +23,9 @@ from .accesses import Access, Layout, OnArguments, Touched, touched, variables_i
 from .arrays import Unknown
 
 Array = np.ndarray[Any, Any]
+_NO_LOOP = Var("no_loop", "int32")
+_FEW = 1 << 18
+"""As many instances of an access are looked at where nothing needs to be certain."""
 _NEVER = np.iinfo(np.int64).max
 """Later than every instance."""
 _SPARSE = 4
@@ -44,23 +47,44 @@ def read_before_written(
         around: values of variables of loops around it.
         given: the arrays of a call that the program only reads.
     """
-    groups: dict[Any, list[Access]] = {}
-    for item in own:
-        groups.setdefault(item.buffer.data, []).append(item)
-    followed = True
-    for group in groups.values():
-        if all(item.stores for item in group):
-            continue
+    followed, begin = True, int(getattr(loop.min, "value", 0))
+    for group in _by_memory(own):
         try:
-            memory = _Memory(group, loop, extent, around, given)
-            message = memory.wrong()
+            memory = _Memory(group, loop.loop_var, np.arange(begin, begin + extent), around, given)
+            iteration = memory.wrong()
         except Unknown:
             followed = False
             continue
-        if message is not None:
-            return message, False
+        if iteration is not None:
+            where = f"iteration {iteration} of the parallel loop {loop.loop_var.name}"
+            return f"{where} reads an element of {group[0].buffer.name} before it writes it", False
         followed = followed and memory.is_followed
     return None, followed
+
+
+def read_unwritten(own: Sequence[Access], around: Mapping[Any, int]) -> str | None:
+    """What a program reads of memory that it allocates before it writes it, in one sentence, as far as that is known.
+
+    Args:
+        own: the accesses to memory that a block allocates, in program order.
+        around: values of variables of loops around the block.
+    """
+    for group in _by_memory(own):
+        try:
+            memory = _Memory(group, _NO_LOOP, np.zeros(1, np.int64), around, {}, samples=True)
+            if memory.wrong() is not None:
+                return f"it reads an element of {group[0].buffer.name} before it writes it"
+        except Unknown:
+            continue
+    return None
+
+
+def _by_memory(own: Sequence[Access]) -> Iterator[list[Access]]:
+    """The accesses to each piece of memory that is read."""
+    groups: dict[Any, list[Access]] = {}
+    for item in own:
+        groups.setdefault(item.buffer.data, []).append(item)
+    return (group for group in groups.values() if not all(item.stores for item in group))
 
 
 class _Memory:
@@ -73,33 +97,38 @@ class _Memory:
     def __init__(
         self,
         group: Sequence[Access],
-        loop: For,
-        extent: int,
+        variable: Var,
+        iterations: Array,
         around: Mapping[Any, int],
         given: Mapping[Any, Array],
+        samples: bool = False,
     ) -> None:
-        self._group, self._loop = group, loop
+        """``samples``: only some loads are looked at where they are many, or depend on data, so that nothing is certain then."""
+        known = {variable, *around, *(name for item in group for name in item.extents)}
+        if samples:
+            group = [item for item in group if item.stores or _used(item) <= known]
+        self._group, self._variable, self._samples = group, variable, samples
+        self._most = _FEW if samples else accesses.MOST
         self._around, self._given = around, given
         self._layout = Layout.of([item.buffer for item in group])
         self._weights = _weights(group)
         self._used = [_used(item) for item in group]
-        used = set().union(*self._used)
-        within = {variable for item in group for variable in item.extents}
-        if not used <= {loop.loop_var, *within, *around}:
+        used: set[Any] = set().union(*self._used)
+        if not used <= known:
             raise Unknown  # loops around in indices, extents that are no numbers, data
         self.is_followed = not used & around.keys()
-        self._begin = int(getattr(loop.min, "value", 0))
-        self._iterations = np.arange(self._begin, self._begin + (extent if loop.loop_var in used else 1))
+        self._begin = int(iterations[0])
+        self._iterations = iterations if variable in used else iterations[:1]
 
-    def wrong(self) -> str | None:
-        """Which element is read before it is written, in one sentence.
+    def wrong(self) -> int | None:
+        """An iteration that reads an element before it writes it, counted from zero; None where none does.
 
         Raises:
             Unknown: some access is over data that is not known, or has too many elements.
         """
         most = max(_count(item, used) for item, used in zip(self._group, self._used))
         for iterations in (self._different(), self._iterations):
-            if iterations is not None and len(iterations) * most <= accesses.MOST:
+            if iterations is not None and (self._samples or len(iterations) * most <= self._most):
                 return self._wrong_in(iterations)
         self.is_followed = False
         return self._wrong_in(np.unique(self._iterations[[0, min(1, len(self._iterations) - 1), -1]]))
@@ -120,7 +149,7 @@ class _Memory:
 
     def _groups(self) -> list[Array] | None:
         """Iterations in groups that answer all conditions alike; None where those depend on too much."""
-        variable = self._loop.loop_var
+        variable = self._variable
         answers = [np.zeros((len(self._iterations), 1), np.bool_)]
         for item in self._group:
             for condition in (*item.conditions, *item.begins):
@@ -144,7 +173,7 @@ class _Memory:
 
         Then iterations of the same conditions do the same, each in another place, if none of them leaves the memory.
         """
-        variable, iterations = self._loop.loop_var, self._iterations
+        variable, iterations = self._variable, self._iterations
         if self._layout.is_shared:
             return None
         evaluate = OnArguments({**self._around, variable: iterations}, self._given)
@@ -168,26 +197,29 @@ class _Memory:
             for item, used in zip(self._group, self._used)
         )
 
-    def _wrong_in(self, iterations: Array) -> str | None:
-        loads = [
-            self._instances(item, used, iterations)
-            for item, used in zip(self._group, self._used)
-            if not item.stores
-        ]
+    def _wrong_in(self, iterations: Array) -> int | None:
+        loads = self._loads(iterations)
         stores = [item for item in self._group if item.stores]
-        found: list[int] = []
+        iteration: int | None = None
         # An init in the first iteration of loops that only it asks for is enough, where there is one.
         for loops_of in (_placed, _used):
             written = [self._instances(item, loops_of(item), iterations) for item in stores]
             iteration = _first_early(loads, written)
             if iteration is None:
                 return None
-            found.append(iteration - self._begin)
-        name = self._group[0].buffer.name
-        return (
-            f"iteration {found[-1]} of the parallel loop {self._loop.loop_var.name} reads an element of {name}"
-            " before it writes it"
-        )
+        return None if iteration is None else iteration - self._begin
+
+    def _loads(self, iterations: Array) -> list[_Instances]:
+        """The instances of all loads; of those that can be followed, where not all need to be."""
+        found = []
+        for item, used in zip(self._group, self._used):
+            if not item.stores:
+                try:
+                    found.append(self._instances(item, used, iterations))
+                except Unknown:
+                    if not self._samples:
+                        raise
+        return found
 
     def _touched(self, item: Access, running: set[Any], iterations: Array) -> Touched:
         """What an access touches while loops run that are asked for and the others are at their begin.
@@ -204,10 +236,15 @@ class _Memory:
             for variable, (begin, extent) in item.extents.items()
             if variable in running
         }
-        if len(iterations) * math.prod(len(values) for values in ranges.values()) > accesses.MOST:
-            raise Unknown
+        if len(iterations) * math.prod(len(values) for values in ranges.values()) > self._most:
+            if item.stores or not self._samples:
+                raise Unknown
+            ranges = {
+                variable: np.unique(values[[0, min(1, len(values) - 1), -1]])
+                for variable, values in ranges.items()
+            }
         known = {**{variable: begin for variable, (begin, _) in item.extents.items()}, **self._around}
-        ranges = {self._loop.loop_var: iterations, **ranges}
+        ranges = {self._variable: iterations, **ranges}
         found = touched(item, self._layout, ranges, known, self._given, (*item.conditions, *item.begins))
         if not _exist(found.ends, item.buffer):
             self.is_followed = False  # what lies there the calls tell
@@ -225,7 +262,7 @@ class _Memory:
                 steps[step] = (item.extents[step][0], weight)
         per_element = found.cells.shape[1]
         return _Instances(
-            np.repeat(found.sum_of({self._loop.loop_var: (0, 1)}), per_element),
+            np.repeat(found.sum_of({self._variable: (0, 1)}), per_element),
             found.cells.ravel(),
             np.repeat(found.sum_of(steps, number), per_element),
         )

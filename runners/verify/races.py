@@ -28,7 +28,7 @@ from . import accesses
 from .accesses import Access, Accesses, Layout, Place, children, touched, variables_in
 from .arrays import Unknown
 from .facts import entry
-from .own_memory import read_before_written
+from .own_memory import read_before_written, read_unwritten
 
 Array = np.ndarray[Any, Any]
 _ASKED = 3
@@ -40,8 +40,8 @@ class Iterations:
     """What is known of the iterations of a program's parallel loops."""
 
     met: str | None
-    """Which two of them touch the same element, or what one reads that it has not written, in one sentence; None when nothing is
-    found, as far as that is known."""
+    """Which two of them touch the same element, or what one of them or the program reads that it has not written, in one sentence; None
+    when nothing is found, as far as that is known."""
     followed: bool
     """Every element that they share memory with was looked at: that none meet is certain."""
 
@@ -67,7 +67,51 @@ def iterations_of(mod: IRModule, arguments: Sequence[Array] | None = None) -> It
         if found.met is not None:
             return found
         followed = followed and found.followed
-    return Iterations(None, followed)
+    unwritten = _read_unwritten(body)
+    return Iterations(unwritten, followed and unwritten is None)
+
+
+def _read_unwritten(body: Any) -> str | None:
+    """What is read of allocated memory before it is written, in one sentence, in a few turns of the loops around the allocation.
+
+    Native code finds anything there, and compilers assume whatever suits them: the calls tell nothing. What iterations of parallel loops
+    allocate is looked at with those.
+    """
+    blocks: list[tuple[Block, Place]] = []
+    _find_allocations(body, Place(), blocks)
+    for block, place in blocks:
+        below = Accesses()
+        for child, inner in children(block, Place({}, place.values)):
+            below.collect(child, inner)
+        allocated = {buffer.data for buffer in block.alloc_buffers} - below.escaping
+        own = [item for item in below.found if item.buffer.data in allocated]
+        for turn in _few_turns(place):
+            found = read_unwritten(own, turn)
+            if found is not None:
+                return found
+    return None
+
+
+def _find_allocations(node: Any, place: Place, blocks: list[tuple[Block, Place]]) -> None:
+    """The blocks that allocate memory outside of parallel loops."""
+    if isinstance(node, For) and node.kind == ForKind.PARALLEL:
+        return
+    if isinstance(node, Block) and node.alloc_buffers:
+        blocks.append((node, place))
+    for child, inner in children(node, place):
+        _find_allocations(child, inner, blocks)
+
+
+def _few_turns(place: Place) -> Iterator[dict[Any, int]]:
+    """The first turn of all loops around, the second, and the last."""
+    chosen = [
+        {
+            variable: begin + min(max(extent - 1, 0), step)
+            for variable, (begin, extent) in place.extents.items()
+        }
+        for step in (0, 1, max((extent for _, extent in place.extents.values()), default=0))
+    ]
+    return (turn for number, turn in enumerate(chosen) if turn not in chosen[:number])
 
 
 def _read_only(func: Any, arguments: Sequence[Array]) -> dict[Any, Array]:

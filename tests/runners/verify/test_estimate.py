@@ -129,6 +129,30 @@ def test_a_choice_by_a_condition_that_may_turn_out_either_way_reaches_both_sides
     assert error_of(lambda algebra: choice(algebra, 0.2)) == 0.0
 
 
+@pytest.mark.parametrize("factor", [0.25, -0.5, 4.0, -1.0])
+@pytest.mark.parametrize("value", [0.1, -3.0, 1e-40, 3e38])
+def test_a_product_with_a_power_of_two_is_exact_unless_it_leaves_the_type(
+    value: float, factor: float
+) -> None:
+    """A shift of a softmax by one percent shows only beside scores that are known."""
+    wide = float(np.float32(value))
+
+    def product(algebra: Algebra, error: float) -> Estimate:
+        item, constant = number(wide), FloatImm(WIDE, factor)
+        slack = number(error) if error else None
+        one, other = Estimate(item, slack, whole=NEVER), Estimate(constant, whole=NEVER)
+        return algebra.multiply(Mul(item, constant), "float32", one, other)
+
+    with np.errstate(over="ignore"):
+        exact = np.float64(np.float32(wide) * np.float32(factor))
+    found = error_of(lambda algebra: product(algebra, 0.0))
+    if np.isinf(exact):
+        assert found == np.inf
+    else:
+        assert abs(exact - wide * factor) <= found <= abs(wide * factor) * 2.0**-50 + 2.0**-125
+        assert error_of(lambda algebra: product(algebra, 0.125)) >= 0.125 * abs(factor)
+
+
 ANYTHING, NAN = float("inf"), float("nan")
 
 
