@@ -37,6 +37,17 @@ def _wrapped(values: Any, dtype: str) -> Any:
     return (values - low) % (high - low + 1) + low
 
 
+def _as_data(values: Any, dtype: str) -> Any:
+    """Numbers as data of an integer type has them, which wrap at every width.
+
+    Raises:
+        Unknown: the type has numbers beyond int64.
+    """
+    if dtype != "int32":
+        return _wrapped(values, dtype)
+    return (np.asarray(values, np.int64) + (1 << 31)) % (1 << 32) - (1 << 31)
+
+
 class ArrayEvaluator:
     """Evaluates index arithmetic and conditions; ``variables`` are numbers or arrays that broadcast.
 
@@ -106,7 +117,7 @@ class ArrayEvaluator:
     def _cast(self, node: Any) -> Any:
         if not dt.is_integral(node.dtype):
             raise Unknown
-        return _wrapped(self(node.value), node.dtype)
+        return _as_data(self(node.value), node.dtype)
 
     def _select(self, node: Any) -> Any:
         return np.where(self(node.condition), self(node.true_value), self(node.false_value))
@@ -119,5 +130,5 @@ class ArrayEvaluator:
             return self(node.args[0])
         operation = self._CALLS.get(name)
         if operation is not None:
-            return _wrapped(operation(*[self(arg) for arg in node.args]), node.dtype)
+            return _as_data(operation(*[self(arg) for arg in node.args]), node.dtype)
         raise Unknown

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from ir import dtype as dt
 from ir.tir.expr import (
     EQ,
+    GE,
     GT,
     LE,
     LT,
@@ -39,9 +40,6 @@ from .rounding import INTRINSIC_ULPS, Format, format_of, holds
 WIDE = "float64"
 NEVER, WHEN_EXACT, ALWAYS = 0, 1, 2
 """When an expression is a whole number: never known to be, for the case of small integers, for all inputs."""
-
-_NEXT_TO_NOTHING = 2.0**-60
-"""A relative error that counts only in that numbers may overflow or vanish."""
 
 Binding = tuple[Var, PrimExpr]
 """A name and what it stands for."""
@@ -177,7 +175,8 @@ class Algebra:
 
     def add(self, value: PrimExpr, dtype: str, a: Estimate, b: Estimate) -> Estimate:
         """A sum or difference."""
-        return self.operation(value, dtype, added(self.error(a), self.error(b)), min(a.whole, b.whole))
+        found = self.operation(value, dtype, added(self.error(a), self.error(b)), min(a.whole, b.whole))
+        return self._unless_exact(found, dtype) if _is_constant(a) or _is_constant(b) else found
 
     def multiply(self, value: PrimExpr, dtype: str, a: Estimate, b: Estimate) -> Estimate:
         """A product: each factor's error counts as often as the other factor."""
@@ -189,7 +188,8 @@ class Algebra:
             value = self.share(value)
         overflow = _overflow(value, a, b) if dtype == WIDE else None
         if a.certain and b.certain:
-            return self.operation(value, dtype, overflow, whole)
+            found = self.operation(value, dtype, overflow, whole)
+            return self._unless_exact(found, dtype) if _is_constant(a) or _is_constant(b) else found
         of_a, of_b = self.error(a), self.error(b)
         slack = added(scaled(of_a, magnitude(b.value)), scaled(of_b, magnitude(a.value)))
         if of_a is not None and of_b is not None:
@@ -198,12 +198,32 @@ class Algebra:
 
     def _shifted(self, value: PrimExpr, dtype: str, item: Estimate, factor: Estimate) -> Estimate:
         """A product with a power of two: exact where it neither overflows nor vanishes."""
-        slack = scaled(self.error(item), magnitude(factor.value))
+        value = self.share(value)
+        slack = added(
+            scaled(self.error(item), magnitude(factor.value)), self._beyond(value, format_of(dtype))
+        )
         if dtype == WIDE:
-            value = self.share(value)
             slack = added(slack, _overflow(value, item, factor))
-        found = self.operation(value, dtype, slack, min(item.whole, factor.whole))
-        return replace(found, relative=_NEXT_TO_NOTHING)
+        whole = min(item.whole, factor.whole)
+        return Estimate(value, slack, whole=whole)
+
+    def _beyond(self, value: PrimExpr, form: Format) -> PrimExpr:
+        """What a number loses that is exact but for the range of its dtype: bits where it is subnormal, everything where it overflows."""
+        size = self.share(magnitude(value))
+        is_normal = Or(GE(size, FloatImm(WIDE, form.tiny / (2 * form.unit))), EQ(size, ZERO))
+        above = Select(LT(size, INFINITY), INFINITY, ZERO)
+        within = Select(is_normal, ZERO, FloatImm(WIDE, form.tiny))
+        return Select(LE(size, FloatImm(WIDE, form.largest)), within, above)
+
+    def _unless_exact(self, found: Estimate, dtype: str) -> Estimate:
+        """A sum or product with a constant, which is not rounded where it is a number of its dtype: a rounding function may follow."""
+        value = self.share(found.value)
+        own = replace(found, value=value, slack=None)
+        is_number: PrimExpr = EQ(widened(Cast(dtype, value)), value)
+        if found.slack is not None:
+            is_number = And(is_number, Not(GT(found.slack, ZERO)))
+        rounding = Select(is_number, ZERO, or_zero(self.error(own)))
+        return Estimate(value, added(found.slack, rounding), whole=found.whole)
 
     def divide(self, value: PrimExpr, dtype: str, a: Estimate, b: Estimate) -> Estimate:
         """A quotient; anything where the divisor may be zero and is not known.
@@ -439,8 +459,12 @@ def _overflow(value: PrimExpr, a: Estimate, b: Estimate) -> PrimExpr:
     return Select(And(finite, Not(LT(magnitude(value), INFINITY))), INFINITY, ZERO)
 
 
+def _is_constant(item: Estimate) -> bool:
+    return item.certain and isinstance(item.value, FloatImm)
+
+
 def _is_power_of_two(item: Estimate) -> bool:
-    return item.certain and isinstance(item.value, FloatImm) and math.frexp(abs(item.value.value))[0] == 0.5
+    return _is_constant(item) and math.frexp(abs(getattr(item.value, "value", 0.0)))[0] == 0.5
 
 
 def _unless_anything(error: PrimExpr, moved: PrimExpr) -> PrimExpr:

@@ -9,6 +9,7 @@ from typing import Any
 from ir import dtype as dt
 from ir.node import Visitor
 from ir.tir.expr import (
+    LT,
     And,
     BufferLoad,
     Call,
@@ -189,7 +190,7 @@ class Expressions(Visitor):
         if name in ("fabs", "abs"):
             return self._absolute(node, args[0])
         if name in _TESTS:
-            return Estimate(node.replace(args=[item.value for item in args]))
+            return self._tested(node, args[0])
         if not dt.is_float(node.dtype):
             return self._integral(node, args)
         if name == "reinterpret" or intrinsic.dtype_first:
@@ -209,6 +210,12 @@ class Expressions(Visitor):
         if name in ("fmod", "remainder"):
             return self._algebra.remainder(make, node.dtype, args[0], args[1])
         return self._algebra.function(make, node.dtype, args)
+
+    def _tested(self, node: Call, item: Estimate) -> Estimate:
+        """Whether a number is NaN or infinite, which it may be or not where it may be anything."""
+        error = self._algebra.error(item)
+        doubt = None if error is None else Not(LT(error, INFINITY))
+        return Estimate(node.replace(args=[item.value]), doubt)
 
     def _if_then_else(self, node: Call) -> Estimate:
         condition = self.visit(node.args[0])

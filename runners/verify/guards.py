@@ -14,8 +14,9 @@ Array = np.ndarray[Any, Any]
 
 _ZONE = 1 << 16
 """Bytes of a zone: rows beside a small array lie within it."""
-_PATTERNS = (0xFB, 0xFF)
-"""As floats: a number of large magnitude, and NaN; as integers: small negative numbers."""
+_PATTERNS = (0xFB, 0xFF, 0xFB, 0x00)
+"""As floats: a number of large magnitude, NaN, and zero; as integers: small negative numbers, or large ones without a sign, and zero,
+which changes no sum and is a minimum: it stands where all inputs are large, which is the fourth or the eighth case."""
 
 
 def pattern(which: int) -> int:

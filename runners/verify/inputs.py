@@ -7,8 +7,9 @@ nothing but infinities finds a maximum that starts at a finite number; every exp
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -125,20 +126,21 @@ def _integers(out: Array, rng: np.random.Generator, param: Param, number: int) -
 KINDS = (
     Kind("small integers", _integers, exact=True, full_range=False),
     Kind("random numbers", _uniform, telling=True),
-    Kind("numbers of all magnitudes", _spread, full_range=False, telling=True, small=True),
-    Kind("negative numbers", _negative),
-    Kind("positive numbers", _positive),
     Kind("numbers with NaN and infinities", _uniform, special=True),
+    Kind("positive numbers", _positive),
+    Kind("negative numbers", _negative),
+    Kind("numbers of all magnitudes", _spread, full_range=False, telling=True, small=True),
     Kind("nothing but -infinity", _positive, end=-math.inf),
     Kind("nothing but infinity", _positive, end=math.inf),
     Kind("numbers of every exponent", _every_exponent, telling=True, for_few_terms=True),
 )
-"""In the order in which a candidate meets them."""
+"""In the order in which a candidate meets them; where memory or time is short, those at the end are left out."""
 
 _SPECIAL = np.array([np.nan, np.inf, -np.inf, -0.0], np.float32)
 _SMALL = 16
 _MOST_DOUBLED = 16
 """Into so many rows along an axis NaN, or an infinity, is put twice."""
+_MOST_CORNERS = 64
 _TELLING = 2.0**-10
 _FEW_SUMMED = 64
 TINY = 8
@@ -164,7 +166,7 @@ def base_values(param: Param, kind: Kind, facts: KernelFacts, number: int) -> Ar
     if param.domain is None or not param.domain.distinct:
         count = min(count, PERIOD)
     if dt.is_bool(param.dtype):
-        return rng.integers(0, 2, count, dtype=np.int8).astype(np.bool_)
+        return _truths(kind, rng, count, number)
     if dt.is_integral(param.dtype):
         return _integers_of(param, kind, facts, rng, count, number)
     dtype = numpy_dtype(param.dtype)
@@ -176,6 +178,7 @@ def base_values(param: Param, kind: Kind, facts: KernelFacts, number: int) -> Ar
         share = density(facts)
         if share < 1.0:
             wide[rng.random(count) >= share] = 0
+            _fill_corners(wide, param.shape, rng)
     largest = format_of(param.dtype).largest
     np.clip(wide, -largest, largest, out=wide)
     if kind.telling and (some := _telling(facts.constants, wide.dtype, kind.for_few_terms)).size:
@@ -191,6 +194,27 @@ def base_values(param: Param, kind: Kind, facts: KernelFacts, number: int) -> Ar
         if facts.extremes:
             _double(wide, param.shape, rng)
     return wide.astype(dtype)
+
+
+def _truths(kind: Kind, rng: np.random.Generator, count: int, number: int) -> Array:
+    """True as often as False; nearly always or nearly never where numbers are of one sign; nothing but one of them."""
+    if kind.end is not None and number == 0:
+        return np.full(count, kind.end > 0)
+    if kind.draw in (_positive, _negative):
+        return np.asarray((rng.integers(0, 64, count, np.int8) == 0) == (kind.draw is _negative))
+    return rng.integers(0, 2, count, dtype=np.int8).astype(np.bool_)
+
+
+def _fill_corners(wide: Array, shape: Sequence[int], rng: np.random.Generator) -> None:
+    """Put numbers into the corners: the first and last terms of a sum along any axis are not all zero."""
+    if 0 in shape:
+        return
+    ends = [sorted({0, extent - 1}) for extent in shape]
+    for corner in itertools.islice(itertools.product(*ends), _MOST_CORNERS):
+        flat = int(np.ravel_multi_index(corner, shape)) if shape else 0
+        place = _place(flat, wide.size)
+        if wide[place] == 0:
+            wide[place] = rng.integers(1, 9) * (1 - 2 * rng.integers(0, 2))
 
 
 def _telling(constants: Sequence[float], dtype: Any, all_of_them: bool) -> Array:
@@ -399,10 +423,24 @@ def _meet(values: Array, domain: Domain, shape: Sequence[int], number: int) -> N
 
 
 def fill(flat: Array, base: Array) -> None:
-    """Repeat the base values to the end of an array."""
-    for start in range(0, flat.size, max(base.size, 1)):
-        part = flat[start : start + base.size]
-        part[...] = base[: part.size]
+    """Repeat the base values to the end of an array, each time from one further on: no two elements are alike by their distance."""
+    for part, values in _repetitions(flat, base):
+        part[...] = values
+
+
+def _repetitions(flat: Array, base: Array) -> Iterator[tuple[Array, Array]]:
+    """The parts of an array, and what :func:`fill` puts there."""
+    for number, start in enumerate(range(0, flat.size, max(base.size, 1))):
+        first = number % base.size
+        for begin, values in ((start, base[first:]), (start + base.size - first, base[:first])):
+            part = flat[begin : begin + values.size]
+            yield part, values[: part.size]
+
+
+def _place(flat: int, size: int) -> int:
+    """Where in base values of a size the element at a place of an array comes from."""
+    number, place = divmod(flat, size)
+    return (number + place) % size
 
 
 def same_bits(one: Array, other: Array) -> bool:
@@ -414,11 +452,12 @@ def same_bits(one: Array, other: Array) -> bool:
 def changed(flat: Array, base: Array) -> int | None:
     """The first element that is no longer what :func:`fill` put there, compared by bits."""
     width = f"u{flat.dtype.itemsize}"
-    for start in range(0, flat.size, max(base.size, 1)):
-        part = flat[start : start + base.size].view(width)
-        same = part == base[: part.size].view(width)
+    begin = 0
+    for part, values in _repetitions(flat, base):
+        same = part.view(width) == values.view(width)
         if not same.all():
-            return start + int(np.argmin(same))
+            return begin + int(np.argmin(same))
+        begin += part.size
     return None
 
 

@@ -31,7 +31,7 @@ MakeRun = Callable[[Any], Run]
 _KEPT_BYTES = 64 << 20
 """Inputs of all kinds stay in memory up to this; larger ones are made again for each kind in the same place."""
 _BOUND_BYTES = 256 << 20
-"""Bounds of outputs may take this much; beyond it only the first kinds of inputs are used."""
+"""Bounds of outputs may take this much; beyond it the last kinds of inputs are left out."""
 _SLOW_SECS = 10.0
 """A reference that takes longer than this is not computed for the later kinds."""
 _INTERPRETED_TERMS = 1 << 13
@@ -210,14 +210,14 @@ def kinds_for(facts: KernelFacts) -> tuple[Kind, ...]:
     """The kinds of inputs that tell different things about a kernel."""
     inputs = [item for item in facts.params if item.given]
     elements = sum(math.prod(item.shape) for item in facts.params if item.output)
-    if elements * 8 * len(KINDS) > _BOUND_BYTES:
-        return KINDS[:_ESSENTIAL]
+    most = max(_ESSENTIAL, _BOUND_BYTES // max(8 * elements, 1))
     tells_much = any(dt.is_float(item.dtype) or math.prod(item.shape) < TINY for item in inputs)
     kinds = KINDS if tells_much else [*KINDS[:2], *(kind for kind in KINDS if kind.end)]
     few = facts.terms <= _FEW_TERMS and not facts.multiplied
-    return tuple(
+    asked = [
         kind for kind in kinds if (facts.extremes or kind.end is None) and (few or not kind.for_few_terms)
-    )
+    ]
+    return tuple(asked[:most])
 
 
 def compute_reference(mod: Any, make_run: MakeRun, facts: KernelFacts | None = None) -> Reference:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -130,9 +133,21 @@ def test_integers_stay_in_their_domain() -> None:
 def test_large_inputs_repeat_a_drawn_block(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inputs, "PERIOD", 7)
     flat = make_value(Param("a", "float32", (4, 5), output=False), np.random.default_rng(0)).reshape(-1)
-    np.testing.assert_array_equal(flat[7:14], flat[:7])
-    np.testing.assert_array_equal(flat[14:], flat[:6])
+    np.testing.assert_array_equal(flat[7:14], np.roll(flat[:7], -1))
+    np.testing.assert_array_equal(flat[14:], np.roll(flat[:7], -2)[:6])
     assert len(np.unique(flat[:7])) == 7
+
+
+def test_corners_of_small_integers_are_not_all_thinned_out() -> None:
+    """A sum that leaves out its first or last term differs, however long it is."""
+    long = replace(FACTS, terms=1 << 20, narrow=256.0)
+    for shape in ((1 << 20,), (8, 4096), (3, 5, 70_001)):
+        param = Param("a", "float32", shape, output=False)
+        flat = np.empty(math.prod(shape), np.float32)
+        fill(flat, base_values(param, BY_NAME["small integers"], long, 0))
+        whole = flat.reshape(shape)
+        assert all(whole[corner] for corner in itertools.product(*[(0, -1)] * len(shape)))
+        assert np.count_nonzero(flat) < flat.size / 50
 
 
 @pytest.mark.parametrize("where", [0, 9, 22])

@@ -66,6 +66,8 @@ def test_iterations_that_keep_apart(body: str) -> None:
         ("for i in T.parallel(7):\n    S[i] = S[i + 1]", "touch the same element of S"),
         ("for i in T.parallel(7):\n    S[i] = A[i, 0]\n    S[i + 1] = A[i, 1]", "loop i"),
         ("for f in T.parallel(48):\n    S[f // 6] = A[f // 6, f % 6]", "0 and 1"),
+        # shifts are of data, and wrap
+        ("for i in T.parallel(8):\n    S[T.shift_right(T.shift_left(i, 30), 30) + 4] = A[i, 0]", "0 and 4"),
     ],
 )
 def test_iterations_that_meet(body: str, message: str) -> None:
@@ -82,6 +84,11 @@ def test_iterations_that_meet(body: str, message: str) -> None:
         ("for i in T.parallel(8):\n    if A[i, 0] > 0.0:\n        S[i] = A[i, 0]", False),
         ("for i in range(8):\n    for j in T.parallel(6):\n        B[i, j] = A[i, j]", False),
         ("for i in T.parallel(8):\n    for j in range(I[i]):\n        B[i, j] = A[i, j]", False),
+        ("for i in T.parallel(4):\n    for j in range(i * 2, i * 2 + 2):\n        S[j] = A[j, 0]", False),
+        (
+            "for i in T.parallel(4):\n    for j in range(i * 2, T.min(i * 2 + 2, 7)):\n        S[j] = A[j, 0]",
+            False,
+        ),
         (
             "for i in T.parallel(8):\n    for j in range(7):\n        B[i, j] = 0.0",
             False,

@@ -11,7 +11,8 @@ import pytest
 from ir import topi
 from ir.script import from_source
 from runners.native import build_native
-from runners.verify import Reference
+from runners.verify import Reference, facts_of, inputs
+from runners.verify.reference import kinds_for
 
 from .conftest import te_program, verdict
 
@@ -395,3 +396,75 @@ def test_a_constant_beside_the_root_of_a_variance(
 
     assert verdict(reference, norm(lambda variance: np.sqrt(variance + epsilon))) is None
     assert verdict(reference, norm(lambda variance: np.sqrt(variance) + epsilon)) is not None
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "uint16", "uint32", "bool"])
+def test_a_minimum_that_reads_beyond_the_array(reference_of: Any, dtype: str) -> None:
+    """What lies there may be less than every element, or more."""
+    wide = "uint8" if dtype == "bool" else dtype
+
+    def minimum(columns: int) -> Any:
+        body = f"""
+for i, k in T.grid(1, {columns}):
+    with T.block("M"):
+        vi, vk = T.axis.remap("SR", [i, k])
+        with T.init():
+            M[vi] = T.max_value("{wide}")
+        M[vi] = T.min(M[vi], T.Cast("{wide}", A[vi, vk]))"""
+        return program(f'A: T.Buffer((1, 40), "{dtype}"), M: T.Buffer((1,), "{wide}")', body)
+
+    assert not accepted(reference_of, minimum(40), minimum(41))
+
+
+HALVES = [
+    # value, the same but for ties
+    ("T.nearbyint(A[i] * T.float32(0.5))", "T.floor(A[i] * T.float32(0.5) + T.float32(0.5))"),
+    ("T.nearbyint(A[i] + T.float32(0.5))", "T.floor(A[i] + T.float32(1))"),
+    ("T.floor(A[i] + T.float32(0.5))", "T.ceil(A[i] - T.float32(0.5))"),
+    ("T.floor(A[i] * T.float32(3))", "T.ceil(A[i] * T.float32(3)) - T.float32(1)"),
+    (
+        "T.Select(A[i] * T.float32(0.25) > T.float32(0.5), T.float32(1), A[i])",
+        "T.Select(A[i] * T.float32(0.25) >= T.float32(0.5), T.float32(1), A[i])",
+    ),
+]
+
+
+@pytest.mark.parametrize(("value", "wrong"), HALVES)
+def test_ties_of_what_is_computed_exactly(reference_of: Any, value: str, wrong: str) -> None:
+    assert not accepted(reference_of, elementwise(FLOATS, 1000, value), elementwise(FLOATS, 1000, wrong))
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+@pytest.mark.parametrize("last", [1023, 1022])
+def test_a_long_sum_that_leaves_out_its_last_terms(reference_of: Any, dtype: str, last: int) -> None:
+    """Few small integers are not zero where the dtype sums only few of them exactly."""
+
+    def product(terms: int) -> Any:
+        body = f"""
+for i, j, k in T.grid(8, 8, {terms}):
+    with T.block("C"):
+        vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+        with T.init():
+            C[vi, vj] = T.{dtype}(0)
+        C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vj, vk]"""
+        params = f'A: T.Buffer((8, 1024), "{dtype}"), B: T.Buffer((8, 1024), "{dtype}"), C: T.Buffer((8, 8), "{dtype}")'
+        return program(params, body)
+
+    assert not accepted(reference_of, product(1024), product(last))
+
+
+def test_rows_as_long_as_inputs_repeat(reference_of: Any) -> None:
+    def copy(row: str) -> Any:
+        body = f"for i, j in T.grid(4, {inputs.PERIOD}):\n    C[i, j] = A[{row}, j]"
+        shape = f'T.Buffer((4, {inputs.PERIOD}), "float32")'
+        return program(f"A: {shape}, C: {shape}", body)
+
+    assert not accepted(reference_of, copy("i"), copy("0"))
+
+
+def test_large_outputs_are_checked_on_nan() -> None:
+    for rows, least in ((4096, 7), (1 << 16, 3)):
+        shape = f'T.Buffer(({rows}, 1024), "float32")'
+        mod = program(f"A: {shape}, C: {shape}", f"for i, j in T.grid({rows}, 1024):\n    C[i, j] = A[i, j]")
+        kinds = kinds_for(facts_of(mod))
+        assert len(kinds) >= least and any(kind.special for kind in kinds)

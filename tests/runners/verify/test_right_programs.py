@@ -38,6 +38,23 @@ def test_an_error_on_the_way(reference_of: Any, dtype: str, value: str) -> None:
     assert is_accepted(reference_of, original, original)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize(
+    "value",
+    [
+        "T.isinf(A[i] * B[i])",
+        "T.isfinite(T.exp(A[i]))",
+        "T.isnan(A[i] * A[i] - B[i] * B[i])",
+        "T.isinf(T.Cast('float16', A[i] * B[i]))",
+    ],
+)
+def test_a_question_for_what_may_have_overflowed(reference_of: Any, dtype: str, value: str) -> None:
+    params = ", ".join(f'{name}: T.Buffer((N,), "{dtype}")' for name in "ABC")
+    chosen = f"T.Select({value}, T.{dtype}(1), T.{dtype}(0))"
+    original = elementwise(params, 1000, chosen)
+    assert is_accepted(reference_of, original, original)
+
+
 def test_a_sine_of_a_long_sum(reference_of: Any) -> None:
     body = """
 S = T.alloc_buffer((64,), "float32")
