@@ -13,6 +13,7 @@ from ir import dtype as dt
 from ir.node import post_order_visit
 from ir.tir.expr import And, BufferLoad, Call, IntImm, IterVar, Or, Ramp, Var
 from ir.tir.stmt import (
+    Allocate,
     AssertStmt,
     Block,
     BlockRealize,
@@ -131,6 +132,8 @@ class Accesses:
 
     def collect(self, node: Any, place: Place) -> None:
         """All accesses under a node."""
+        if isinstance(node, Allocate):
+            self.own.add(node.buffer_var)
         if isinstance(node, Block):
             self.own.update(buffer.data for buffer in node.alloc_buffers)
             self.own.update(match.buffer.data for match in node.match_buffers)
@@ -225,10 +228,10 @@ class Layout:
         """The cells of elements, whose indices broadcast against each other [...]: [..., cells of an element].
 
         Raises:
-            Unknown: strides or an offset are no numbers.
+            Unknown: strides or an offset are no numbers of at least zero.
         """
         flat = np.zeros((), np.int64)
-        if self.is_shared and buffer.strides:
+        if buffer.strides:
             for index, stride in zip(indices, buffer.strides):
                 flat = flat + index * _number(stride)
         else:
@@ -241,7 +244,7 @@ class Layout:
 
 
 def _number(expr: Any) -> int:
-    if not isinstance(expr, IntImm):
+    if not isinstance(expr, IntImm) or expr.value < 0:
         raise Unknown
     return expr.value
 

@@ -117,7 +117,8 @@ class ArrayEvaluator:
     def _cast(self, node: Any) -> Any:
         if not dt.is_integral(node.dtype):
             raise Unknown
-        return _as_data(self(node.value), node.dtype)
+        value = self(node.value)
+        return np.not_equal(value, 0) if dt.is_bool(node.dtype) else _as_data(value, node.dtype)
 
     def _select(self, node: Any) -> Any:
         return np.where(self(node.condition), self(node.true_value), self(node.false_value))

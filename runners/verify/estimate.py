@@ -400,15 +400,15 @@ class Algebra:
             if dt.is_bool(dtype):
                 return self.compare(Cast(dtype, item.value), item, Estimate(ZERO))
             return self.step(lambda value: Cast(dtype, value), item)
-        return Estimate(Cast(dtype, item.value), item.slack)
+        if dt.is_bool(dtype) and not dt.is_bool(source):
+            return self.compare(Cast(dtype, item.value), item, Estimate(ZERO))
+        return Estimate(Cast(dtype, item.value), item.slack if dt.is_bool(dtype) else as_distance(item.slack))
 
     def _to_float(self, dtype: str, item: Estimate, source: str) -> Estimate:
         form = format_of(dtype)
         if not dt.is_float(source):
             value = widened(item.value)
-            slack = item.slack
-            if slack is not None and dt.is_bool(source):
-                slack = Select(slack, FloatImm(WIDE, 1.0), ZERO)
+            slack = as_distance(item.slack)
             if dt.is_bool(source) or holds(dtype, source):
                 return Estimate(value, slack)
             return self.operation(value, dtype, slack, ALWAYS)
@@ -421,6 +421,8 @@ class Algebra:
             slack = added(
                 slack, Select(LE(magnitude(item.value), FloatImm(WIDE, form.largest)), ZERO, INFINITY)
             )
+        if item.certain:  # rounded once, as the kernel rounds it
+            return Estimate(widened(Cast(dtype, item.value)), slack, whole=item.whole)
         return replace(
             item,
             slack=slack,
@@ -437,6 +439,9 @@ class Algebra:
         if a.certain and b.certain:
             return Estimate(value)
         of_a, of_b = self.error(a), self.error(b)
+        if dt.is_bool(value.dtype):
+            doubts = [item for item in (of_a, of_b) if item is not None]
+            return Estimate(value, doubts[0] if len(doubts) == 1 else Or(*doubts))
         if kind in ("Add", "Sub"):
             return Estimate(value, added(of_a, of_b))
         if kind in ("Min", "Max"):
@@ -457,6 +462,13 @@ def _overflow(value: PrimExpr, a: Estimate, b: Estimate) -> PrimExpr:
     """Anything where a product of numbers is none in float64: a kernel that goes on to add to it rounds the sum only, which may be one."""
     finite = And(LT(magnitude(a.value), INFINITY), LT(magnitude(b.value), INFINITY))
     return Select(And(finite, Not(LT(magnitude(value), INFINITY))), INFINITY, ZERO)
+
+
+def as_distance(error: PrimExpr | None) -> PrimExpr | None:
+    """An error as a number: of a condition that may turn out either way it is 1."""
+    if error is None or not dt.is_bool(error.dtype):
+        return error
+    return Select(error, FloatImm(WIDE, 1.0), ZERO)
 
 
 def _is_constant(item: Estimate) -> bool:

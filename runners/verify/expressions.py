@@ -27,7 +27,7 @@ from ir.tir.intrinsic.declaration import CallEffectKind, effect_of, find
 
 from ..error import RunnerError
 from ..ndarray import numpy_dtype
-from .estimate import ALWAYS, INFINITY, NEVER, WIDE, ZERO, Algebra, Estimate, added, magnitude
+from .estimate import ALWAYS, INFINITY, NEVER, WIDE, ZERO, Algebra, Estimate, added, as_distance, magnitude
 from .rounding import format_of
 
 Load = Callable[[Any, Sequence[Estimate]], Estimate]
@@ -140,20 +140,20 @@ class Expressions(Visitor):
         a, b = self.visit(node.a), self.visit(node.b)
         value = type(node)(a.value, b.value)
         if dt.is_bool(node.a.dtype):
-            return Estimate(value, _either(a.slack, b.slack))
+            return Estimate(value, either(a.slack, b.slack))
         return self._algebra.compare(value, a, b)
 
     def visit_And(self, node: And) -> Estimate:
         """Lazy: what the right side is matters where the left one holds."""
         a, b = self.visit(node.a), self._lazily(node.b)
         right = None if b.slack is None else And(a.value, b.slack)
-        return Estimate(And(a.value, b.value), _either(a.slack, right))
+        return Estimate(And(a.value, b.value), either(a.slack, right))
 
     def visit_Or(self, node: Or) -> Estimate:
         """Lazy, the other way round."""
         a, b = self.visit(node.a), self._lazily(node.b)
         right = None if b.slack is None else And(Not(a.value), b.slack)
-        return Estimate(Or(a.value, b.value), _either(a.slack, right))
+        return Estimate(Or(a.value, b.value), either(a.slack, right))
 
     def visit_Not(self, node: Not) -> Estimate:
         """As uncertain as its operand."""
@@ -264,10 +264,7 @@ class Expressions(Visitor):
         """No bound where an operand is not certain."""
         doubt: PrimExpr | None = None
         for item in args:
-            error = self._algebra.error(item)
-            if error is not None and dt.is_bool(error.dtype):
-                error = Select(error, INFINITY, ZERO)
-            doubt = added(doubt, error)
+            doubt = added(doubt, as_distance(self._algebra.error(item)))
         return None if doubt is None else Select(doubt > ZERO, INFINITY, ZERO)
 
 
@@ -283,7 +280,8 @@ def _bound(item: Estimate, names: Sequence[tuple[Var, PrimExpr]]) -> Estimate:
     return replace(item, value=let(item.value, names), slack=slack)
 
 
-def _either(a: PrimExpr | None, b: PrimExpr | None) -> PrimExpr | None:
+def either(a: PrimExpr | None, b: PrimExpr | None) -> PrimExpr | None:
+    """One doubt or the other, of which None is none."""
     if a is None or b is None:
         return b if a is None else a
     return Or(a, b)

@@ -29,7 +29,7 @@ PERIOD = 65_521
 """After so many elements inputs repeat: a prime, so that no two rows of a tensor are alike; drawing more takes longer than most
 kernels."""
 _MOST_POSITIONS = 1 << 18
-"""Positions in longer tensors are drawn as integers of all magnitudes are."""
+"""Positions in longer tensors are drawn as integers of all magnitudes are, unless they must differ."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,7 +300,7 @@ def _integers_of(
     low, high = dt.integer_range(param.dtype)
     domain = param.domain or Domain(low, high)
     dtype = numpy_dtype(param.dtype)
-    if domain.index and domain.high - domain.low < _MOST_POSITIONS:
+    if domain.index and (domain.distinct or domain.high - domain.low < _MOST_POSITIONS):
         values = _positions(domain, kind, rng, count).astype(dtype)
     elif kind.end is not None and number == 0:
         values = np.full(count, domain.low if kind.end < 0 else domain.high, dtype)

@@ -18,7 +18,8 @@ import numpy as np
 
 from ir import IRModule
 from ir.node import post_order_visit
-from ir.tir.expr import IntImm
+from ir.tir.expr import Call, IntImm
+from ir.tir.intrinsic.declaration import CallEffectKind, effect_of
 from ir.tir.stmt import Block, BufferStore, Evaluate, For, ForKind
 from ir.tir.transform.plan_and_update_buffer_allocation_location import (
     PlanAndUpdateBufferAllocationLocation,
@@ -115,21 +116,29 @@ def _few_turns(place: Place) -> Iterator[dict[Any, int]]:
 
 
 def _read_only(func: Any, arguments: Sequence[Array]) -> dict[Any, Array]:
-    """The arrays of the parameters that a program only reads."""
+    """The arrays of the parameters that a program only reads, under no other name either."""
     written: set[Any] = set()
-    post_order_visit(
-        func.body, lambda node: written.add(node.buffer.data) if isinstance(node, BufferStore) else None
-    )
-    buffers = [func.buffer_map[param] for param in func.params]
+    viewed: dict[Any, Any] = {}
+
+    def visit(node: Any) -> None:
+        if isinstance(node, BufferStore):
+            written.add(node.buffer.data)
+        elif isinstance(node, Block):
+            viewed.update({match.buffer.data: match.source.buffer.data for match in node.match_buffers})
+
+    post_order_visit(func.body, visit)
+    for view in list(written):
+        while view in viewed:
+            view = viewed[view]
+            written.add(view)
+    given = [(func.buffer_map.get(param), array) for param, array in zip(func.params, arguments, strict=True)]
     return {
-        buffer.data: array
-        for buffer, array in zip(buffers, arguments, strict=True)
-        if buffer.data not in written
+        buffer.data: array for buffer, array in given if buffer is not None and buffer.data not in written
     }
 
 
 def _is_plain(body: Any) -> bool:
-    """Whether memory is touched by loads and stores of buffers alone: no views of regions, no calls for their effect."""
+    """Whether memory is touched by loads and stores of buffers alone: no views of regions, no calls that may have an effect."""
     plain = True
 
     def visit(node: Any) -> None:
@@ -137,6 +146,8 @@ def _is_plain(body: Any) -> bool:
         if isinstance(node, Block) and node.match_buffers:
             plain = False
         elif isinstance(node, Evaluate) and not isinstance(node.value, IntImm):
+            plain = False
+        elif isinstance(node, Call) and effect_of(node) > CallEffectKind.READ_STATE:
             plain = False
 
     post_order_visit(body, visit)
@@ -178,21 +189,21 @@ def _race_in(loop: For, place: Place, given: Mapping[Any, Array]) -> Iterations:
 
 
 def _turns_around(found: Sequence[Access], place: Place) -> Iterator[dict[Any, int]]:
-    """Values of the loops around that conditions ask for: the first, second and last of each.
+    """Values of the loops around: of those that conditions ask for the first, second and last of each, and a few turns of all together.
 
-    In one turn of those all iterations of the parallel loop run; where only indices name them, any turn will do.
+    In one turn of those all iterations of the parallel loop run.
     """
     conditions = dict.fromkeys(condition for item in found for condition in item.conditions)
     used = variables_in(list(conditions))
-    asked = [variable for variable in place.extents if variable in used]
-    ends: list[list[int]] = []
-    for variable in asked[:_ASKED]:
-        begin, extent = place.extents[variable]
-        ends.append(
-            sorted({begin, begin + min(1, extent - 1), begin + extent - 1}) if extent > 0 else [begin]
-        )
-    for values in itertools.product(*ends):
-        yield dict(zip(asked, values))
+    asked = [variable for variable in place.extents if variable in used][:_ASKED]
+    first, *others = _few_turns(place)
+    for values in itertools.product(
+        *[sorted({turn[variable] for turn in (first, *others)}) for variable in asked]
+    ):
+        yield {**first, **dict(zip(asked, values))}
+    indices = dict.fromkeys(index for item in found for index in item.indices)
+    if variables_in(list(indices)) & place.extents.keys():
+        yield from others
 
 
 def _meeting(

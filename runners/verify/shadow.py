@@ -23,7 +23,7 @@ from ir.node import Visitor
 from ir.structural import structural_equal
 from ir.tir.analysis.block_access_region import stating_its_accesses
 from ir.tir.buffer import Buffer, decl_buffer
-from ir.tir.expr import GT, Add, BufferLoad, Call, FloatImm, IntImm, PrimExpr, Select, Sub, Var
+from ir.tir.expr import GT, Add, BufferLoad, Call, IntImm, PrimExpr, Select, Sub, Var
 from ir.tir.function import PrimFunc
 from ir.tir.operators import const
 from ir.tir.stmt import (
@@ -52,12 +52,13 @@ from .estimate import (
     Binding,
     Estimate,
     added,
+    as_distance,
     magnitude,
     or_zero,
     rounded,
     widened,
 )
-from .expressions import Expressions, Unanalysable, let
+from .expressions import Expressions, Unanalysable, either, let
 from .facts import entry, params_of
 from .rounding import format_of, growth
 
@@ -188,8 +189,8 @@ class _Rewriter(Visitor):
 
         def error_at(places: Sequence[Var]) -> tuple[PrimExpr, list[Binding]]:
             with self._algebra.scope() as names:
-                error = or_zero(self._algebra.error(self._estimate_of(shadow, places)))
-            return error, names
+                error = as_distance(self._algebra.error(self._estimate_of(shadow, places)))
+            return or_zero(error), names
 
         return _over_all(total, error_at)
 
@@ -224,7 +225,11 @@ class _Rewriter(Visitor):
             doubt = added(doubt, self._algebra.error(index))
         if doubt is None:
             return found
-        slack = added(found.slack, Select(GT(doubt, ZERO), INFINITY, ZERO))
+        slack: PrimExpr | None
+        if dt.is_bool(buffer.dtype):
+            slack = either(found.slack, GT(doubt, ZERO))
+        else:
+            slack = added(found.slack, Select(GT(doubt, ZERO), INFINITY, ZERO))
         return Estimate(
             found.value, slack, found.relative, found.floor, found.whole, found.limit, found.largest
         )
@@ -306,9 +311,7 @@ class _Rewriter(Visitor):
         if shadow.mass is not None:
             stores.append(BufferStore(shadow.mass, magnitude(item.value), places))
         if shadow.error is not None:
-            error = self._algebra.error(item)
-            if error is not None and dt.is_bool(error.dtype):
-                error = Select(error, FloatImm(WIDE, 1.0), ZERO)
+            error = as_distance(self._algebra.error(item))
             stores.append(BufferStore(shadow.error, or_zero(error), places))
         return seq(*reversed(stores))
 

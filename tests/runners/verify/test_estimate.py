@@ -11,7 +11,7 @@ import pytest
 
 from ir.script import from_source
 from ir.tir.evaluate import evaluate
-from ir.tir.expr import EQ, LT, Add, Cast, Div, FloatImm, IntImm, Max, Min, Mul, PrimExpr, Select, Sub, Var
+from ir.tir.expr import EQ, LT, Add, Div, FloatImm, IntImm, Max, Min, Mul, PrimExpr, Select, Sub, Var
 from ir.tir.op import cos, exp, floor
 from runners.verify import compute_reference
 from runners.verify.estimate import NEVER, WIDE, ZERO, Algebra, Estimate, or_zero
@@ -194,9 +194,14 @@ def test_a_choice_that_may_turn_out_either_way_may_give_nan_where_one_side_is(
 
 
 def test_narrowing_adds_a_rounding() -> None:
-    wide = Estimate(Cast(WIDE, FloatImm("float32", 0.1)), whole=NEVER)
-    narrow = error_of(lambda algebra: algebra.cast("bfloat16", wide, "float32"))
+    """To what is not known; a number that the kernel has, too, it rounds to the same one."""
+    value = number(float(np.float32(0.1)))
+    rounded = Estimate(value, None, 2.0**-24, 2.0**-149, whole=NEVER)
+    narrow = error_of(lambda algebra: algebra.cast("bfloat16", rounded, "float32"))
     assert 0.1 * 2.0**-8 <= narrow <= 0.1 * 2.0**-7
+    for dtype in ("bfloat16", "float16", "float8_e4m3fn"):
+        known = Estimate(value, whole=NEVER)
+        assert error_of(lambda algebra: algebra.cast(dtype, known, "float32")) == 0.0
 
 
 # ---- whole programs ----------------------------------------------------------------------------------------------

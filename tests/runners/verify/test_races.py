@@ -41,6 +41,8 @@ def race(body: str) -> str | None:
         "for i in T.parallel(8):\n    with T.block(''):\n        C = T.alloc_buffer((1,))\n        C[0] = A[i, 0]\n        S[i] = C[0]",
         "for i in T.parallel(8):\n    S[I[i]] = A[i, 0]",  # not known
         "for i in range(8):\n    for j in T.parallel(6):\n        B[i, j] = A[i, j]",
+        "for k in T.serial(1, 2):\n    for i in T.parallel(8):\n        S[i * k] = A[i, 0]",
+        "for i in T.parallel(8):\n    P = T.allocate((1,), 'float32')\n    C = T.Buffer((1,), data=P)\n    C[0] = A[i, 0]\n    S[i] = C[0]",
         "for i in T.parallel(1):\n    for j in range(6):\n        S[0] = S[0] + A[i, j]",
         "for i in T.parallel(2):\n    B[i, T.Ramp(0, 1, 6)] = A[i, T.Ramp(0, 1, 6)]",
         # neighbours overlap but where the block does not run
@@ -66,6 +68,15 @@ def test_iterations_that_keep_apart(body: str) -> None:
         ("for i in T.parallel(7):\n    S[i] = S[i + 1]", "touch the same element of S"),
         ("for i in T.parallel(7):\n    S[i] = A[i, 0]\n    S[i + 1] = A[i, 1]", "loop i"),
         ("for f in T.parallel(48):\n    S[f // 6] = A[f // 6, f % 6]", "0 and 1"),
+        # numbers but zero are True
+        ("for i in T.parallel(8):\n    S[T.Cast('int32', T.Cast('bool', i)) * 2 + 1] = A[i, 0]", "1 and 2"),
+        # loops around that do not begin at zero, and meet in their second turn only
+        ("for k in T.serial(1, 3):\n    for i in T.parallel(8):\n        S[i // k] = A[i, 0]", "0 and 1"),
+        # one element, whatever the index
+        (
+            "C = T.alloc_buffer((8, 2), strides=[0, 1])\nfor i in T.parallel(8):\n    C[i, 0] = A[i, 0]\nS[0] = C[0, 0]",
+            "0 and 1",
+        ),
         # shifts are of data, and wrap
         ("for i in T.parallel(8):\n    S[T.shift_right(T.shift_left(i, 30), 30) + 4] = A[i, 0]", "0 and 4"),
     ],
@@ -81,6 +92,7 @@ def test_iterations_that_meet(body: str, message: str) -> None:
         ("for i in T.parallel(8):\n    S[i] = A[I[i], 0]", True),  # what only is read does not matter
         ("for i in range(8):\n    S[I[i]] = A[i, 0]", True),  # nothing is parallel
         ("for i in T.parallel(8):\n    S[I[i]] = A[i, 0]", False),
+        ("for i in T.parallel(8):\n    S[i] = T.call_extern('float32', 'f', T.address_of(B[0, 0]))", False),
         ("for i in T.parallel(8):\n    if A[i, 0] > 0.0:\n        S[i] = A[i, 0]", False),
         ("for i in range(8):\n    for j in T.parallel(6):\n        B[i, j] = A[i, j]", False),
         ("for i in T.parallel(8):\n    for j in range(I[i]):\n        B[i, j] = A[i, j]", False),
@@ -349,3 +361,34 @@ def test_elements_beyond_the_end_are_not_certain() -> None:
         .replace("LOADED", "i * 6 + j")
     )
     assert iterations(body) == Iterations(None, False)
+
+
+def test_scalars_and_tables_that_are_filled_under_another_name() -> None:
+    """A scalar is no array; what a view of a table fills is not what the caller gave."""
+    mod = from_source("""@I.ir_module
+class Module:
+    @T.prim_func
+    def main(n: T.int32, I: T.Buffer((8,), "int32"), S: T.Buffer((8,), "float32")):
+        with T.block("fill"):
+            V = T.match_buffer(I[0:8], (8,), "int32")
+            for i in range(8):
+                V[i] = i
+        for i in T.parallel(8):
+            S[I[i]] = T.Cast("float32", n)
+""")
+    stale = [np.int32(1), np.zeros(8, np.int32), np.zeros(8, np.float32)]
+    assert iterations_of(mod, stale) == Iterations(None, False)
+
+
+def test_one_pointer_of_two_types_in_memory_of_an_iteration() -> None:
+    """A float of four bytes is stored, and one of its neighbour's bytes is read."""
+    body = """
+for i in T.parallel(8):
+    with T.block(""):
+        C = T.alloc_buffer((64,), "float32")
+        D = T.Buffer((256,), "int8", data=C.data)
+        C[i] = A[i, 0]
+        S[i] = T.Cast("float32", D[READ])"""
+    for read, is_right in (("i * 4", True), ("i * 4 + 3", True), ("i * 4 + 4", False), ("i", False)):
+        found = iterations(body.replace("READ", read))
+        assert (found.met is None) == is_right, read

@@ -416,6 +416,12 @@ for i, k in T.grid(1, {columns}):
     assert not accepted(reference_of, minimum(40), minimum(41))
 
 
+def test_a_cast_that_is_rounded_twice(reference_of: Any) -> None:
+    once = "T.Cast('float32', T.Cast('float8_e4m3fn', A[i]))"
+    twice = "T.Cast('float32', T.Cast('float8_e4m3fn', T.Cast('float16', A[i])))"
+    assert not accepted(reference_of, elementwise(FLOATS, 1000, once), elementwise(FLOATS, 1000, twice))
+
+
 HALVES = [
     # value, the same but for ties
     ("T.nearbyint(A[i] * T.float32(0.5))", "T.floor(A[i] * T.float32(0.5) + T.float32(0.5))"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from ir import topi
@@ -125,3 +126,41 @@ def test_a_variance_that_is_no_number_in_one_order_and_infinite_in_another(
         (row, "float64"),
     )
     assert is_accepted(reference_of, original, original)
+
+
+def _greater(x: Any, y: Any) -> Any:
+    return topi.greater(x * 0.3, topi.full_like(x, y))
+
+
+DOUBTS = {
+    "where": lambda x: topi.where(_greater(x, 0.1), x, topi.full_like(x, 0.0)),
+    "as a float": lambda x: topi.cast(_greater(x, 0.1), "float32"),
+    "counted": lambda x: topi.sum(topi.cast(_greater(x, 0.1), "int32"), axis=1),
+    "the largest": lambda x: topi.max(topi.cast(_greater(x, 0.1), "int32"), axis=1),
+    "and back": lambda x: topi.cast(topi.cast(_greater(x, 0.1), "int32"), "bool"),
+    "any": lambda x: topi.any(_greater(x, 0.1), axis=1),
+    "equal": lambda x: topi.equal(_greater(x, 0.1), _greater(x, 0.2)),
+    "maximum": lambda x: topi.maximum(_greater(x, 0.1), _greater(x, 0.2)),
+    "sorted": lambda x: topi.sort(_greater(x, 0.1)),
+    "an index": lambda x: topi.take(
+        x, topi.sum(topi.cast(_greater(x, 0.1), "int32"), axis=1), axis=1, mode="clip"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DOUBTS)
+def test_conditions_that_may_turn_out_either_way(reference_of: Any, name: str) -> None:
+    original = te_program(DOUBTS[name], ((12, 40), "float32"))
+    assert is_accepted(reference_of, original, original)
+
+
+def test_positions_that_differ_are_as_many_as_there_are(reference_of: Any) -> None:
+    count = 300_000
+    original = program(
+        f'I: T.Buffer(({count},), "int32"), A: T.Buffer(({count},), "float32"), C: T.Buffer(({count},), "float32")',
+        f"for i in range({count}):\n    C[I[i]] = A[i]",
+    )
+    reference = reference_of(original)
+    for case in reference.cases[:2]:
+        positions = reference.prepare(case).arrays[0]
+        assert len(np.unique(positions)) == count
