@@ -9,7 +9,8 @@ A mutant is a scheduled program with one place changed. It runs through what a c
 all kinds of inputs, guarded memory, timed calls, several numbers of threads. One that is accepted is run in the interpreter
 against the unchanged program; where all outputs have the same values on all inputs the change means nothing, and it is
 counted as equivalent; where floats differ by 4 units in the last place at most (a sum in another order, a softmax shifted
-by another row's maximum), as same to rounding. The exit code is 1 if more than a hundredth of the mutants is accepted, or
+by another row's maximum), or are the same with float64 in the place of every float (a norm of shifted numbers), as same to
+rounding. The exit code is 1 if more than a hundredth of the mutants is accepted, or
 a right candidate is refused, or none was made; after Ctrl-C, which ends with what is counted so far, it is 130.
 """
 
@@ -39,11 +40,13 @@ from .checking import (
     refusal,
     same_in_the_interpreter,
 )
+from .exact import same_in_exact_arithmetic
 from .kernels import module_of, names
 from .mutations import MUTATIONS, mutant, places
 
 _SECONDS = 90
 _EVERY_SECOND = "only one call in two wrong"
+_ABOUT_ROUNDING = "narrow accumulation"
 _COLUMNS = ("refused", "accepted", "equivalent", "same to rounding", "not built")
 _BATCH = 25
 """Candidates of a kernel that are judged together, so that the design space is made once."""
@@ -105,7 +108,14 @@ def judge_mutant(item: Item) -> Verdict:
     found = refusal(kernel, reference)
     if found is not None:
         return Verdict("refused", found)
-    return Verdict(same_in_the_interpreter(mod, broken, reference))
+    kind = same_in_the_interpreter(mod, broken, reference)
+    if (
+        kind == "accepted"
+        and mutation != _ABOUT_ROUNDING
+        and same_in_exact_arithmetic(mod, broken, reference)
+    ):
+        kind = "same to rounding"
+    return Verdict(kind)
 
 
 def run_mutants(options: argparse.Namespace) -> int:
