@@ -20,6 +20,7 @@ _MAX_UNROLLED = 320
 def _llvm(target: Target, added: Callable[[int], list[Pass]]) -> list[Pass]:
     return [
         *added(0),
+        T.KeepFloatOrder(),  # what is no reduction is marked, while blocks tell
         # from blocks to loops
         T.LowerInitBlock(),  # a reduction's first value is written under a condition
         T.PlanAndUpdateBufferAllocationLocation(),  # buffers move to the innermost loop that holds all their uses

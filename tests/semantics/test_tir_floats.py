@@ -375,3 +375,81 @@ def test_the_next_float16() -> None:
 def test_undefined_values_of_integers_are_no_floats() -> None:
     """The helper itself: what it refuses, it refuses by rule."""
     undefined("A[i] // B[i]", {"A": ([1], "int32"), "B": ([0], "int32")}, "int32", "div-zero")
+
+
+_LOOPS = ["range", "T.parallel", "T.unroll", "T.vectorized"]
+
+
+@pytest.mark.meaning("float-order", "reduce-order")
+@pytest.mark.parametrize("loop", _LOOPS)
+@pytest.mark.parametrize("dtype", ["float16", *_FLOATS])
+def test_factors_that_are_stored_one_by_one_are_not_multiplied_first(dtype: str, loop: str) -> None:
+    """In a block without reduction variables, without a block, and by a variable: what overflows stays infinite."""
+    large = {"float16": 6e4, "float32": 1e30, "float64": 1e300}[dtype]
+    small = {"float16": 1e-4, "float32": 1e-30, "float64": 1e-300}[dtype]
+    program = script(
+        {name: ((16,), dtype) for name in "BCDE"},
+        f"for i in {loop}(16):",
+        '    with T.block("a"):',
+        "        v = T.axis.spatial(16, i)",
+        f"        C[v] = B[v] * T.{dtype}({large})",
+        f"        C[v] = C[v] * T.{dtype}({small})",
+        f"for i in {loop}(16):",
+        f"    D[i] = B[i] * T.{dtype}({large})",
+        f"    D[i] = T.{dtype}({small}) * D[i]",
+        f"for i in {loop}(16):",
+        f"    E[i] = B[i] * T.{dtype}({large})",
+        f"    x = E[i] * T.{dtype}({small})",
+        "    E[i] = x",
+    )
+    b = np.full(16, 100, dtype)
+    b = b if dtype == "float16" else b * np.array(large, dtype)
+    with np.errstate(over="ignore"):
+        expected = b * np.array(large, dtype) * np.array(small, dtype)
+    assert np.isinf(expected).all()
+    out = np.zeros(16, dtype)
+    holds(program, [b, out, out, out], {1: expected, 2: expected, 3: expected})
+
+
+@pytest.mark.meaning("float-order", "reduce-order")
+@pytest.mark.parametrize("operation", ["+", "*"])
+@pytest.mark.parametrize("dtype", _FLOATS)
+def test_a_loop_that_sums_without_a_reduction_variable_keeps_its_order(dtype: str, operation: str) -> None:
+    """One after the other, in every form that a step can have."""
+    program = script(
+        {"B": ((1024,), dtype), "C": ((8,), dtype)},
+        "for i in range(1024):",
+        f"    C[0] = C[0] {operation} B[i]",
+        "for i in range(1024):",
+        f"    C[1] = B[i] {operation} C[1]",
+        "for i in range(1024):",
+        f"    x = C[2] {operation} B[i]",
+        "    C[2] = x",
+        "for i in range(1024):",
+        f"    C[3] = T.if_then_else(i < 1024, C[3] {operation} B[i], B[i])",
+        "for i, j in T.grid(64, 16):",
+        f"    C[4] = C[4] {operation} B[i * 16 + j]",
+        "for i in range(64):",
+        "    for j in T.unroll(16):",
+        f"        C[5] = C[5] {operation} B[i * 16 + j]",
+        "for i in range(1024):",
+        '    with T.block("opaque"):',
+        "        v = T.axis.opaque(1024, i)",
+        f"        C[6] = C[6] {operation} B[v]",
+        "for i in range(1024):",
+        '    with T.block("view"):',
+        "        v = T.axis.opaque(1024, i)",
+        "        T.reads(B[v], C[7])",
+        "        T.writes(C[7])",
+        f'        V = T.match_buffer(C[7:8], (1,), "{dtype}")',
+        f"        C[7] = V[0] {operation} B[v]",
+    )
+    large = 1e8 if dtype == "float32" else 1e17
+    if operation == "+":
+        b = np.array([large, 1, -large, 1] * 256, dtype)
+        expected, start = np.cumsum(b)[-1], 0
+        assert expected == 1
+    else:
+        b = np.array([3.0, 1 / 3, 1.7, 1 / 1.7] * 256, dtype)
+        expected, start = np.cumprod(b)[-1], 1
+    holds(program, [b, np.full(8, start, dtype)], {1: np.full(8, expected, dtype)})

@@ -304,9 +304,14 @@ class FunctionBuilder:
 
 
 class ModuleBuilder:
-    """Collects declarations, globals and definitions of one LLVM module, each symbol once."""
+    """Collects declarations, globals and definitions of one LLVM module, each symbol once.
 
-    def __init__(self) -> None:
+    Args:
+        fuses: whether the machine multiplies and adds in one operation that rounds once.
+    """
+
+    def __init__(self, fuses: bool = True) -> None:
+        self.fuses = fuses
         self._declared: dict[str, str] = {}
         self._defined: dict[str, str] = {}
         self._globals: list[str] = []

@@ -116,7 +116,11 @@ class GeneratedModule:
 
 
 def generate(
-    program: IRModule, vector_bits: int = 512, computes_halves: bool = True, repairs_nan: bool = False
+    program: IRModule,
+    vector_bits: int = 512,
+    computes_halves: bool = True,
+    repairs_nan: bool = False,
+    fuses: bool = True,
 ) -> GeneratedModule:
     """LLVM assembly of all PrimFuncs of a lowered module.
 
@@ -125,11 +129,12 @@ def generate(
         vector_bits: width of the machine's vectors.
         computes_halves: whether the machine has instructions for float16; where it has none, integer arithmetic takes their place.
         repairs_nan: whether the machine puts lost NaN back faster than it compares and blends.
+        fuses: whether the machine multiplies and adds in one operation that rounds once.
 
     Raises:
         CodegenError: a statement or intrinsic has no native form; the message names it and the function.
     """
-    module = ModuleBuilder()
+    module = ModuleBuilder(fuses)
     context = KernelContext(module, program, vector_bits, computes_halves, repairs_nan)
     signatures = {}
     for var, func in program.functions.items():

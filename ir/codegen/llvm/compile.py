@@ -301,6 +301,19 @@ def has_half_instructions(options: MachineOptions = MachineOptions()) -> bool:
     return "__truncsfhf2" not in emit_assembly(optimize(_HALF_PROBE, options, level=0), options)
 
 
+_FUSED_PROBE = """declare double @llvm.fma.f64(double, double, double)
+define double @f(double %x, double %y, double %z) {
+ %r = call double @llvm.fma.f64(double %x, double %y, double %z)
+ ret double %r
+}"""
+
+
+@lru_cache(maxsize=16)
+def has_fused_instructions(options: MachineOptions = MachineOptions()) -> bool:
+    """Whether a machine multiplies and adds in one operation, rounded once. LLVM, which is asked here, calls ``fma`` of C elsewhere."""
+    return re.search(r"\bfma\b", emit_assembly(optimize(_FUSED_PROBE, options, level=0), options)) is None
+
+
 _REPAIRING = frozenset({"znver5"})
 """Processors on which ``vfixupimm`` was measured: maxima that keep NaN take 1.46 of the time of those that do not, and 2.3 by comparing."""
 

@@ -35,7 +35,16 @@ _LN2_HI = 0.693359375  # nine bits: n * _LN2_HI is exact
 _LN2_LO = -2.12194440054690583e-4
 _LOG2E = 1.4426950408889634
 _INF = float("inf")
+_HALF_PI = (
+    1.5707963267948966,
+    6.123233995736766e-17,
+)  # for fused operations, in which the first product is exact
+_HALF_PI_SHORT = (
+    1.570796325802803,
+    9.920935796805404e-10,
+)  # 27 bits: the product with 26 bits is exact without them
 _FARTHEST_REDUCED = 2.0**40  # beyond, two doubles of pi/2 are too few
+_FARTHEST_REDUCED_SHORT = 2.0**26
 _MAGIC = 12582912.0  # 1.5 * 2**23: adding it rounds to an integer and leaves that integer in the low bits
 
 
@@ -353,20 +362,25 @@ def _round(m: LaneMath, x: Value) -> Value:
 def _quadrant(m: LaneMath, x: Value) -> tuple[Value, Value]:
     """r in [-pi/4, pi/4] and n with x = r + n pi/2.
 
-    The reduction is done in double, which holds the product to 53 bits for every n below 2**40; beyond, r is any number.
+    The reduction is done in double, and holds up to :func:`_farthest_reduced`; beyond, r is any number.
     """
+    high, low = _HALF_PI if m.module.fuses else _HALF_PI_SHORT
     d = m.at("double")
     wide = m.b.cast("fpext", x, d.type)
     n, n_int = d.round(d.mul(wide, d.c(0.6366197723675814)))
-    r = d.fma(n, d.c(-1.5707963267948966), wide)
-    r = d.fma(n, d.c(-6.123233995736766e-17), r)
+    r = d.fma(n, d.c(-high), wide)
+    r = d.fma(n, d.c(-low), r)
     narrow = m.b.cast("fptrunc", r, m.type)
     return narrow, m.b.cast("trunc", n_int, m.int_type)
 
 
+def _farthest_reduced(m: LaneMath) -> float:
+    return _FARTHEST_REDUCED if m.module.fuses else _FARTHEST_REDUCED_SHORT
+
+
 def _with_libm_beyond(m: LaneMath, name: str, x: Value, near: Value) -> Value:
     """``near`` where the reduction holds; lanes beyond ask libm's function of double, in a block that is entered for them only."""
-    far = m.cmp("ogt", m.abs(x), m.c(_FARTHEST_REDUCED))
+    far = m.cmp("ogt", m.abs(x), m.c(_farthest_reduced(m)))
     any_far = far if m.lanes == 1 else m.b.icmp("ne", *_as_integer(m, far))
     before, beyond, done = m.b.block, m.b.fresh("beyond"), m.b.fresh("done")
     m.b.cond_branch(any_far, beyond, done)

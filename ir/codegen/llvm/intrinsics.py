@@ -220,6 +220,10 @@ def _optimization_barrier(emitter: FunctionEmitter, call: E.Call) -> Value:
     return emitter.b.bound(kept, emitter.b.magnitude(value))
 
 
+def _in_order(emitter: FunctionEmitter, call: E.Call) -> Value:
+    return emitter.value(call.args[0])  # what is no step of a reduction is not reassociated anyway
+
+
 def _undef(emitter: FunctionEmitter, call: E.Call) -> Value:
     return Value("undef", register_type(call.dtype))
 
@@ -232,6 +236,6 @@ PRIMITIVES: dict[str, Callable[[Any, Any], Value]] = {
     "tir.call_extern": _call_extern, "tir.call_pure_extern": _call_extern,
     "tir.call_llvm_intrin": _call_llvm, "tir.call_llvm_pure_intrin": _call_llvm,
     "tir.tvm_call_packed": call_packed, "tir.tvm_call_cpacked": call_packed, "tir.assume": _assume, "tir.undef": _undef,
-    "tir.optimization_barrier": _optimization_barrier,
+    "tir.optimization_barrier": _optimization_barrier, "tir.in_order": _in_order,
 }  # fmt: skip
 """The calls that are printed as they are; all others were rewritten to these (``T.ret`` is a statement's)."""

@@ -77,7 +77,10 @@ def _is_long(loop: S.For | None, reduction: S.BufferStore) -> bool:
 
 
 def _is_scalar_reduction(store: S.BufferStore, value: E.PrimExpr) -> bool:
-    """Whether storing the value is ``x[i] = x[i] op value`` of one float: a step of a reduction."""
+    """Whether storing the value is ``x[i] = x[i] op value`` of one float: a step of a reduction.
+
+    What looks like one and is none stands in a call of ``in_order``, see :class:`ir.tir.transform.KeepFloatOrder`.
+    """
     if (
         not isinstance(value, E.Add | E.Mul | E.Max | E.Min)
         or not dt.is_float(value.dtype)

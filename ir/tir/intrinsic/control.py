@@ -50,6 +50,18 @@ def optimization_barrier(value: Any) -> PrimExpr:
 
 @intrinsic(
     arity=1,
+    result=first,
+    meaning=lambda x: x,
+    elementwise=True,
+    lowering={"default": _argument, "llvm": primitive},
+)
+def in_order(value: Any) -> PrimExpr:
+    """The value, computed in the order in which it is written: no step of a reduction, whatever it looks like."""
+    return call("in_order", convert(value))
+
+
+@intrinsic(
+    arity=1,
     result="bool",
     meaning=lambda x: x,
     elementwise=True,

@@ -174,3 +174,11 @@ def test_a_processor_without_its_vectors_is_another_one(monkeypatch: pytest.Monk
     with pytest.raises(native.CodegenError, match="code for sapphirerapids needs .*avx512vl"):
         native.require_host(native.MachineOptions(triple="x86_64-linux-gnu", cpu="sapphirerapids"))
     native.require_host(native.MachineOptions(triple=native.host_info().triple))
+
+
+def test_which_machines_multiply_and_add_in_one_operation() -> None:
+    fused = {
+        cpu: native.has_fused_instructions(native.MachineOptions(cpu=cpu)) for cpu in ("nehalem", "x86-64-v3")
+    }
+    assert fused == {"nehalem": False, "x86-64-v3": True}
+    assert not native.has_fused_instructions(native.MachineOptions(cpu="x86-64-v3", features="-fma"))

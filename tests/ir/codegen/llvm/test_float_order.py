@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 
 import llvmlite.binding as llvm
 import numpy as np
 import pytest
 
+from ir import IRModule, te, topi
 from ir import dtype as dt
 from ir.codegen.build import build
 from ir.script import from_source
+from ir.script import tir as T
+from ir.tir import TensorIntrin
+from schedules import Schedule
+from tests.programs.expressions import conv2d, matmul_relu
 
 pytestmark = pytest.mark.filterwarnings("ignore:invalid value")
 
@@ -201,3 +207,116 @@ def main(C: T.Buffer((4, 3), "float32")):
     found = np.zeros((4, 3), "float32")
     build(func, "cpu")["main"](found)
     assert (found[0] == np.inf).all()
+
+
+def _scheduled(*steps: Callable[[Schedule], object]) -> Schedule:
+    """A product of matrices, to which the steps are applied."""
+    schedule = Schedule(matmul_relu(32, 32, 64))
+    for step in steps:
+        step(schedule)
+    return schedule
+
+
+def _tiled(schedule: Schedule) -> None:
+    block = schedule.get_block("C")
+    i, j, k = schedule.get_loops(block)
+    (outer, inner), (first, second) = schedule.split(j, [None, 16]), schedule.split(k, [None, 8])
+    schedule.reorder(i, outer, first, second, inner)
+    copy = schedule.cache_write(block, 0, "local")
+    schedule.reverse_compute_at(copy, outer)
+    schedule.decompose_reduction(block, first)
+
+
+def _inside_of_a_block(schedule: Schedule) -> None:
+    loop = schedule.get_loops(schedule.get_block("C"))[2]
+    schedule.blockize(schedule.split(loop, [None, 16])[1])
+
+
+@T.prim_func
+def _sixteen_terms(a: T.handle, b: T.handle, c: T.handle) -> None:
+    A = T.match_buffer(a, (16,), offset_factor=1)
+    B = T.match_buffer(b, (16,), offset_factor=1)
+    C = T.match_buffer(c, (1,), offset_factor=1)
+    with T.block("root"):
+        T.reads(C[0:1], A[0:16], B[0:16])
+        T.writes(C[0:1])
+        for k in range(16):
+            with T.block("dot"):
+                vk = T.axis.reduce(16, k)
+                C[0] = C[0] + A[vk] * B[vk]
+
+
+@T.prim_func
+def _sixteen_terms_without_a_block(a: T.handle, b: T.handle, c: T.handle) -> None:
+    A = T.match_buffer(a, (16,), offset_factor=1)
+    B = T.match_buffer(b, (16,), offset_factor=1)
+    C = T.match_buffer(c, (1,), offset_factor=1)
+    with T.block("root"):
+        T.reads(C[0:1], A[0:16], B[0:16])
+        T.writes(C[0:1])
+        for k in range(16):
+            C[0] = C[0] + A[k] * B[k]
+
+
+def _by_an_intrinsic() -> IRModule:
+    name = "test.sixteen_terms"
+    TensorIntrin.register(name, _sixteen_terms, _sixteen_terms_without_a_block, override=True)
+    a, b = te.placeholder((8, 64), "float32", name="A"), te.placeholder((8, 64), "float32", name="B")
+    k = te.reduce_axis((0, 64), name="k")
+    product = te.compute((8, 8), lambda i, j: te.sum(a[i, k] * b[j, k], axis=k), name="C")
+    schedule = Schedule(te.create_prim_func([a, b, product]))
+    block = schedule.get_block("C")
+    outer, inner = schedule.split(schedule.get_loops(block)[2], [None, 16])
+    schedule.decompose_reduction(block, outer)
+    schedule.tensorize(inner, name)
+    return schedule.mod
+
+
+def _at_its_use(schedule: Schedule) -> None:
+    schedule.compute_at(schedule.get_block("C"), schedule.get_loops(schedule.get_block("D"))[1])
+
+
+def _factored(schedule: Schedule) -> None:
+    loop = schedule.get_loops(schedule.get_block("C"))[2]
+    schedule.rfactor(schedule.split(loop, [None, 16])[0], 0)
+
+
+def _row_operator(make: Callable[[te.Tensor], te.Tensor]) -> object:
+    a = te.placeholder((8, 64), "float32", name="A")
+    return te.create_prim_func([a, make(a)])
+
+
+REDUCTIONS: dict[str, Callable[[], object]] = {
+    "sum": lambda: _row_operator(lambda a: topi.sum(a, axis=1)),
+    "softmax": lambda: _row_operator(topi.nn.softmax),
+    "convolution": conv2d,
+    "matmul": lambda: _scheduled().mod,
+    "tiled": lambda: _scheduled(_tiled).mod,
+    "blockized": lambda: _scheduled(_inside_of_a_block).mod,
+    "tensorized": _by_an_intrinsic,
+    "at its use": lambda: _scheduled(_at_its_use).mod,
+    "factored": lambda: _scheduled(_factored).mod,
+}
+
+
+@pytest.mark.meaning("reduce-order")
+@pytest.mark.parametrize("name", REDUCTIONS)
+def test_reductions_may_be_computed_in_any_order(name: str) -> None:
+    text = build(REDUCTIONS[name](), "llvm -mcpu=x86-64-v3").llvm_ir  # type: ignore[arg-type]
+    assert "reassoc" in text
+
+
+@pytest.mark.meaning("float-order")
+@pytest.mark.parametrize("kind", ["serial", "parallel", "unroll"])
+def test_only_reductions_are_reassociated(kind: str) -> None:
+    func = from_source(f"""
+@T.prim_func
+def main(B: T.Buffer((64, 64), "float32"), C: T.Buffer((64,), "float32")):
+    for i in T.{kind}(64):
+        for j in range(64):
+            C[i] = C[i] + B[i, j]
+        C[i] = C[i] * T.float32(1e-30)
+""")
+    text = build(func, "llvm -mcpu=x86-64-v3").llvm_ir
+    assert "fadd" in text
+    assert "reassoc" not in text

@@ -6,12 +6,13 @@ import ctypes
 import math
 from collections.abc import Callable
 
+import llvmlite.binding as llvm
 import numpy as np
 import pytest
 
 from ir.codegen.llvm import vector_math
 from ir.codegen.llvm.builder import FunctionBuilder, ModuleBuilder, Value, vector
-from ir.codegen.llvm.compile import emit_object, optimize
+from ir.codegen.llvm.compile import MachineOptions, emit_object, has_fused_instructions, optimize
 from ir.codegen.llvm.loaded_object import LoadedObject
 from ir.codegen.llvm.runtime import runtime
 
@@ -37,11 +38,29 @@ SPECIAL = np.array(
     dtype="float32",
 )  # fmt: skip
 
+HARDEST = np.array(
+    [1522788990976.0, 237161775104.0, 87997538304.0, 7376100864.0, 277793824.0, 31942902.0, 1068235.75, 105032.8671875,
+     4476.76953125, 505.7964172363281, 18.84955596923828, 1.5707963705062866],
+    dtype="float32",
+)  # fmt: skip
+"""Angles closest to a multiple of pi/2 in their surroundings."""
 
-def compiled(name: str, lanes: int, element: str = "float") -> Callable[..., np.ndarray]:
+_NEEDED = {
+    "x86-64": "sse2",
+    "nehalem": "sse4.2",
+    "sandybridge": "avx",
+    "x86-64-v3": "avx2",
+    "x86-64-v4": "avx512f",
+}
+MACHINES = ["", *(cpu for cpu, feature in _NEEDED.items() if llvm.get_host_cpu_features().get(feature))]
+"""The machine as it is, and those whose code it runs: with and without operations that multiply and add, of every width."""
+
+
+def compiled(name: str, lanes: int, element: str = "float", cpu: str = "") -> Callable[..., np.ndarray]:
     """A function over arrays whose length is a multiple of ``lanes``."""
     runtime()
-    module = ModuleBuilder()
+    options = MachineOptions(cpu=cpu)
+    module = ModuleBuilder(has_fused_instructions(options))
     type_ = vector(element, lanes)
     symbol = vector_math.vector_function(module, name, type_)
     builder = FunctionBuilder("loop", "void", [("ptr", "o"), ("ptr", "x"), ("ptr", "y"), ("i64", "n")])
@@ -61,7 +80,7 @@ def compiled(name: str, lanes: int, element: str = "float") -> Callable[..., np.
     builder.label("done")
     builder.ret()
     module.define("loop", builder.text())
-    loaded = LoadedObject(emit_object(optimize(module.text())))
+    loaded = LoadedObject(emit_object(optimize(module.text(), options), options))
     entry = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, ctypes.c_int64)(loaded.address("loop"))
 
     def run(x: np.ndarray, y: np.ndarray | None = None) -> np.ndarray:
@@ -93,12 +112,14 @@ def sample() -> np.ndarray:
     return np.concatenate([bits, *[line.astype("float32") for line in lines], SPECIAL])
 
 
+@pytest.mark.meaning("float-function")
+@pytest.mark.parametrize("cpu", MACHINES)
 @pytest.mark.parametrize(
     "name", sorted(name for name in vector_math.FUNCTIONS if vector_math.arity(name) == 1)
 )
-def test_error_is_within_the_stated_bound(name: str) -> None:
+def test_error_is_within_the_stated_bound(name: str, cpu: str) -> None:
     x = sample()
-    got = compiled(name, 16)(x)
+    got = compiled(name, 16, cpu=cpu)(x)
     with np.errstate(all="ignore"):
         exact = REFERENCE[name](x.astype(float))
     error = ulp_error(got, exact)
@@ -110,10 +131,12 @@ def test_error_is_within_the_stated_bound(name: str) -> None:
     assert (np.signbit(got[zeros]) == np.signbit(exact[zeros])).all()
 
 
+@pytest.mark.meaning("float-function")
+@pytest.mark.parametrize("cpu", MACHINES)
 @pytest.mark.parametrize(
     "name", sorted(name for name in vector_math.FUNCTIONS if vector_math.arity(name) == 2)
 )
-def test_error_of_binary_functions(name: str) -> None:
+def test_error_of_binary_functions(name: str, cpu: str) -> None:
     rng = np.random.default_rng(1)
     specials = np.array(
         [0, -0.0, 1, -1, 2, -2, 3, -3, 0.5, -0.5, np.inf, -np.inf, np.nan, 1e-40, 1e30, 16777217.0]
@@ -121,7 +144,7 @@ def test_error_of_binary_functions(name: str) -> None:
     a, b = (grid.ravel() for grid in np.meshgrid(specials, specials))
     x = np.concatenate([rng.uniform(0, 50, 30000), rng.uniform(-3, 3, 10000), a]).astype("float32")
     y = np.concatenate([rng.uniform(-20, 20, 30000), rng.integers(-9, 9, 10000), b]).astype("float32")
-    got = compiled(name, 8)(x, y)
+    got = compiled(name, 8, cpu=cpu)(x, y)
     with np.errstate(all="ignore"):
         exact = REFERENCE[name](x.astype(float), y.astype(float))
     error = ulp_error(got, exact)
@@ -149,6 +172,23 @@ def test_angles_beyond_the_reduction_do_not_change_their_neighbours(name: str, l
     assert ulp_error(run(mixed), exact).max() <= vector_math.MAX_ULP[name]
     kept = np.arange(48) % 5 != 0
     np.testing.assert_array_equal(run(mixed)[kept], run(near)[kept])
+
+
+@pytest.mark.meaning("float-function")
+@pytest.mark.parametrize("cpu", MACHINES)
+@pytest.mark.parametrize("name", ["sin", "cos", "tan"])
+def test_angles_of_every_size(name: str, cpu: str) -> None:
+    """Also those next to multiples of pi/2, where nearly all digits of the angle cancel."""
+    rng = np.random.default_rng(0)
+    exponents = np.arange(-149, 128)
+    spread = (rng.uniform(1, 2, (len(exponents), 400)) * 2.0 ** exponents[:, None]).ravel()
+    turns = np.rint(rng.uniform(1, 2, (44, 400)) * 2.0 ** np.arange(44)[:, None]).ravel()
+    near = (turns * (math.pi / 2)).astype("float32")
+    x = np.concatenate([spread, near, HARDEST, np.nextafter(HARDEST, 0)]).astype("float32")
+    x = np.concatenate([x, -x])
+    error = ulp_error(compiled(name, 16, cpu=cpu)(x), REFERENCE[name](x.astype(float)))
+    worst = int(np.argmax(error))
+    assert error[worst] <= vector_math.MAX_ULP[name], f"{name}({x[worst]!r}) is off by {error[worst]} units"
 
 
 @pytest.mark.parametrize("name", ["exp", "erf", "erfc", "tanh", "sigmoid", "rsqrt", "log", "round"])

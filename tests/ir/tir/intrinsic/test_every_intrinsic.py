@@ -49,7 +49,7 @@ SAMPLES: dict[str, list[Any]] = {
     **{name: [F] for name in UNARY},
     **{name: [F, G] for name in "pow fmod atan2 hypot copysign nextafter".split()},
     **{name: [I, J] for name in "bitwise_and bitwise_or bitwise_xor shift_left shift_right".split()},
-    **{name: [I] for name in "bitwise_not popcount clz ret optimization_barrier".split()},
+    **{name: [I] for name in "bitwise_not popcount clz ret optimization_barrier in_order".split()},
     **{name: [P] for name in "likely ignore_loop_partition assume tvm_thread_invariant".split()},
     **{name: [] for name in "undef vscale tvm_warp_activemask ptx_commit_group tvm_throw_last_error".split()},
     **{name: ["int32", "f", I] for name in ("call_extern", "call_pure_extern")},
