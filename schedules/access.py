@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any, ClassVar
 
 from ir import tir
@@ -14,7 +14,7 @@ from ir.tir.stmt_functor import substitute
 
 from .affine import mentions
 from .region import Box, bind_region, contains, relax_domains, relax_loops, relax_region, union_boxes
-from .surroundings import evaluated_by, names_around
+from .surroundings import evaluated_by, loads_in, names_around
 from .tree import (
     BlockNode,
     LeafNode,
@@ -172,6 +172,22 @@ def relaxed_below(block: BlockNode, region: tir.BufferRegion, place: TreeNode) -
     return box_touched(block, region, inner, place)
 
 
+def known_before(box: Box, changing: Container[tir.Var], shape: Sequence[Any]) -> Box:
+    """What a box is known to be where a block begins: all of a dimension whose ends are loaded from memory that changes inside of it.
+
+    Args:
+        box: of what the block touches.
+        changing: the pointers of the buffers that it writes, or that are known only inside of it.
+        shape: of the buffer.
+    """
+    return [
+        (tir.const(0, dim.dtype), dim)
+        if any(load.buffer.data in changing for end in (low, extent) for load in loads_in(end))
+        else (low, extent)
+        for (low, extent), dim in zip(box, shape, strict=True)
+    ]
+
+
 def _touched(index: tir.PrimExpr, dim: tir.PrimExpr) -> tir.Range:
     """What an index reaches of a dimension: of a vector the elements from the first to the last lane."""
     if lanes(index.dtype) == 1:
@@ -206,7 +222,9 @@ def access_regions(block: BlockNode, init: tir.Stmt | None) -> tuple[Regions, Re
             ]
             if read:
                 found.reads[buffer] = read
-    return _as_regions(found.reads), _as_regions(found.writes)
+    changing = {buffer.data for buffer in (*found.writes, *block.alloc_buffers)}
+    changing.update(view.buffer.data for view in block.match_buffers)
+    return _as_regions(found.reads, changing), _as_regions(found.writes, changing)
 
 
 def state_loads_of_indices(copy: BlockNode) -> None:
@@ -216,10 +234,10 @@ def state_loads_of_indices(copy: BlockNode) -> None:
     copy.change(reads=tuple(sorted(reads, key=lambda item: item.buffer is not source)))
 
 
-def _as_regions(table: dict[tir.Buffer, list[Box]]) -> Regions:
+def _as_regions(table: dict[tir.Buffer, list[Box]], changing: Container[tir.Var]) -> Regions:
     regions = []
     for buffer, boxes in table.items():
-        box = union_boxes(boxes, buffer.shape)
+        box = known_before(union_boxes(boxes, buffer.shape), changing, buffer.shape)
         regions.append(
             tir.BufferRegion(buffer, [tir.Range.from_min_extent(low, extent) for low, extent in box])
         )
@@ -244,7 +262,7 @@ def _widen(node: BlockNode, region: tir.BufferRegion, *, is_write: bool) -> None
     buffer, scope = region.buffer, scope_of(node)
     while scope is not None and (scope.reads or scope.writes) and not _is_local(buffer, scope):
         stated = scope.writes if is_write else scope.reads
-        box = relaxed_below(node, region, scope)
+        box = known_before(relaxed_below(node, region, scope), _changing_in(scope), buffer.shape)
         known: list[Box] = [
             [(item.min, item.extent) for item in other.region] for other in stated if other.buffer is buffer
         ]
@@ -263,6 +281,13 @@ def _widen(node: BlockNode, region: tir.BufferRegion, *, is_write: bool) -> None
         else:
             scope.change(reads=regions)
         node, scope = scope, scope_of(scope)
+
+
+def _changing_in(scope: BlockNode) -> set[tir.Var]:
+    """The pointers of what a block writes, as far as it states that, or holds."""
+    buffers = [region.buffer for region in scope.writes]
+    views = [item.buffer for item in scope.match_buffers]
+    return {buffer.data for buffer in (*buffers, *scope.alloc_buffers, *views)}
 
 
 def _is_local(buffer: tir.Buffer, scope: BlockNode) -> bool:

@@ -90,25 +90,36 @@ def require_blocks_only(block: BlockNode, primitive: str) -> None:
         tir.post_order_visit(leaf.leaf, visit)
 
 
+def views_around(node: TreeNode) -> dict[tir.Buffer, tir.Buffer]:
+    """The views that blocks around a node match, and the buffers of which they are a part."""
+    views: dict[tir.Buffer, tir.Buffer] = {}
+    around = scope_of(node)
+    while around is not None:
+        if around.match_buffers:
+            views |= {view.buffer: view.source.buffer for view in around.match_buffers}
+        around = scope_of(around)
+    return views
+
+
+def source_of(buffer: tir.Buffer, views: Mapping[tir.Buffer, tir.Buffer]) -> tir.Buffer:
+    """The buffer that a view of views is a part of at last; a buffer itself that is none."""
+    while buffer in views:
+        buffer = views[buffer]
+    return buffer
+
+
 def require_one_name(blocks: Sequence[BlockNode], among: Sequence[BlockNode], primitive: str) -> None:
     """Refuse where one of some blocks of a scope touches memory that has two names among more of them, by views that blocks around match,
     or by buffers of one pointer: what touches one of them touches the other. What stands around a block touches what it loads.
     """
     if not blocks:
         return
-    views: dict[tir.Buffer, tir.Buffer] = {}
-    around = scope_of(blocks[0])
-    while around is not None:
-        if around.match_buffers:
-            views |= {view.buffer: view.source.buffer for view in around.match_buffers}
-        around = scope_of(around)
+    views = views_around(blocks[0])
     names: dict[tir.Var, tir.Buffer] = {}
     for other in among:
         stated = [region.buffer for region in (*other.reads, *other.writes)]
         for buffer in (*stated, *(item.load.buffer for item in loads_around(other))):
-            source = buffer
-            while source in views:
-                source = views[source]
+            source = source_of(buffer, views)
             name = names.setdefault(source.data, buffer)
             if name is buffer:
                 continue
@@ -126,18 +137,12 @@ def why_two_names(blocks: Sequence[BlockNode]) -> str | None:
     another name, too.
     """
     touched = {buffer for block in blocks for buffer in (*read_buffers(block), *written_buffers(block))}
-    views: dict[tir.Buffer, tir.Buffer] = {}
-    around = scope_of(blocks[0]) if blocks else None
-    while around is not None:
-        views |= {view.buffer: view.source.buffer for view in around.match_buffers}
-        around = scope_of(around)
+    views = views_around(blocks[0]) if blocks else {}
     if not views and len({buffer.data for buffer in touched}) == len(touched):
         return None
     names: dict[tir.Var, tir.Buffer] = {}
     for buffer in (*(item for block in blocks for item in written_buffers(block)), *touched):
-        source = buffer
-        while source in views:
-            source = views[source]
+        source = source_of(buffer, views)
         name = names.setdefault(source.data, buffer)
         if name is not buffer and any(
             item in written_buffers(block) for block in blocks for item in (name, buffer)

@@ -300,8 +300,8 @@ def why_not_whole(block: BlockNode, variables: Sequence[tir.IterVar]) -> str | N
 
     Other variables count only in that they let the block run at all.
     """
-    points = [item.var for item in variables]
-    shape = [simplify_polynomial(item.dom.min + item.dom.extent) for item in variables]
+    points = [simplify_polynomial(item.var - item.dom.min) for item in variables]
+    shape = [item.dom.extent for item in variables]
     clause = _no_guard(block, points, shape, {}, block)
     if clause is not None:
         return f"block {block.name!r} runs only where {clause}"
@@ -452,18 +452,24 @@ def _no_guard(
 
     What is indexed is cut at the ends of its ``shape``, so that an index must reach these where a variable is at the ends of its domain,
     while loops inside of the block are ``running``, and those around it below ``place``. Without a shape it is enough that no other
-    iteration goes further. Of a reduction it is enough that the first iteration happens.
+    iteration goes further. Of a reduction it is enough that the first iteration happens, unless each one stores elsewhere.
     """
     if isinstance(block.predicate, tir.IntImm):
         return None
     around = loops_around(block)
-    kept: list[tir.PrimExpr] = []
-    for item, value in zip(block.iter_vars, block.iter_values, strict=True):
-        if item.iter_type == tir.IterVar.CommReduce or _ends_with(
-            item, block, indices, shape, running, place
-        ):
-            kept.append(inside(value, item.dom))
-    first = {loop.var: loop.min for loop in around if only_reduces(loop, block)}
+    stored_at = {  # the loops that the indices depend on
+        loop.var
+        for item, value in zip(block.iter_vars, block.iter_values, strict=True)
+        if any(mentions(index, {item.var}) for index in indices)
+        for loop in around
+        if mentions(value, {loop.var})
+    }
+    kept = [
+        inside(value, item.dom)
+        for item, value in zip(block.iter_vars, block.iter_values, strict=True)
+        if _ends_with(item, block, indices, shape, running, place)
+    ]
+    first = {loop.var: loop.min for loop in around if only_reduces(loop, block) and loop.var not in stored_at}
     return clause_beyond(block.predicate, kept, around, first)
 
 
@@ -491,11 +497,29 @@ def _ends_with(
     }
     others = {other.var for other in block.iter_vars} - whole.keys()
     domains = {**running, **whole}
-    return all(
-        not mentions(indices[position], others)
-        and (shape is None or _is_whole(indices[position], domains, shape[position]))
-        for position in used
+    if any(mentions(indices[position], others) for position in used):
+        return False
+    if shape is None:
+        return True
+    # The digits of a domain that ends in the middle of a row go from end to end each, but leave out the rest of that row.
+    return all(_is_whole(indices[position], domains, shape[position]) for position in used) and fills_box(
+        _linked(used, indices, domains), domains
     )
+
+
+def _linked(used: Sequence[int], indices: Sequence[Any], domains: Mapping[Any, tir.Range]) -> list[Any]:
+    """Some of the indices, and those that share variables with them: what one leaves out of its row, others may need."""
+    found, rest = (
+        [indices[position] for position in used],
+        [index for position, index in enumerate(indices) if position not in used],
+    )
+    while True:
+        shared = {var for var in domains if any(mentions(index, {var}) for index in found)}
+        joining = [index for index in rest if mentions(index, shared)]
+        if not joining:
+            return found
+        found += joining
+        rest = [index for index in rest if not any(index is other for other in joining)]
 
 
 def _is_whole(index: Any, domains: Mapping[Any, tir.Range], dim: Any) -> bool:

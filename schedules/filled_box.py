@@ -122,22 +122,37 @@ def _of_loops(index: tir.PrimExpr, running: Mapping[Any, Any]) -> tir.PrimExpr:
 
 def _fills_interval(index: Any, running: Mapping[Any, Any], seen: set[Any]) -> bool:
     """Whether an index takes all values between its ends: it is a sum of steps of running loops that no other index has, none of
-    which is longer than what the shorter ones reach.
+    which is longer than what the shorter ones reach; or a quotient of such a sum, or all remainders of one.
     """
+    if (
+        isinstance(index, tir.FloorDiv | tir.FloorMod)
+        and isinstance(index.b, tir.IntImm)
+        and index.b.value > 0
+        and running.keys() >= set(variables_in(index))  # others would move the ends of the remainder's box
+    ):
+        reach = _reach_without_gaps(index.a, running, seen)
+        if isinstance(index, tir.FloorDiv):
+            return reach is not None
+        return isinstance(reach, int) and reach >= index.b.value
+    return _reach_without_gaps(index, running, seen) is not None
+
+
+def _reach_without_gaps(index: Any, running: Mapping[Any, Any], seen: set[Any]) -> int | tir.PrimExpr | None:
+    """How many values a sum of steps takes, or an extent that is not known; None where there may be gaps between them."""
     steps: list[tuple[int, Any]] = []
     for monomial, coefficient in polynomial(index).terms.items():
         inside = [atom for atom in monomial if mentions(atom, running)]
         if not inside:
             continue
         if len(monomial) != 1 or monomial[0] not in running or monomial[0] in seen:
-            return False
+            return None
         seen.add(monomial[0])
         extent = running[monomial[0]].extent
         if not (isinstance(extent, tir.IntImm) and extent.value == 1):
             steps.append((abs(coefficient), extent))
-    reach: int | None = 1
+    reach: int | tir.PrimExpr = 1
     for coefficient, extent in sorted(steps, key=lambda step: step[0]):
-        if reach is None or coefficient > reach:
-            return False
-        reach = reach + coefficient * (extent.value - 1) if isinstance(extent, tir.IntImm) else None
-    return True
+        if not isinstance(reach, int) or coefficient > reach:
+            return None
+        reach = reach + coefficient * (extent.value - 1) if isinstance(extent, tir.IntImm) else extent
+    return reach

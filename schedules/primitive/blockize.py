@@ -13,7 +13,7 @@ from ir.tir.analysis.empty_domains import may_be_empty
 from ir.tir.analysis.own_updates import own_updates
 from ir.tir.stmt_functor import substitute
 
-from ..access import access_regions
+from ..access import access_regions, known_before
 from ..affine import mentions, simplify_polynomial
 from ..analysis import require, why_two_names
 from ..argument import Argument, Input
@@ -292,7 +292,8 @@ def _outer_regions(
 ) -> tuple[tuple[tir.BufferRegion, ...], tuple[tir.BufferRegion, ...]]:
     """What the blocks read and write together while their inner variables run, and the loops of these, which a block may use itself.
 
-    What the bounds of these loops, inner bindings and predicates load is read inside of the new block, too.
+    What the bounds of these loops, inner bindings and predicates load is read inside of the new block, too. Regions are evaluated where
+    that begins, before any of the blocks writes.
     """
     reads: dict[tir.Buffer, list[Any]] = {}
     writes: dict[tir.Buffer, list[Any]] = {}
@@ -309,13 +310,16 @@ def _outer_regions(
                 box = relax_domains(bind_region(region.region, division.values), running, region.buffer.shape)
                 table.setdefault(region.buffer, []).append(box)
 
+    changing = {region.buffer.data for block in blocks for region in block.writes}
+
     def joined(table: dict[tir.Buffer, list[Any]]) -> tuple[tir.BufferRegion, ...]:
-        return tuple(
-            tir.BufferRegion(
-                buffer,
-                [tir.Range.from_min_extent(low, extent) for low, extent in union_boxes(boxes, buffer.shape)],
-            )
+        known = {
+            buffer: known_before(union_boxes(boxes, buffer.shape), changing, buffer.shape)
             for buffer, boxes in table.items()
+        }
+        return tuple(
+            tir.BufferRegion(buffer, [tir.Range.from_min_extent(low, extent) for low, extent in box])
+            for buffer, box in known.items()
         )
 
     return joined(reads), joined(writes)

@@ -13,7 +13,7 @@ from ir.tir import IterVar
 from ir.tir.conjunction import conjuncts
 from ir.tir.stmt_functor import StmtExprMutator, substitute
 
-from ..access import access_regions
+from ..access import access_regions, state_around
 from ..affine import constant_difference, mentions, polynomial, simplify_polynomial, without_casts
 from ..analysis import (
     require,
@@ -124,7 +124,9 @@ def _pad_einsum(block: BlockNode, padding: Sequence[int]) -> None:
         is_write = buffer in writes
         nest = _copy_out(new, buffer) if is_write else _copy_in(buffer, new)
         replace_buffer(block, buffer, new)
+        (copy,) = blocks_below(nest)
         insert_beside(top, nest, before=not is_write)
+        state_around(copy)
         scope.change(alloc_buffers=(*scope.alloc_buffers, new))
     for var, item in zip(loop_vars, block.iter_vars, strict=True):
         loop = loops[var]
@@ -145,11 +147,10 @@ def _pad_einsum(block: BlockNode, padding: Sequence[int]) -> None:
 def _require_whole_buffers(
     block: BlockNode, padded: Mapping[tir.Buffer, Sequence[Any]], primitive: str
 ) -> None:
-    """Whole buffers are copied, so that the block must write all of what is copied back, and read all of what is not a parameter."""
+    """Whole buffers are copied, so that the block must write all of what is copied back, and read all of what is not given."""
     for region in (*block.reads, *block.writes):
         buffer = region.buffer
-        is_given = region not in block.writes and allocating_scope(block, buffer) is None
-        if buffer not in padded or is_given:
+        if buffer not in padded or (region not in block.writes and _is_given(block, buffer)):
             continue
         domains: dict[Any, tir.Range] = {item.var: item.dom for item in block.iter_vars}
         for item, dim in zip(region.region, buffer.shape, strict=True):
@@ -166,6 +167,18 @@ def _require_whole_buffers(
                 primitive,
                 f"block {block.name!r} touches {buffer.name} at {item.min}, a part of its dimension of {dim}; whole buffers are padded",
             )
+
+
+def _is_given(block: BlockNode, buffer: tir.Buffer) -> bool:
+    """Whether all of a buffer may be read where a block is: of a parameter, unless a part of it may be written beside that meanwhile."""
+    if allocating_scope(block, buffer) is not None:
+        return False
+    around = [block]
+    while (scope := scope_of(around[-1])) is not None:
+        around.append(scope)
+    if any(view.buffer is buffer for scope in around for view in scope.match_buffers):
+        return False
+    return len(around) == 2 or not any(buffer in written_buffers(item) for item in around[1:])
 
 
 def _rounded_up(extent: Any, factor: int) -> Any:
@@ -249,8 +262,7 @@ def _require_einsum(block: BlockNode, sizes: dict[Any, Any], primitive: str) -> 
         and isinstance(store.value.a, tir.BufferLoad)
         and store.value.a.buffer is store.buffer
     ):
-        factors = _factors(store.value.b)
-        fits = all(_vanishes(factors, var) for var in reductions & grown.keys())
+        fits = all(_vanishes(store.value.b, var) for var in reductions & grown.keys())
     require(
         fits,
         primitive,
@@ -259,15 +271,26 @@ def _require_einsum(block: BlockNode, sizes: dict[Any, Any], primitive: str) -> 
     )
 
 
-def _vanishes(factors: Sequence[Any], var: tir.Var) -> bool:
+def _vanishes(product: tir.PrimExpr, var: tir.Var) -> bool:
     """Whether a product is zero where the loads that a variable indexes are: zero times infinity is not."""
+    factors = _factors(product)
     padded = [isinstance(_uncast(item), tir.BufferLoad) and mentions(item, {var}) for item in factors]
-    if not is_float(factors[0].dtype):
+    if not is_float(product.dtype):
         return any(padded)
-    return any(padded) and all(
-        is_padded or isinstance(_uncast(item), tir.IntImm | tir.FloatImm)
-        for is_padded, item in zip(padded, factors, strict=True)
-    )
+    numbers = [item for item, is_padded in zip(factors, padded, strict=True) if not is_padded]
+    if not any(padded) or not all(isinstance(_uncast(item), tir.IntImm | tir.FloatImm) for item in numbers):
+        return False
+    value = _at_zeros(product)
+    return isinstance(value, tir.FloatImm) and value.value == 0
+
+
+def _at_zeros(product: tir.PrimExpr) -> tir.PrimExpr:
+    """What a product of loads and constants comes to where the loads are zero, rounded as its types round."""
+    if isinstance(product, tir.BufferLoad):
+        return tir.const(0, product.dtype)
+    if isinstance(product, tir.Cast):
+        return tir.cast(product.dtype, _at_zeros(product.value))
+    return _at_zeros(product.a) * _at_zeros(product.b) if isinstance(product, tir.Mul) else product
 
 
 def _require_total(block: BlockNode, primitive: str) -> None:

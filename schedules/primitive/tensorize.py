@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from itertools import combinations
 from typing import Any
 
 from ir import tir
+from ir.arith import Analyzer
 from ir.node import Node
 from ir.tir.operators import index_number
 from ir.tir.stmt_functor import substitute
 
 from ..affine import constant_difference, mentions, simplify_polynomial
-from ..analysis import require
+from ..analysis import require, source_of, views_around
 from ..argument import Argument, BlockOrLoop
 from ..declaration import PrimitiveFamily, primitive
 from ..effects import require_no_effects
@@ -54,9 +57,12 @@ class TensorizePrimitives(PrimitiveFamily):
             loop = self._loop(block_or_loop)
             require_no_effects(blocks_below(loop), "tensorize")
             # The match is tried on a copy first, so that a refusal leaves the program as it was.
-            _match(blockize_loop(_detached_copy(loop), preserve_unit_iters), intrin)
+            copy = blockize_loop(_detached_copy(loop), preserve_unit_iters)
+            _require_apart(copy, loop, intrin, _match(copy, intrin))
             block = blockize_loop(loop, preserve_unit_iters)
-        _put_implementation(block, intrin, _match(block, intrin))
+        tiles = _match(block, intrin)
+        _require_apart(block, block, intrin, tiles)
+        _put_implementation(block, intrin, tiles)
 
 
 def _put_implementation(
@@ -153,6 +159,65 @@ def _match(block: BlockNode, intrin: tir.TensorIntrin) -> dict[tir.Buffer, tir.B
         ]
         tiles[buffer] = tir.BufferRegion(target, ranges)
     return tiles
+
+
+def _require_apart(
+    block: BlockNode,
+    place: BlockNode | LoopNode,
+    intrin: tir.TensorIntrin,
+    tiles: Mapping[tir.Buffer, tir.BufferRegion],
+) -> None:
+    """An implementation computes what its description does for buffers that lie apart: it may store before it loads.
+
+    Args:
+        block: has the tiles.
+        place: it, or what it is a copy of, in the program.
+        intrin: the intrinsic.
+        tiles: what its buffers stand for.
+    """
+    sources = views_around(place)
+    analyzer = Analyzer()
+    for item in block.iter_vars:
+        analyzer.bind(item.var, item.dom)
+    written = _written_by(intrin)
+    for one, other in combinations(tiles, 2):
+        if one not in written and other not in written:
+            continue
+        first, second = tiles[one], tiles[other]
+        if source_of(first.buffer, sources).data is not source_of(second.buffer, sources).data:
+            continue
+        require(
+            first.buffer is second.buffer and _lie_apart(first, second, analyzer),
+            "tensorize",
+            f"{one.name} and {other.name} of the intrinsic, of which one is written, would stand for {first} and {second} of block"
+            f" {block.name!r}, which may overlap",
+        )
+
+
+def _written_by(intrin: tir.TensorIntrin) -> set[tir.Buffer]:
+    """The buffers of an intrinsic's description that it or the implementation writes."""
+    found: set[tir.Buffer] = set()
+    for func in (intrin.desc, intrin.impl):
+        stored = {region.buffer for region in _root_of(func, "function").writes}
+        tir.post_order_visit(
+            func.body,
+            lambda node, stored=stored: (
+                stored.add(node.buffer) if isinstance(node, tir.BufferStore) else None
+            ),  # type: ignore[misc]
+        )
+        for param, described in zip(func.params, intrin.desc.params, strict=True):
+            if func.buffer_map[param] in stored:
+                found.add(intrin.desc.buffer_map[described])
+    return found
+
+
+def _lie_apart(first: tir.BufferRegion, second: tir.BufferRegion, analyzer: Analyzer) -> bool:
+    """Whether two regions of one buffer have no element in common: in one dimension one ends before the other begins."""
+    return any(
+        analyzer.can_prove(one.min + one.extent <= other.min)
+        or analyzer.can_prove(other.min + other.extent <= one.min)
+        for one, other in zip(first.region, second.region, strict=True)
+    )
 
 
 class _Matcher:
