@@ -39,6 +39,7 @@ class MeasureResult:
     check: str = ""
     check_secs: float = 0.0
     confirmed: bool = False
+    """It has passed the whole check."""
 
     @property
     def ok(self) -> bool:

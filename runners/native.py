@@ -94,5 +94,5 @@ def warm() -> None:
     Target("cpu")
     runtime()
     compile_all_rules()
-    for name in ("runners.candidate", "numpy.random", "ml_dtypes"):
+    for name in ("numpy.random", "ml_dtypes"):
         importlib.import_module(name)

@@ -332,7 +332,7 @@ class WorkerPool:
         self,
         n_workers: int | None = None,
         *,
-        preload: Sequence[str] = ("runners.native",),
+        preload: Sequence[str] = ("runners.native", "runners.candidate"),
         memory_limit: int = DEFAULT_MEMORY_LIMIT,
     ) -> None:
         """

@@ -117,7 +117,7 @@ def tune_tasks(
         with ExitStack() as stack:
             if not isinstance(builder, Builder) or not isinstance(runner, Runner):
                 pool = stack.enter_context(
-                    WorkerPool(preload=("runners.native", "schedules", "tuner.program"))
+                    WorkerPool(preload=("runners.native", "runners.candidate", "schedules", "tuner.program"))
                 )
                 builder = builder if isinstance(builder, Builder) else Builder.create(builder, pool=pool)
                 runner = runner if isinstance(runner, Runner) else Runner.create(runner, pool=pool)

@@ -321,7 +321,7 @@ def wrong(mod: Any, target: Any) -> Any:
 def test_bad_candidates_are_recorded_and_the_tuning_goes_on(build: object, kind: str) -> None:
     from runners import LocalBuilder, LocalRunner, WorkerPool
 
-    with WorkerPool(preload=("runners.native", "schedules", "tuner.program")) as pool:
+    with WorkerPool(preload=("runners.native", "runners.candidate", "schedules", "tuner.program")) as pool:
         store = tune_tir(
             matmul(16),
             "cpu",

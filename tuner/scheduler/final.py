@@ -113,7 +113,7 @@ def _contest(
     if any(artifact is None for artifact in artifacts):
         return None
     places = [place for place, rival in enumerate(rivals) if rival.trace_key in confirmed]
-    results = runner.final_choice(artifacts, workload.mod, places)
+    results = runner.final_choice(artifacts, workload.mod, confirmed=places)
     if not results:
         return None
     # When none of them runs it is not the candidates' fault; one that is wrong is wrong.
