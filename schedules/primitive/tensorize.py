@@ -19,7 +19,7 @@ from ..declaration import PrimitiveFamily, primitive
 from ..effects import require_no_effects
 from ..error import ScheduleError
 from ..random_variable import BlockRV, LoopRV
-from ..tree import BlockNode, LoopNode, blocks_below, loops_around, tree_of
+from ..tree import BlockNode, LoopNode, all_blocks, blocks_below, loops_around, tree_of
 from .blockize import blockize_loop
 
 
@@ -143,6 +143,7 @@ def _match(block: BlockNode, intrin: tir.TensorIntrin) -> dict[tir.Buffer, tir.B
     """For each buffer of the intrinsic's description, the tile of the block's buffer that it stands for."""
     matcher = _Matcher(block.name)
     matcher.match(_root_of(intrin.desc, "description").body, block.body.stmt())
+    inside = _known_inside(block)
     tiles = {}
     for buffer in intrin.desc.buffer_map.values():
         require(
@@ -151,6 +152,11 @@ def _match(block: BlockNode, intrin: tir.TensorIntrin) -> dict[tir.Buffer, tir.B
             f"the description of the intrinsic never accesses its buffer {buffer.name}",
         )
         target, base = matcher.bases[buffer]
+        require(
+            target not in inside,
+            "tensorize",
+            f"{buffer.name} of the intrinsic would stand for {target.name}, which is known only inside of block {block.name!r}",
+        )
         offset = len(target.shape) - len(buffer.shape)
         extents = [tir.const(1, "int32")] * offset + list(buffer.shape)
         ranges = [
@@ -159,6 +165,13 @@ def _match(block: BlockNode, intrin: tir.TensorIntrin) -> dict[tir.Buffer, tir.B
         ]
         tiles[buffer] = tir.BufferRegion(target, ranges)
     return tiles
+
+
+def _known_inside(block: BlockNode) -> set[tir.Buffer]:
+    """The buffers that blocks inside of a block allocate or match: they are gone with its body."""
+    inner = [item for item in all_blocks(block) if item is not block]
+    views = [view.buffer for item in inner for view in item.match_buffers]
+    return {*views, *(buffer for item in inner for buffer in item.alloc_buffers)}
 
 
 def _require_apart(
@@ -175,7 +188,7 @@ def _require_apart(
         intrin: the intrinsic.
         tiles: what its buffers stand for.
     """
-    sources = views_around(place)
+    sources = views_around(place) | {view.buffer: view.source.buffer for view in block.match_buffers}
     analyzer = Analyzer()
     for item in block.iter_vars:
         analyzer.bind(item.var, item.dom)
