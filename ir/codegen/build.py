@@ -29,10 +29,11 @@ from .llvm import compile as native
 from .llvm.codegen import GeneratedModule, generate
 from .llvm.compile import CodegenError, MachineOptions
 from .llvm.forking import hold_at_fork
-from .llvm.kernel_context import PYTHON_RAISED, PackedSite, function_name
+from .llvm.kernel_context import PYTHON_RAISED, PackedSite
 from .llvm.loaded_object import LoadedObject, symbol_exists
 from .llvm.runtime import SYMBOLS, runtime, runtime_object
 from .llvm.signature import Signature, passed_float
+from .llvm.symbols import function_name
 
 LOADING = threading.Lock()
 """Held while code and the runtime are loaded into the process: threads that call first at once must load one."""
