@@ -39,9 +39,10 @@ class NativeKernel:
             self(*arrays)
             return
         self._use_threads()
-        status = runtime().call_filled(self._function.address, pointers, byte)
-        if status:
-            self._module.raise_error(self._name, status)
+        with self._module.calling():
+            status = runtime().call_filled(self._function.address, pointers, byte)
+            if status:
+                self._module.raise_error(self._name, status)
 
     def __call__(self, *arrays: Any) -> None:
         self._use_threads()
@@ -60,7 +61,11 @@ class NativeKernel:
             if status:
                 module.raise_error(name, status)
 
-        return run
+        def run_with_python() -> None:
+            with module.calling():
+                run()
+
+        return run_with_python if module.packed_sites else run
 
     def _use_threads(self) -> None:
         runtime().set_num_threads(self._threads)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import copysign
 from typing import Any
 
@@ -48,6 +49,43 @@ def _equal(lhs: Any, rhs: Any, met: set[tuple[int, int]]) -> bool:
         for item in cls._fields
         if item.compare and item.derived is None
     )
+
+
+def expr_deep_hash(expr: Any) -> int:
+    """A hash that is the same, in this process, for expressions that :func:`expr_deep_equal` says are equal."""
+    return _hash(expr, {})
+
+
+def _hash(node: Any, met: dict[int, int]) -> int:
+    cls = node.__class__
+    if cls.is_variable:
+        return id(node)
+    found = met.get(id(node))
+    if found is None:
+        found = met[id(node)] = hash((cls, *_parts_to_hash(node, cls, met)))
+    return found
+
+
+def _parts_to_hash(node: Any, cls: Any, met: dict[int, int]) -> Iterator[Any]:
+    if cls is E.FloatImm:
+        yield from (node.dtype, 0.0 if node.value != node.value else node.value)  # all NaN are equal
+        return
+    if issubclass(cls, E.PrimExpr):
+        yield node.dtype
+    for item in cls._fields:
+        if item.compare and item.derived is None:
+            yield _hash_field(getattr(node, item.name), met)
+
+
+def _hash_field(value: Any, met: dict[int, int]) -> int:
+    if isinstance(value, tuple):
+        return hash(tuple(_hash_field(item, met) for item in value))
+    if isinstance(value, Node):
+        return _hash(value, met)
+    try:
+        return hash(value)
+    except TypeError:  # such as a dictionary: told apart by comparing
+        return 0
 
 
 def _same_float(a: float, b: float) -> bool:

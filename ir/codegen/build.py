@@ -11,6 +11,7 @@ import ctypes
 import os
 import threading
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -29,10 +30,12 @@ from .llvm import compile as native
 from .llvm.codegen import GeneratedModule, generate
 from .llvm.compile import CodegenError, MachineOptions
 from .llvm.forking import hold_at_fork
-from .llvm.kernel_context import PYTHON_RAISED, PackedSite, function_name
+from .llvm.kernel_context import PYTHON_RAISED, PackedSite
 from .llvm.loaded_object import LoadedObject, symbol_exists
 from .llvm.runtime import SYMBOLS, runtime, runtime_object
 from .llvm.signature import Signature, passed_float
+from .llvm.symbols import function_name
+from .raised import RaisedExceptions
 
 LOADING = threading.Lock()
 """Held while code and the runtime are loaded into the process: threads that call first at once must load one."""
@@ -71,10 +74,11 @@ class NativeFunction:
         if self.signature.parameters and self.signature.parameters[-1].kind == "result":
             result = np.zeros(1, dt.to_numpy(self.signature.parameters[-1].dtype))
             arguments.append(result.ctypes.data)
-        status = self._call(*arguments)
-        del keep
-        if status != 0:
-            self._module.raise_error(self.name, status)
+        with self._module.calling():
+            status = self._call(*arguments)
+            del keep
+            if status != 0:
+                self._module.raise_error(self.name, status)
         return None if result is None else result[0]
 
     def prepare(self, args: Sequence[Any]) -> tuple[list[Any], list[Any]]:
@@ -113,14 +117,13 @@ class NativeModule:
         self._loaded: LoadedObject | None = None
         self._functions: dict[str, NativeFunction] = {}
         self._callback: Any = None
-        self._raised: dict[int, BaseException] = {}
-        """What Python functions have raised, by the thread that called them; the last one is the last to be raised."""
+        self.raised = RaisedExceptions()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_loaded": None, "_functions": {}, "_callback": None, "_raised": {}}
+        return {**self.__dict__, "_loaded": None, "_functions": {}, "_callback": None, "raised": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
+        self.__dict__.update(state, raised=RaisedExceptions())
 
     # -- calling -----------------------------------------------------------------
     def __getitem__(self, name: str) -> NativeFunction:
@@ -180,30 +183,22 @@ class NativeModule:
                 result[0] = int(returned)
             return 0
         except BaseException as error:  # must not unwind through native frames; raised again by raise_error
-            thread = threading.get_ident()
-            self._raised.pop(thread, None)
-            self._raised[thread] = error
             runtime().set_error(f"{type(error).__name__}: {error}")
-            return PYTHON_RAISED
+            return self.raised.add(error)
+
+    def calling(self) -> AbstractContextManager[None]:
+        """Around a call of a kernel and :meth:`raise_error` for it, so that exceptions of Python functions are those of this call."""
+        return self.raised.of_a_call() if self.packed_sites else nullcontext()
 
     def raise_error(self, name: str, status: int) -> None:
         """Turns a kernel's non-zero status into an exception."""
-        raised = self._take_raised() if status == PYTHON_RAISED else None
+        raised = self.raised.take(status)
         reason = runtime().last_error() if raised is None else f"{type(raised).__name__}: {raised}"
-        message = f"kernel {name} failed with status {status}: {reason or 'no message'}"
+        # below are the numbers of single exceptions
+        message = f"kernel {name} failed with status {max(status, PYTHON_RAISED)}: {reason or 'no message'}"
         if raised is not None and not isinstance(raised, Exception):
             raise raised  # KeyboardInterrupt and the like
         raise KernelError(message) from raised
-
-    def _take_raised(self) -> BaseException | None:
-        """What was raised in this thread, or else by a worker of a parallel loop."""
-        own = self._raised.pop(threading.get_ident(), None)
-        if own is not None:
-            return own
-        try:
-            return self._raised.popitem()[1]
-        except KeyError:  # another thread has taken it
-            return None
 
     # -- inspection and output -----------------------------------------------------
     @property

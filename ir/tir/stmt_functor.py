@@ -80,13 +80,17 @@ class StmtExprMutator(Mutator):
 
 
 class _Substitute(StmtExprMutator):
-    def __init__(self, values: Callable[[Var], PrimExpr | None]) -> None:
+    def __init__(self, values: Callable[[Var], Any]) -> None:
         super().__init__()
         self._values = values
+        self._found: dict[Var, Any] = {}
 
     def visit_Var(self, var: Var) -> Any:
-        value = self._values(var)
-        return var if value is None else value
+        found = self._found.get(var)
+        if found is None:
+            value = self._values(var)
+            found = self._found[var] = var if value is None else _typed(var, value)
+        return found
 
     def visit_For(self, loop: For) -> Stmt:
         mapped = self.generic_visit(loop)
@@ -106,35 +110,29 @@ class _Substitute(StmtExprMutator):
 def substitute(node: Any, values: Mapping[Any, Any] | Callable[[Var], PrimExpr | None]) -> Any:
     """Replace variables (Var, and Buffer when the mapping has some) in an expression, statement, region or function.
 
-    ``values`` maps Var to an expression, or is a function that returns None for variables to keep. An integer of another type than its
-    variable's is cast to that, which what the variable stands in was typed for.
+    ``values`` maps Var to an expression, or is a function that returns None for variables to keep, which is asked once for each. An
+    integer of another type than its variable's, or a vector of such, is cast to that, which what the variable stands in was typed for.
     """
     if callable(values):
         return _Substitute(values).visit(node)
-    found: dict[Var, Any] = {}
-
-    def value_of(var: Var) -> Any:
-        if var not in found:
-            item = values.get(var)
-            found[var] = (
-                None if item is None else _typed(var, item if isinstance(item, Node) else convert(item))
-            )
-        return found[var]
-
-    walker = _Substitute(value_of)
+    walker = _Substitute(values.get)
     walker._buffers.update({key: item for key, item in values.items() if isinstance(key, Buffer)})
     return walker.visit(node)
 
 
-def _typed(key: Any, value: Any) -> Any:
-    """A value in the type of the variable that it stands for, where both are integers."""
-    if not isinstance(key, Var) or not isinstance(value, PrimExpr) or value.dtype == key.dtype:
+def _typed(var: Var, given: Any) -> Any:
+    """A value in the type of the variable that it stands for, where both are integers; a vector stands for each of its lanes."""
+    value = given if isinstance(given, Node) else convert(given)
+    if not isinstance(value, PrimExpr) or value.dtype == var.dtype:
         return value
-    return cast(key.dtype, value) if _is_integer(key.dtype) and _is_integer(value.dtype) else value
+    lanes = dt.lanes(value.dtype)
+    if not _is_integer(var.dtype) or not _is_integer(value.dtype) or dt.lanes(var.dtype) not in (1, lanes):
+        return value
+    return cast(dt.with_lanes(dt.element_of(var.dtype), lanes), value)
 
 
 def _is_integer(dtype: str) -> bool:
-    return dt.lanes(dtype) == 1 and (dt.is_int(dtype) or dt.is_uint(dtype))
+    return dt.is_int(dtype) or dt.is_uint(dtype)
 
 
 class _TransformOnce(Mutator):

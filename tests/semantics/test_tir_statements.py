@@ -10,6 +10,8 @@ from ir.codegen.entry import KernelError
 from ir.script import from_source
 from ir.script import tir as T
 from ir.tir.interpreter import InterpreterError, run
+from ir.tir.interpreter.error import UndefinedError
+from ir.tir.interpreter.machine import MOST_NESTED_CALLS
 
 from .running import executors, holds, law, refused, script
 
@@ -413,3 +415,38 @@ def test_bits_of_vectors() -> None:
     law("T.popcount(A[i])", {"A": (values, "int32")}, [bin(v % 2**32).count("1") for v in values], "int32")
     law("T.clz(A[i])", {"A": (values, "int32")}, [32 - (v % 2**32).bit_length() for v in values], "int32")
     law("T.bitwise_xor(A[i], 7) & ~A[i]", {"A": (values, "int32")}, [(v ^ 7) & ~v for v in values], "int32")
+
+
+_NESTED = """
+@I.ir_module
+class Module:
+    @T.prim_func
+    def main(A: T.Buffer((1,), "int32"), n: T.int32):
+        if n > 0:
+            for i in range(1):
+                A[0] = A[0] + 1
+                Module.main(A.data, n - 1)
+"""
+
+
+@pytest.mark.meaning("call-depth")
+def test_calls_nest_up_to_a_depth() -> None:
+    program = from_source(_NESTED)
+    for name, execute in executors(program):
+        found = np.zeros(1, "int32")
+        execute(found, MOST_NESTED_CALLS)
+        assert found[0] == MOST_NESTED_CALLS, name
+    for depth in (MOST_NESTED_CALLS + 1, 20_000, 10**8):
+        with pytest.raises(UndefinedError) as raised:
+            run(program, np.zeros(1, "int32"), depth)
+        assert raised.value.rule == "call-depth"
+        assert "main is called 2000 calls deep, which is the limit" in str(raised.value)
+        assert "... called through 1985 more calls" in str(raised.value)
+
+
+@pytest.mark.meaning("call-depth")
+def test_calls_in_deep_statements_are_refused_for_their_depth() -> None:
+    loops = [f"{'    ' * (2 + i)}for i{i} in range(1):" for i in range(60)]
+    call = f"{'    ' * 62}Module.main(A.data, n - 1)"
+    text = "\n".join([*_NESTED.splitlines()[:5], "        A[0] = A[0] + 1", *loops, call])
+    refused(from_source(text), (np.zeros(1, "int32"), 2), "call-depth")

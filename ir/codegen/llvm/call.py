@@ -10,7 +10,7 @@ from ...tir.function import OUTLINED, PrimFunc
 from .builder import Value
 from .conversion import convert, from_memory
 from .emitter import FunctionEmitter
-from .kernel_context import FAILED, PackedSite, function_symbol
+from .kernel_context import FAILED, PackedSite
 from .signature import passed_float
 from .types import element_bytes, memory_type
 
@@ -21,7 +21,7 @@ def call_function(emitter: FunctionEmitter, call: E.Call) -> Value:
     args = [_passed(emitter, arg) for arg in call.args]
     callee = emitter.context.program[call.op]
     assert isinstance(callee, PrimFunc)
-    name = function_symbol(emitter.context.program, call.op)
+    name = emitter.context.symbols[call.op]
     if callee.attrs.get(OUTLINED) == "parallel":
         status = _share(emitter, name, args)
         emitter.check_status(status)

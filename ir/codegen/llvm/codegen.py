@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ... import dtype as dt
+from ...expr import GlobalVar
 from ...module import IRModule
 from ...tir.analysis.exact_floats import exact_floats
 from ...tir.analysis.no_alias import promises_no_alias
@@ -19,8 +20,9 @@ from .compile import CodegenError
 from .conversion import convert
 from .emitter import FunctionEmitter
 from .extent import evaluate
-from .kernel_context import OK, KernelContext, PackedSite, function_name
+from .kernel_context import OK, KernelContext, PackedSite
 from .signature import BoundParameter, Signature, bind_parameters, passed_float
+from .symbols import function_name
 from .types import element_bytes, register_type
 
 _CACHE_LINE = 64
@@ -28,12 +30,11 @@ _CACHE_LINE = 64
 stands before them, or a kernel in a library of many is not the one that was measured."""
 
 
-def emit_function(context: KernelContext, func: PrimFunc, name: str) -> Signature:
+def emit_function(context: KernelContext, var: GlobalVar, func: PrimFunc) -> Signature:
     """Adds a function to the module and returns its signature."""
-    signature, bound = bind_parameters(func, name)
+    name = context.symbols[var]
+    signature, bound = bind_parameters(func, function_name(context.program, var), name)
     outlined = func.attrs.get(OUTLINED)
-    if outlined is None:
-        name = signature.symbol
     noalias = promises_no_alias(func)
     params = [(_parameter_text(item, noalias), f"p{i}") for i, item in enumerate(bound)]
     attributes, linkage = (
@@ -142,7 +143,7 @@ def generate(
             continue
         name = function_name(program, var)
         try:
-            signature = emit_function(context, func, name)
+            signature = emit_function(context, var, func)
         except CodegenError as error:
             error.add_note(f"in function {name}")
             raise

@@ -33,9 +33,15 @@ class CodegenError(IRError):
     """Code could not be generated, loaded or linked."""
 
 
-_LLVM = llvm.ffi.lib._lock
-"""llvmlite's own, which it takes for every call of LLVM."""
-hold_at_fork(_LLVM.__enter__, _LLVM.__exit__)
+def lock_of_llvmlite(library: Any) -> Any:
+    """The lock that llvmlite takes for every call of LLVM, which it keeps to itself, or another one where it is not found."""
+    lock = getattr(library, "_lock", None)
+    return lock if hasattr(lock, "__enter__") and hasattr(lock, "__exit__") else threading.RLock()
+
+
+LLVM_LOCK = lock_of_llvmlite(llvm.ffi.lib)
+"""Held around what takes LLVM long: if it is not llvmlite's own, a fork waits at least for that."""
+hold_at_fork(LLVM_LOCK.__enter__, lambda: LLVM_LOCK.__exit__(None, None, None))
 _CATCHING = threading.Lock()
 hold_at_fork(_CATCHING.acquire, _CATCHING.release)
 
@@ -179,7 +185,7 @@ def target_machine(options: MachineOptions = MachineOptions()) -> llvm.TargetMac
     if not options.triple and cpu in ("", host_info().cpu):
         cpu = host_info().cpu
         features = ",".join(filter(None, (host_info().flags, options.features)))
-    with _llvm_complaints() as complaints:
+    with _llvm_complaints() as complaints, LLVM_LOCK:
         machine = target.create_target_machine(
             cpu=cpu,
             features=features,
@@ -263,6 +269,21 @@ def optimize(
         CodegenError: when the text is not valid LLVM assembly: a bug of the code generator, quoted with LLVM's message.
     """
     machine = target_machine(options)
+    with LLVM_LOCK:
+        module = _parsed(text, machine)
+        tuning = llvm.create_pipeline_tuning_options(
+            speed_level=options.opt_level if level is None else min(level, options.opt_level)
+        )
+        tuning.loop_vectorization = loop_vectorize
+        tuning.slp_vectorization = False  # schedules have made the vectors
+        tuning.loop_unrolling = unroll
+        tuning.loop_interleaving = loop_vectorize
+        builder = llvm.create_pass_builder(machine, tuning)
+        builder.getModulePassManager().run(module, builder)
+    return module
+
+
+def _parsed(text: str, machine: llvm.TargetMachine) -> llvm.ModuleRef:
     try:
         module = llvm.parse_assembly(text)
         module.triple = machine.triple
@@ -270,26 +291,21 @@ def optimize(
         module.verify()
     except RuntimeError as error:
         raise CodegenError(f"LLVM rejects the generated code: {error}") from error
-    tuning = llvm.create_pipeline_tuning_options(
-        speed_level=options.opt_level if level is None else min(level, options.opt_level)
-    )
-    tuning.loop_vectorization = loop_vectorize
-    tuning.slp_vectorization = False  # schedules have made the vectors
-    tuning.loop_unrolling = unroll
-    tuning.loop_interleaving = loop_vectorize
-    builder = llvm.create_pass_builder(machine, tuning)
-    builder.getModulePassManager().run(module, builder)
     return module
 
 
 def emit_object(module: llvm.ModuleRef, options: MachineOptions = MachineOptions()) -> bytes:
     """Machine code of an optimized module as an object file."""
-    return bytes(target_machine(options).emit_object(module))
+    machine = target_machine(options)
+    with LLVM_LOCK:
+        return bytes(machine.emit_object(module))
 
 
 def emit_assembly(module: llvm.ModuleRef, options: MachineOptions = MachineOptions()) -> str:
     """Machine code of an optimized module as assembler text."""
-    return target_machine(options).emit_assembly(module)
+    machine = target_machine(options)
+    with LLVM_LOCK:
+        return machine.emit_assembly(module)
 
 
 _HALF_PROBE = "define half @f(float %x) {\n %y = fptrunc float %x to half\n ret half %y\n}"

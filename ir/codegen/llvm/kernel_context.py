@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ...expr import GlobalVar
 from ...module import IRModule
-from ...tir.function import OUTLINED
 from .builder import ModuleBuilder
-from .signature import c_symbol
+from .symbols import symbols_of_functions
 
 #: What a kernel returns.
 OK, FAILED, OUT_OF_MEMORY, PYTHON_RAISED = 0, -1, -2, -3
@@ -36,6 +34,8 @@ class KernelContext:
     ) -> None:
         self.module = module
         self.program = program
+        self.symbols = symbols_of_functions(program)
+        """What the functions are called in the object file."""
         self.computes_halves = computes_halves
         """Whether the machine has instructions for float16."""
         self.repairs_nan = repairs_nan
@@ -55,14 +55,3 @@ class KernelContext:
             vectorize = self.module.metadata('!{!"llvm.loop.vectorize.enable", i1 false}')
             self._keep_loop = f"{unroll}, {vectorize}"
         return self.module.metadata(f"distinct !{{{{self}}, {self._keep_loop}}}")
-
-
-def function_name(program: IRModule, var: GlobalVar) -> str:
-    """What a function of the module is called."""
-    return str(program[var].attrs.get("global_symbol", var.name_hint))
-
-
-def function_symbol(program: IRModule, var: GlobalVar) -> str:
-    """The C symbol of a function of the module."""
-    name = function_name(program, var)
-    return name if OUTLINED in program[var].attrs else c_symbol(name)

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import sys
 from collections.abc import Iterable
 from functools import lru_cache
 
 import llvmlite.binding as llvm
 
-from .compile import CodegenError, MachineOptions, initialize, require_host
+from .compile import LLVM_LOCK, CodegenError, MachineOptions, initialize, require_host
 from .object_file import symbols
 
 _numbers = itertools.count()
@@ -30,10 +31,11 @@ class LoadedObject:
 
     Raises:
         CodegenError: they are for a processor that this one cannot stand in for, need a function that this process does not have,
-            or are no object files.
+            or are no object files, or this is no Linux: symbols are read from ELF files only.
     """
 
     def __init__(self, *codes: bytes, options: MachineOptions = MachineOptions()) -> None:
+        _require_linux()
         require_host(options)
         tables = [symbols(code) for code in codes]
         self._names = {name for table in tables for name in table.defined}
@@ -61,10 +63,20 @@ class LoadedObject:
         return int(self._library[name])
 
 
+def _require_linux() -> None:
+    """Refuse other systems: their object files have other formats, and the runtime's threads call Linux by its numbers."""
+    if sys.platform != "linux":
+        raise CodegenError(
+            f"code is loaded and run on Linux, from ELF object files; this is {sys.platform}: objects for a target with"
+            " -mtriple=x86_64-unknown-linux-gnu or another Linux can be built here and run there"
+        )
+
+
 def _link(builder: llvm.JITLibraryBuilder) -> llvm.ResourceTracker:
     """Links a library of its own name; what is returned keeps it, and the linker that has it, in memory."""
     number = next(_numbers)
-    return builder.link(_linker(number // _LIBRARIES_PER_LINKER), f"library_{number}")
+    with LLVM_LOCK:
+        return builder.link(_linker(number // _LIBRARIES_PER_LINKER), f"library_{number}")
 
 
 @lru_cache(maxsize=1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -42,37 +41,6 @@ class Parameter:
 UNTYPED: tuple[Extent, ...] = ("?",)
 """The shape of a pointer of which nothing is known."""
 
-_RESERVED = frozenset(
-    "main auto bool break case char const continue default do double else enum extern false float for goto if inline int long"
-    " register restrict return short signed sizeof static struct switch true typedef union unsigned void volatile while"
-    " asm catch class delete namespace new operator private protected public template this throw try using virtual".split()
-)
-"""What C and C++ programs cannot call a function: their entry, and words of the languages."""
-
-
-_MATHEMATICAL = (
-    "acos asin atan atan2 cbrt ceil copysign cos cosh exp exp10 exp2 fabs floor fma fmax fmaximum fmaximum_num fmin fminimum"
-    " fminimum_num fmod frexp ldexp llrint llround log log10 log2 lrint lround modf nearbyint pow remainder rint round roundeven sin"
-    " sincos sinh sqrt tan tanh trunc".split()
-)
-_LIBRARY = frozenset(
-    [f"{name}{suffix}" for name in _MATHEMATICAL for suffix in ("", "f", "l")]
-    + "memcpy memmove memset memcmp bcmp bzero strlen malloc calloc realloc free abort exit".split()
-)
-"""The C library's functions that LLVM calls by itself, also in the kernel that would be called so, and those that keep a process going."""
-
-
-def c_symbol(name: str) -> str:
-    """The symbol of a kernel in object files: its name, or ``loopsmith_<name>`` where C could not say the name, or means another function.
-
-    >>> c_symbol("add"), c_symbol("main"), c_symbol("conv-1"), c_symbol("fmodf")
-    ('add', 'loopsmith_main', 'loopsmith_conv_1', 'loopsmith_fmodf')
-    """
-    is_taken = name in _RESERVED or name in _LIBRARY or name.startswith("__")
-    if not is_taken and re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII):
-        return name
-    return f"loopsmith_{re.sub(r'[^A-Za-z0-9_]', '_', name)}"
-
 
 @dataclass(frozen=True)
 class Signature:
@@ -82,11 +50,8 @@ class Signature:
     parameters: tuple[Parameter, ...]
     apart: bool = False
     """Whether no memory that the kernel writes may be another argument's too: the function says ``tir.noalias``."""
-
-    @property
-    def symbol(self) -> str:
-        """What the kernel is called in object files, see :func:`c_symbol`."""
-        return c_symbol(self.name)
+    symbol: str = ""
+    """What the kernel is called in object files, see :mod:`.symbols`."""
 
     def storing_to(self, numbers: Sequence[int]) -> Signature:
         """The signature of a kernel that stores to its parameters of these numbers."""
@@ -149,8 +114,8 @@ def passed_float(dtype: str) -> str:
     return "float64" if dtype == "float64" else "float32"
 
 
-def bind_parameters(func: PrimFunc, name: str) -> tuple[Signature, list[BoundParameter]]:
-    """The signature of a PrimFunc and the variables behind its parameters.
+def bind_parameters(func: PrimFunc, name: str, symbol: str = "") -> tuple[Signature, list[BoundParameter]]:
+    """The signature of a PrimFunc, whose symbol is given, and the variables behind its parameters.
 
     Raises:
         CodegenError: a parameter is a vector, or no argument tells what an extent is.
@@ -173,15 +138,15 @@ def bind_parameters(func: PrimFunc, name: str) -> tuple[Signature, list[BoundPar
             llvm_type = register_type(passed_float(param.dtype)) if dt.is_float(param.dtype) else "i64"
             bound.append(BoundParameter(Parameter("scalar", names[param], param.dtype), param, llvm_type))
     given = {item.var for item in bound}
-    for symbol in symbols_of(func):
-        if symbol not in given:
-            given.add(symbol)
-            bound.append(BoundParameter(Parameter("symbol", names[symbol], symbol.dtype), symbol, "i64"))
+    for var in symbols_of(func):
+        if var not in given:
+            given.add(var)
+            bound.append(BoundParameter(Parameter("symbol", names[var], var.dtype), var, "i64"))
     # a part of another function returns nothing: what calls it is no caller of the function
     returned = None if OUTLINED in func.attrs else result_dtype(func)
     if returned is not None:
         bound.append(BoundParameter(Parameter("result", "result", returned), Var("result", "handle"), "ptr"))
-    return Signature(name, tuple(item.parameter for item in bound), promises_no_alias(func)), bound
+    return Signature(name, tuple(item.parameter for item in bound), promises_no_alias(func), symbol), bound
 
 
 def symbols_of(func: PrimFunc) -> Iterator[Var]:

@@ -32,8 +32,14 @@ _LIBM = {"erfc": 1, "fmod": 2, "hypot": 2}
 #: Formulas of :mod:`.elementary` that hold for float64 as well.
 _EVERY_FLOAT = ("sqrt", "rsqrt", "round")
 
+#: Functions whose formula for float64 is made of others'.
+_COMPOSED = ("sigmoid", "ldexp")
+
 #: Names that :func:`vector_function` accepts.
 FUNCTIONS = frozenset(UNARY) | frozenset(BINARY) | frozenset(_LIBM)
+
+#: What is called of libm, by its name for double; float's has an f behind it.
+CALLED_OF_LIBM = FUNCTIONS - frozenset(_EVERY_FLOAT) - frozenset(_COMPOSED)
 
 
 def arity(name: str) -> int:

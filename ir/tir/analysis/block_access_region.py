@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from ... import dtype as dt
 from ...arith.affine import canonical_sum
 from ...arith.analyzer import Analyzer
-from ...arith.deep_equal import expr_deep_equal
+from ...arith.deep_equal import expr_deep_equal, expr_deep_hash
 from ...arith.index_range import IndexRanges
 from ...arith.index_simplifier import IndexSimplifier, Linear
 from ...arith.int_set.evaluation import eval_set
@@ -47,6 +47,44 @@ class _Span:
 Region = list[IntervalSet | _Span]
 
 
+class _Parts:
+    """What the accesses of a buffer reach in one dimension: spans at constant distances are one, and equal sets."""
+
+    def __init__(self) -> None:
+        self.items: Region = []
+        self._places: dict[Any, list[int]] = {}
+        """Where items may be that one joins, by a key: of a sum its variables, of a set a hash."""
+
+    def add(self, item: IntervalSet | _Span) -> None:
+        """Makes an item longer, or adds one."""
+        places = self._places.setdefault(_key(item), [])
+        for place in places:
+            joined = _joined(self.items[place], item)
+            if joined is not None:
+                self.items[place] = joined
+                return
+        places.append(len(self.items))
+        self.items.append(item)
+
+    def become(self, item: IntervalSet) -> None:
+        """Have one item, which has all that there were."""
+        self.items = [item]
+        self._places = {_key(item): [0]}
+
+
+def _key(item: IntervalSet | _Span) -> Any:
+    if isinstance(item, _Span):
+        return frozenset(item.first.terms.items())
+    return expr_deep_hash(item.min_value), expr_deep_hash(item.max_value)
+
+
+def _joined(part: IntervalSet | _Span, item: IntervalSet | _Span) -> IntervalSet | _Span | None:
+    """One item with both, if there is a simple one."""
+    if isinstance(part, _Span):
+        return part.union(item) if isinstance(item, _Span) else None
+    return part if isinstance(item, IntervalSet) and _equal(part, item) else None
+
+
 class _Regions:
     """Regions of buffers in the order of their first access, grown to hold every access.
 
@@ -55,36 +93,24 @@ class _Regions:
     """
 
     def __init__(self, analyzer: Analyzer, simplifier: IndexSimplifier) -> None:
-        self._parts: dict[Buffer, list[Region]] = {}  # of every dimension
+        self._parts: dict[Buffer, list[_Parts]] = {}  # of every dimension
         self._analyzer, self._simplifier = analyzer, simplifier
 
     def __iter__(self) -> Iterator[Buffer]:
         return iter(self._parts)
 
     def add(self, buffer: Buffer, region: Region) -> None:
-        parts = self._parts.setdefault(buffer, [[] for _ in region])
+        parts = self._parts.setdefault(buffer, [_Parts() for _ in region])
         for known, item in zip(parts, region, strict=True):
-            self._add_part(known, item)
-
-    def _add_part(self, known: Region, item: IntervalSet | _Span) -> None:
-        """Makes a part of a dimension longer, or adds one."""
-        for position, part in enumerate(known):
-            if isinstance(part, _Span) and isinstance(item, _Span):
-                both = part.union(item)
-                if both is not None:
-                    known[position] = both
-                    return
-            elif isinstance(part, IntervalSet) and isinstance(item, IntervalSet) and _equal(part, item):
-                return
-        known.append(item)
+            known.add(item)
 
     def region(self, buffer: Buffer) -> Region:
         """All that is accessed of a buffer."""
         parts = self._parts[buffer]
         for known in parts:
-            if len(known) > 1:
-                known[:] = [union_sets(list(map(self.interval, known)), self._analyzer)]
-        return [part for (part,) in parts]
+            if len(known.items) > 1:
+                known.become(union_sets(list(map(self.interval, known.items)), self._analyzer))
+        return [known.items[0] for known in parts]
 
     def are_within(self, buffer: Buffer, region: Region) -> bool:
         """Whether all that is accessed of a buffer is known to lie in a region."""

@@ -16,6 +16,8 @@ from .. import stmt as S
 
 _WIDTH = 160
 """Characters of a statement that are shown at most."""
+_SHOWN = 8
+"""Of nested calls, so many of the innermost and of the outermost are shown at most."""
 
 
 @dataclass
@@ -56,7 +58,11 @@ class InterpreterError(IRError):
         return None if found is None else found[1]
 
     def __str__(self) -> str:
-        lines = [line for place in self.places for line in place.lines()]
+        inner, outer = self.places[:_SHOWN], self.places[_SHOWN:]
+        lines = [line for place in inner for line in place.lines()]
+        if len(outer) > _SHOWN:
+            lines.append(f"... called through {len(outer) - _SHOWN} more calls")
+        lines += [line for place in outer[-_SHOWN:] for line in place.lines()]
         return "\n  ".join([str(self.args[0]), *lines])
 
     def at(self, statement: S.Stmt) -> InterpreterError:

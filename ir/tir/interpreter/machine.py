@@ -14,12 +14,15 @@ from ..analysis.call_fit import misfits
 from ..function import PrimFunc
 from .arguments import bind
 from .calls import Returned
-from .error import InterpreterError, refusal
+from .error import InterpreterError, UndefinedError, refusal
 from .expressions import Expressions
 from .lanes import Closure
 from .numbers import as_numpy, number
 from .races import Iterations
 from .statements import Statements
+
+MOST_NESTED_CALLS = 2000
+"""How deep calls of functions nest."""
 
 
 class Interpreter:
@@ -36,6 +39,7 @@ class Interpreter:
         self.loops: list[Iterations] = []
         """The parallel and vectorized loops that run, from the outermost to the innermost."""
         self._bodies: dict[PrimFunc, Closure] = {}
+        self._depth = 0
 
     def call(self, func: PrimFunc, args: Sequence[Any]) -> Any:
         """Runs a function on arrays, addresses and numbers in parameter order; what it returns, as a numpy scalar.
@@ -56,11 +60,18 @@ class Interpreter:
         callee = self.module[name]
         if not isinstance(callee, PrimFunc):
             raise InterpreterError(f"{name.name_hint} is called, which is no PrimFunc")
+        if self._depth >= MOST_NESTED_CALLS:
+            raise _too_deep(name, self._depth)
+        self._depth += 1
         try:
             return self._returned(callee, args)[0]
         except InterpreterError as error:
             error.in_function(name.name_hint)
             raise
+        except RecursionError:  # functions of deep statements
+            raise _too_deep(name, self._depth) from None
+        finally:
+            self._depth -= 1
 
     def _returned(self, func: PrimFunc, args: Sequence[Any]) -> tuple[Any, str]:
         """What a function returns, with its dtype; None where its body ends."""
@@ -99,6 +110,13 @@ class Interpreter:
 
     def _variables(self) -> dict[Any, Any]:
         return {var: number(value, var.dtype) for var, value in self.values.items()}
+
+
+def _too_deep(name: GlobalVar, depth: int) -> UndefinedError:
+    return refusal(
+        "call-depth",
+        f"{name.name_hint} is called {depth} calls deep, which is the limit; does the recursion end?",
+    )
 
 
 def run(

@@ -6,7 +6,9 @@ import ctypes
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -182,3 +184,61 @@ def test_which_machines_multiply_and_add_in_one_operation() -> None:
     }
     assert fused == {"nehalem": False, "x86-64-v3": True}
     assert not native.has_fused_instructions(native.MachineOptions(cpu="x86-64-v3", features="-fma"))
+
+
+_WITHOUT_LOCK = """
+import llvmlite.binding as llvm
+inner = llvm.ffi.lib
+
+class Library:
+    def __getattr__(self, name):
+        if name == "_lock":
+            raise AttributeError(name)
+        return getattr(inner, name)
+
+llvm.ffi.lib = Library()
+import os, threading
+import numpy as np
+from ir.codegen.build import build
+from ir.codegen.llvm.compile import LLVM_LOCK
+from ir.script.parser import from_source
+
+assert LLVM_LOCK is not inner._lock
+func = from_source('''
+@T.prim_func
+def main(A: T.Buffer((4,), "float32")):
+    for i in range(4):
+        A[i] = A[i] * T.float32(2)
+''')
+
+def run():
+    a = np.ones(4, "float32")
+    build(func, "cpu")["main"](a)
+    assert (a == 2).all()
+
+threads = [threading.Thread(target=run) for _ in range(3)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+child = os.fork()
+if not child:
+    run()
+    os._exit(0)
+print(os.waitpid(child, 0)[1])
+"""
+
+
+def test_a_llvmlite_without_its_lock_compiles_in_threads_and_in_children() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", _WITHOUT_LOCK], capture_output=True, text=True, check=False, timeout=120
+    )
+    assert ran.stdout == "0\n", ran.stderr[-2000:]
+
+
+def test_the_lock_of_llvmlite_is_taken_where_there_is_one() -> None:
+    own = threading.RLock()
+    assert native.lock_of_llvmlite(SimpleNamespace(_lock=own)) is own
+    for library in (SimpleNamespace(), SimpleNamespace(_lock=None), SimpleNamespace(_lock=3)):
+        with native.lock_of_llvmlite(library):
+            pass

@@ -123,3 +123,11 @@ def {name}(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32"), C: T.Bu
         build(func, target)[name](a, b, c)
         np.testing.assert_array_equal(b, np.fmod(a, np.float32(0.3)))
         np.testing.assert_array_equal(c, a.astype("float16"))
+
+
+@pytest.mark.parametrize("system", ["darwin", "win32"])
+def test_another_system_is_refused_by_name(monkeypatch: pytest.MonkeyPatch, system: str) -> None:
+    code = emit_object(optimize("define i32 @one() {\n ret i32 1\n}"))
+    monkeypatch.setattr("sys.platform", system)
+    with pytest.raises(CodegenError, match=f"run on Linux, from ELF object files; this is {system}"):
+        LoadedObject(code)

@@ -3,10 +3,13 @@
 from itertools import product
 from typing import Any
 
+import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ir import tir
+from ir.arith.deep_equal import expr_deep_equal
 from ir.tir import Block, BlockRealize, BufferLoad, BufferStore, For, ForKind, Range, Stmt, decl_buffer, seq
 from ir.tir.analysis.block_access_region import get_block_access_region
 from ir.tir.evaluate import evaluate
@@ -145,3 +148,41 @@ def test_predicates_read() -> None:
     for body in bodies:
         reads, _, _ = get_block_access_region(Block([], [], [], "outer", body), {})
         assert I32 in {region.buffer for region in reads}
+
+
+def test_accesses_that_are_no_sums_are_compared_with_equal_ones_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The end of a region is made of what is reached once, in the order of the accesses, at a cost of one comparison each."""
+    count = [0]
+
+    def counted(a: Any, b: Any) -> bool:
+        count[0] += 1
+        return expr_deep_equal(a, b)
+
+    monkeypatch.setattr("ir.tir.analysis.block_access_region.expr_deep_equal", counted)
+    target = decl_buffer((4096,), "float32", "B")
+    index = decl_buffer((64,), "int32", "I")
+    order = [*range(40), *range(40)]
+    stores = [
+        BufferStore(target, BufferLoad(A, [BufferLoad(index, [tir.const(c)])]), [tir.const(c)]) for c in order
+    ]
+    block = Block([], [], [], "b", seq(*stores))
+    reads, writes, _ = get_block_access_region(block)
+    assert count[0] <= 4 * len(order)
+    (region,) = [item for item in reads if item.buffer is A]
+    memory = np.random.default_rng(0).permutation(4096)[:64].astype("int32")
+    loads = {id(index): memory}
+    low = evaluate_loads(region.region[0].min, loads)
+    extent = evaluate_loads(region.region[0].extent, loads)
+    assert (low, extent) == (memory[:40].min(), memory[:40].max() - memory[:40].min() + 1)
+    assert str(writes[0].region[0]) == "I.Range(0, 40)"
+
+
+def evaluate_loads(expr: tir.PrimExpr, memory: dict[int, np.ndarray]) -> int:
+    """The value of an expression of elements of buffers at constant indices."""
+    if isinstance(expr, BufferLoad):
+        return int(memory[id(expr.buffer)][expr.indices[0].value])
+    if isinstance(expr, tir.IntImm):
+        return expr.value
+    left, right = evaluate_loads(expr.a, memory), evaluate_loads(expr.b, memory)
+    operations = {"Add": left + right, "Sub": left - right, "Min": min(left, right), "Max": max(left, right)}
+    return operations[type(expr).__name__]
