@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ir import GlobalVar, IRModule, tir
+from ir import GlobalVar, IRError, IRModule, tir
 from ir.codegen.entry import KernelError
 from ir.script import from_source
 from ir.script import tir as T
@@ -413,3 +413,83 @@ def test_bits_of_vectors() -> None:
     law("T.popcount(A[i])", {"A": (values, "int32")}, [bin(v % 2**32).count("1") for v in values], "int32")
     law("T.clz(A[i])", {"A": (values, "int32")}, [32 - (v % 2**32).bit_length() for v in values], "int32")
     law("T.bitwise_xor(A[i], 7) & ~A[i]", {"A": (values, "int32")}, [(v ^ 7) & ~v for v in values], "int32")
+
+
+# ---- returns without a value -----------------------------------------------------------------------------------------
+
+_RETURNS = [
+    (("for i in range(4):", "    if A[i] == 2:", "        {}", "    A[i] = 9"), [9, 9, 2, 3]),
+    (("A[0] = 1", "if A[1] > 0:", "    {}", "A[2] = 5"), [1, 1, 2, 3]),
+    (("A[0] = 1", "if A[1] > 7:", "    {}", "A[2] = 5"), [1, 1, 5, 3]),
+    (("A[0] = 1", "{}", "A[2] = 5"), [1, 1, 2, 3]),
+    (("{}", "for i in range(4):", "    A[i] = 9"), [0, 1, 2, 3]),
+    (("A[0] = 1", "{}"), [1, 1, 2, 3]),
+    (("{}",), [0, 1, 2, 3]),
+    (("while A[0] < 9:", "    A[0] = A[0] + 1", "    if A[0] == 4:", "        {}"), [4, 1, 2, 3]),
+]
+
+
+@pytest.mark.meaning("call")
+@pytest.mark.parametrize("leave", ["return", "return None", "T.ret()", "T.evaluate(T.ret())"])
+@pytest.mark.parametrize(("lines", "left"), _RETURNS)
+def test_a_return_without_a_value_ends_the_function(lines: list[str], left: list[int], leave: str) -> None:
+    program = script({"A": ((4,), "int32")}, *[line.format(leave) for line in lines])
+    for func in (program, from_source(program.script())):
+        for name, execute in executors(func):
+            a = np.arange(4, dtype="int32")
+            assert execute(a) is None, name
+            assert a.tolist() == left, name
+
+
+@pytest.mark.meaning("call")
+def test_a_called_function_returns_without_a_value_to_its_caller() -> None:
+    program = from_source(
+        """@I.ir_module
+class Program:
+    @T.prim_func(private=True)
+    def helper(A: T.Buffer((4,), "int32"), n: T.int32) -> None:
+        if A[0] == n:
+            return
+        A[0] = n
+
+    @T.prim_func
+    def main(A: T.Buffer((4,), "int32")):
+        Program.helper(A.data, A[0])
+        A[1] = 7
+        Program.helper(A.data, 5)
+"""
+    )
+    holds(program, [np.arange(4, dtype="int32")], {0: [5, 7, 2, 3]})
+
+
+@pytest.mark.meaning("call")
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (["for i in T.parallel(4):", "    if A[i] == 2:", "        return"], "inside of a parallel loop"),
+        (
+            ["for i in T.vectorized(4):", "    if A[i] == 2:", "        T.ret(0)"],
+            "inside of a vectorized loop",
+        ),
+        (
+            [
+                "for i in range(4):",
+                "    with T.block('B'):",
+                "        v = T.axis.spatial(4, i)",
+                "        return",
+            ],
+            "inside of block 'B', whose iterations have no order",
+        ),
+        (["if A[0] > 0:", "    return", "return 1"], "a return in it has no value"),
+        (["if A[0] > 0:", "    return 1", "if A[0] > 1:", "    return"], "a return in it has no value"),
+    ],
+)
+def test_returns_that_say_nothing_clear_are_refused(body: list[str], message: str) -> None:
+    with pytest.raises(IRError, match=message):
+        script({"A": ((4,), "int32")}, *body)
+
+
+def test_a_return_in_a_macro_would_end_its_user() -> None:
+    lines = ["@T.macro", "def put(n):", "    A[n] = 1", "    return", "put(1)", "A[2] = 3"]
+    with pytest.raises(IRError, match="a return in macro 'put' would end the function that uses it"):
+        script({"A": ((4,), "int32")}, *lines)

@@ -343,7 +343,7 @@ def _loop(
     def make(variables: list[Var], doms: list[Range], body: S.Stmt) -> S.Stmt:
         return S.For(variables[0], doms[0].min, doms[0].extent, kind, body, binding, notes)
 
-    return F.ForFrame([Var("", dom.extent.dtype)], [dom], make)
+    return F.ForFrame([Var("", dom.extent.dtype)], [dom], make, kind=kind)
 
 
 def serial(start: Any, stop: Any = None, *, annotations: Any = None, extent: Any = None) -> F.ForFrame:
@@ -512,7 +512,10 @@ def evaluate(value: Any) -> None:
     """Evaluate an expression for its effect."""
     if isinstance(value, S.BufferRegion):
         value = region_as_load(value)
-    F.emit(S.Evaluate(convert(value)))
+    found = convert(value)
+    if getattr(getattr(found, "op", None), "name", "") == "tir.ret":
+        F.check_return()
+    F.emit(S.Evaluate(found))
 
 
 # ---- reducers and maps -------------------------------------------------------------------------------------------

@@ -50,6 +50,8 @@ class Parser(Evaluator):
         self.dialects: list[str] = ["ir"]
         self.functions: dict[Any, Any] = {}
         """What is known of the module's functions while they are read: declared result types by GlobalVar."""
+        self.macro: str | None = None
+        """The name of the macro whose body is being read."""
         self.module: Any = None
         """The module being read."""
         self.states: list[Any] = []

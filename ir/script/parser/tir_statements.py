@@ -74,8 +74,15 @@ def prim_func(parser: Parser, node: ast.FunctionDef, private: bool) -> Any:
             with parser.at(item.annotation):
                 value = annotated_param(parser.eval(item.annotation))
                 parser.set(item.arg, T.arg(item.arg, value))
-        parser.body(node.body)
+        parser.body(node.body[:-1] if _ends_anyway(node.body[-1]) else node.body)
     return frame.result
+
+
+def _ends_anyway(last: ast.stmt) -> bool:
+    """Whether the last statement of a function is a return of nothing, which says what holds there: it stays schedulable."""
+    return isinstance(last, ast.Return) and (
+        last.value is None or (isinstance(last.value, ast.Constant) and last.value.value is None)
+    )
 
 
 def _read_function(parser: Parser, node: ast.FunctionDef, options: dict[str, Any]) -> Any:
@@ -395,8 +402,15 @@ def _assert(parser: Parser, node: ast.Assert) -> None:
 
 @statement("tir", ast.Return)
 def _return(parser: Parser, node: ast.Return) -> None:
-    if node.value is not None:
-        T.evaluate(_ret(lift(parser.eval(node.value))))
+    if parser.macro is not None:
+        raise parser.error(
+            node,
+            f"a return in macro {parser.macro!r} would end the function that uses it; guard the rest of the macro with if,"
+            " or write the return where the macro is used",
+        )
+    value = None if node.value is None else lift(parser.eval(node.value))
+    with parser.at(node):
+        T.evaluate(_ret(value))
 
 
 @statement("tir", ast.Pass)
