@@ -493,3 +493,42 @@ def test_a_return_in_a_macro_would_end_its_user() -> None:
     lines = ["@T.macro", "def put(n):", "    A[n] = 1", "    return", "put(1)", "A[2] = 3"]
     with pytest.raises(IRError, match="a return in macro 'put' would end the function that uses it"):
         script({"A": ((4,), "int32")}, *lines)
+
+
+# ---- tuples that are assigned ----------------------------------------------------------------------------------------
+
+_TUPLES = [
+    "A[0], A[1] = A[1], A[0]",
+    "A[0], x = 7, A[0]\nA[1] = x",
+    "x, A[0], y = A[0], A[1], A[0] + A[1]\nA[2] = x\nA[3] = y",
+    "(A[0], A[1]), A[2] = (A[2], A[0]), A[1]",
+    "A[0], *x = A[3], A[0], A[0] + 1\nA[1] = x[0]\nA[2] = x[1]",
+    "A[0], A[A[0]] = 1, 9",
+    "[A[0], A[1], A[2], A[3]] = [A[k] for k in (3, 2, 1, 0)]",
+    "for i in range(2):\n    A[i], A[3 - i] = A[3 - i], A[i]",
+]
+
+
+@pytest.mark.meaning("data-let")
+@pytest.mark.parametrize("text", _TUPLES)
+def test_a_tuple_is_evaluated_before_its_first_store(text: str) -> None:
+    given = np.array([3, 5, 8, 13], "int32")
+    expected = given.copy()
+    exec(text, {"A": expected})
+    holds(script({"A": ((4,), "int32")}, *text.split("\n")), [given], {0: expected})
+
+
+def test_a_member_of_a_set_and_numbers_of_numpy_are_compared() -> None:
+    three = np.int64(3)
+    program = from_source(
+        """@T.prim_func
+def main(A: T.Buffer((4,), "int32")):
+    for i in range(4):
+        if A[i] in {A[0], 8} or A[i] == three:
+            A[i] = 1
+        else:
+            A[i] = 0
+""",
+        {"three": three},
+    )
+    holds(program, [np.array([2, 3, 5, 8], "int32")], {0: [1, 1, 0, 1]})
