@@ -403,7 +403,7 @@ def test_arguments_that_do_not_fit_are_refused() -> None:
     def main(A: T.Buffer((4,), "int32")):
         A[0] = 1
 
-    with pytest.raises(InterpreterError, match=r"takes 1 arguments \(A\), got 0"):
+    with pytest.raises(InterpreterError, match=r"takes 1 arguments \(A\), got 0 \[call\]"):
         run(main)
 
 
