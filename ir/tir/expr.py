@@ -154,7 +154,8 @@ class PrimExpr(BaseExpr):
     def __bool__(self) -> bool:
         raise IRValueError(
             f"a TIR expression, such as {self}, has no truth value; build conditions with tir.all, tir.any, tir.Not or tir.if_then_else"
-            " instead of Python's and, or, not, if or 0 < i < 5, and extrema with tir.max and tir.min"
+            " (in script T.all, T.any, T.Not, T.if_then_else) instead of Python's and, or, not, if or 0 < i < 5, and extrema with tir.max"
+            " and tir.min (T.max, T.min)"
         )
 
     def __abs__(self) -> PrimExpr:

@@ -127,7 +127,8 @@ class _Verifier(ScopedVisitor):
             if dt.code(value.dtype) not in ("int", "uint"):
                 self.fail(
                     "index dtype",
-                    f"an index of buffer {buffer.name} has dtype {value.dtype}, expected integers",
+                    f"an index of buffer {buffer.name} has dtype {value.dtype}, expected integers; cast it, as in"
+                    ' T.Cast("int32", ...)',
                     access,
                 )
 

@@ -55,6 +55,12 @@ def test_the_place_is_marked() -> None:
         ("with n:\n    pass", "expected a scope such as T.block"),
         ("T.where(n > 0)", "T.where must be inside a block"),
         ("T.axis.spatial(16, n)", "T.axis must be inside a block"),
+        (
+            "for i in range(4):\n    with T.block('b'):\n        v = T.axis.spatial(i, 4)\n        A[v, 0] = 1.0",
+            "an axis takes its extent, then its value, got the loop variable i as extent; write T.axis.spatial(4, i)",
+        ),
+        ("A[A[0, 0], 0] = 1.0", 'has dtype float32, expected integers; cast it, as in T.Cast("int32", ...)'),
+        ("A[0, 0] = n / 2", "truncdiv or indexdiv (of T in script, of tir else)"),
         ("with T.init():\n    pass", "T.init() must stand directly in a block"),
         (
             "with T.block('b'):\n    v = T.axis.remap('S', [n])\n    T.evaluate(v)",
