@@ -56,6 +56,12 @@ def test_the_place_is_marked() -> None:
         ("T.where(n > 0)", "T.where must be inside a block"),
         ("T.axis.spatial(16, n)", "T.axis must be inside a block"),
         (
+            "for i in range(4):\n    break",
+            "Break statements are not supported in a prim_func; say in a condition when the loop ends",
+        ),
+        ("for i in range(4):\n    continue", "in a prim_func; guard the rest of the body with if"),
+        ("x = n\ndel x", "in a prim_func; a name ends with its scope"),
+        (
             "for i in range(4):\n    with T.block('b'):\n        v = T.axis.spatial(i, 4)\n        A[v, 0] = 1.0",
             "an axis takes its extent, then its value, got the loop variable i as extent; write T.axis.spatial(4, i)",
         ),
