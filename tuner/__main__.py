@@ -1,6 +1,6 @@
 """``python -m tuner`` is the command ``loopsmith``."""
 
-from .cli.main import main
+from .cli.entry import main
 
 if __name__ == "__main__":
     main()

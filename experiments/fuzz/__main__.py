@@ -1,122 +1,13 @@
-"""Fuzz loopsmith: random programs of several kinds, each judged by running it in more than one way.
-
-    python -m experiments.fuzz tir --seeds 0:200                       the programs of 200 seeds of a kind
-    python -m experiments.fuzz tir --seeds 0:200 --wrap --size 12      with options of the kind: `python -m experiments.fuzz tir --help`
-    python -m experiments.fuzz tir --seeds 17 --show                   what a seed stands for, without running it
-    python -m experiments.fuzz reduce tir --seeds 17 --wrap            a smaller program that fails alike, and what breaks it
-
-A seed always means the same program (with the same options of its kind). Failures that are likely one defect are one group: each
-new group is a line that begins with its seed, and the end, also after Ctrl-C, is a count of the verdicts and a table of the groups.
-The exit code is 1 if anything failed, 130 after Ctrl-C. "invalid" is a program that the interpreter refuses or that races: a defect
-of the generator or of the interpreter, rare, and no failure unless it is a fifth of all. "none" is a seed that stands for no program:
-a design space may hold fewer candidates than it has seeds. Everything runs in child processes: one that
-dies or takes a minute is a failure, and the rest goes on. Use one process per core, with seeds of their own.
-"""
+"""Runs the command line of :mod:`.command`; Ctrl-C while it is loaded, which takes seconds, is exit code 130 as later."""
 
 from __future__ import annotations
 
-import argparse
-import os
-import re
 import sys
 
-from .campaign import Campaign
-from .children import judged_apart
-from .kind import KINDS, Kind
-from .verdict import INTERRUPTED, UNREAD
-
-
-def seed_range(text: str) -> range:
-    """``17`` or ``0:200``, the end excluded.
-
-    Raises:
-        argparse.ArgumentTypeError: it is neither, or holds no seed: a run that judges nothing would pass.
-    """
-    found = re.fullmatch(r"(\d+)(?::(\d+))?", text)
-    if found is None:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is no seed, such as 17, and no range of seeds, such as 0:200"
-        )
-    first = int(found[1])
-    seeds = range(first, first + 1 if found[2] is None else int(found[2]))
-    if not seeds:
-        raise argparse.ArgumentTypeError(
-            f"{text} holds no seed: the end, which is excluded, must be above {first}"
-        )
-    return seeds
-
-
-def parser() -> argparse.ArgumentParser:
-    """The command line: one subcommand for each kind, and ``reduce`` with the same below it."""
-    description, _, details = (__doc__ or "").partition("\n")
-    command = argparse.ArgumentParser(
-        "python -m experiments.fuzz",
-        description=description,
-        epilog=details,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    commands = command.add_subparsers(required=True, metavar="KIND")
-    _add_kinds(commands, reduce=False)
-    reduce = commands.add_parser(
-        "reduce",
-        help="make a failing program of a kind smaller",
-        description="Print a smaller program that fails as that of a seed does, and what breaks it.",
-    )
-    _add_kinds(reduce.add_subparsers(required=True, metavar="KIND"), reduce=True)
-    return command
-
-
-def _add_kinds(commands: argparse._SubParsersAction[argparse.ArgumentParser], reduce: bool) -> None:
-    for name in KINDS.names():
-        kind = KINDS[name]()
-        if reduce and not kind.has_reducer:
-            continue
-        line_of_help = (type(kind).__doc__ or "").partition("\n")[0]
-        command = commands.add_parser(name, help=line_of_help, description=line_of_help)
-        command.add_argument(
-            "--seeds",
-            type=seed_range,
-            default=range(100),
-            required=reduce,
-            metavar="FIRST[:END]",
-            help="those that fail" if reduce else "END is excluded (default: 0:100)",
-        )
-        if not reduce:
-            command.add_argument("--show", action="store_true", help="print the programs and run nothing")
-            command.add_argument("--seconds", type=float, help="stop after this time, whatever is left")
-        kind.add_options(command)
-        command.set_defaults(kind=kind, reduce=reduce)
-
-
-def reduce_seed(kind: Kind, seed: int, options: argparse.Namespace) -> bool:
-    """Prints a smaller program for a seed that fails, and what breaks it; whether it does fail."""
-    ((_, verdict),) = judged_apart([seed], lambda one: kind.judge(one, options), kind.seconds)
-    print(seed, verdict, flush=True)
-    if verdict.failed:
-        print(kind.reduced(seed, options, verdict))
-    return verdict.failed
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """Runs the command line; the exit code."""
-    options = parser().parse_args(arguments)
-    kind: Kind = options.kind
-    try:
-        if options.reduce:
-            return int(any([reduce_seed(kind, seed, options) for seed in options.seeds]))
-        if options.show:
-            for seed in options.seeds:
-                print(kind.show(seed, options), flush=True)
-            return 0
-        return int(Campaign(kind, options, options.seconds).run(options.seeds))
-    except KeyboardInterrupt:
-        return INTERRUPTED
-    except (
-        BrokenPipeError
-    ):  # the reader, such as `head`, has seen enough; Python would complain again when it ends
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return UNREAD
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        from .command import main
+
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -40,6 +40,7 @@ class Campaign:
     def run(self, seeds: Sequence[int]) -> bool:
         """Judges seeds, prints a line for each new kind of failure, and in the end a table; whether somebody should look."""
         start = reported = time.monotonic()
+        interrupted = True
         try:
             for done, (seed, verdict) in enumerate(self._judged(seeds), 1):
                 self._enter(seed, verdict)
@@ -48,7 +49,12 @@ class Campaign:
                 if time.monotonic() - reported > _SECONDS_BETWEEN_REPORTS:
                     reported = time.monotonic()
                     print(self._progress(done, len(seeds), reported - start), file=sys.stderr, flush=True)
+            interrupted = False
         finally:  # what is known is told, also when Ctrl-C ends it
+            if interrupted:
+                print(
+                    f"interrupted: {sum(self.counts.values())} of {len(seeds)} seeds were judged", flush=True
+                )
             self._report(time.monotonic() - start)
         return bool(self.groups) or self._judges_too_little
 

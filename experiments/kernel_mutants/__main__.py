@@ -183,6 +183,10 @@ def run_candidates(options: argparse.Namespace) -> int:
     """How many right candidates were accepted; every refusal is a false alarm, or a defect that somebody should look at."""
     kernels = options.kernels or names()
     begin = time.monotonic()
+    if options.number % _BATCH:
+        print(
+            f"candidates are checked {_BATCH} at a time: {-(-options.number // _BATCH) * _BATCH} instead of {options.number}"
+        )
     accepted, failed, batch = 0, 0, 0
 
     def report() -> None:
@@ -248,6 +252,19 @@ def seed_of(text: str) -> int:
     return int(text)
 
 
+_OPTIONS_OF = {"mutants": ("each", "show", "verbose"), "candidates": ("number", "go_on")}
+
+
+def _refuse_options_of_the_other(command: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    """End with a message for an option that would change nothing."""
+    for what, names_of_options in _OPTIONS_OF.items():
+        for name in names_of_options:
+            if what != options.what and getattr(options, name):
+                command.error(
+                    f"--{name.replace('_', '-')} is an option of {what}, and says nothing of {options.what}"
+                )
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command."""
     command = argparse.ArgumentParser(
@@ -258,11 +275,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command.add_argument("what", choices=["mutants", "candidates"])
     command.add_argument("--kernels", type=kernel_names, help="names, with commas between; default: all")
     command.add_argument(
-        "--each", type=positive, default=2, help="mutants: places of each kind in each kernel (default: 2)"
+        "--each", type=positive, help="mutants: places of each kind in each kernel (default: 2)"
     )
-    command.add_argument(
-        "--number", type=positive, default=500, help="candidates: right ones to check (default: 500)"
-    )
+    command.add_argument("--number", type=positive, help="candidates: right ones to check (default: 500)")
     command.add_argument("--seed", type=seed_of, default=0, help="of places and schedules (default: 0)")
     command.add_argument("--show", action="store_true", help="mutants: print accepted ones as differences")
     command.add_argument("--verbose", action="store_true", help="mutants: print every verdict")
@@ -270,6 +285,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--go-on", action="store_true", help="candidates: do not stop at the first that is refused"
     )
     options = command.parse_args(arguments)
+    _refuse_options_of_the_other(command, options)
+    if options.each is None:
+        options.each = 2
+    if options.number is None:
+        options.number = 500
     try:
         return run_mutants(options) if options.what == "mutants" else run_candidates(options)
     except KeyboardInterrupt:  # before anything was judged

@@ -315,6 +315,11 @@ def build(
         CodegenError: for what has no native form.
         IRValueError: for an intrinsic that has no form for this kind of target.
     """
+    if not isinstance(mod_or_func, PrimFunc | IRModule):
+        raise CodegenError(
+            f"build takes a PrimFunc or an IRModule, got {mod_or_func!r}, a {type(mod_or_func).__name__}; te.create_prim_func([A, B])"
+            " makes one of tensors"
+        )
     if target is None:
         target = Target.current(allow_none=True) or "cpu"
     if not isinstance(target, Target):

@@ -6,11 +6,13 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from .. import dtype as dt
 from ..error import IRTypeError, IRValueError
 from ..node import post_order_visit
 from ..tir.buffer import Buffer, check_extents, decl_buffer
-from ..tir.expr import BufferLoad, IterVar, PrimExpr, Range, SizeVar, Var
+from ..tir.expr import BufferLoad, IterVar, PrimExpr, Range, SizeVar, StringImm, Var
 from ..tir.function import PrimFunc
 from ..tir.operators import convert
 from ..tir.stmt import BufferStore, Evaluate, Stmt
@@ -54,6 +56,23 @@ def _axis_names(fcompute: Callable[..., Any], ndim: int, varargs_names: Sequence
     return [*named, *varargs_names]
 
 
+def _kind_of(value: Any) -> str:
+    return "a function" if callable(value) else f"{value!r}, a {type(value).__name__}"
+
+
+def _check_element(value: Any, name: str) -> None:
+    """Refuse what is no number of the program: text, arrays, whole tensors of numpy."""
+    if isinstance(value, str | StringImm):
+        raise IRTypeError(
+            f"compute {name}: the function returned the text {value}; an element is a number or an expression of elements, as in A[i]"
+        )
+    if isinstance(value, np.ndarray) and value.ndim:
+        raise IRTypeError(
+            f"compute {name}: the function returned an array of numpy of shape {value.shape}; it is asked for one element: pass the array"
+            " as a tensor, te.placeholder(shape, dtype), and return an element of it, as in A[i]"
+        )
+
+
 def compute(
     shape: Any,
     fcompute: Callable[..., Any],
@@ -70,6 +89,11 @@ def compute(
     >>> compute((8, 4), lambda i, j: A[j, i], name="At").name
     'At'
     """
+    if callable(shape) or not callable(fcompute):
+        raise IRTypeError(
+            f"compute {name} takes the shape, then the function of an element, as in te.compute((4,), lambda i: A[i]); got"
+            f" {_kind_of(shape)} and {_kind_of(fcompute)}"
+        )
     extents = _shape_of(shape, f"compute {name}")
     names = _axis_names(fcompute, len(extents), varargs_names)
     if len(names) > len(extents):
@@ -91,6 +115,8 @@ def compute(
             f"compute {name}: the function returned None, expected the value of an element; is a return missing?"
         )
     values = list(body) if isinstance(body, tuple | list) else [body]
+    for value in values:
+        _check_element(value, name)
     # An extent that is no axis is broadcast: the function takes fewer indices than the shape has.
     if len(axis) < len(extents):
         spare = [

@@ -168,6 +168,14 @@ class Tensor(_TensorArithmetic):
             )
         return ProducerLoad(self, ())
 
+    def __len__(self) -> int:
+        raise IRTypeError(
+            f"tensor {self.name} has no length; its extents are {self.name}.shape, as in {self.name}.shape[0]"
+        )
+
+    def __bool__(self) -> bool:
+        return True
+
     def same_as(self, other: object) -> bool:
         """Identity."""
         return self is other

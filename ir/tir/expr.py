@@ -154,8 +154,29 @@ class PrimExpr(BaseExpr):
     def __bool__(self) -> bool:
         raise IRValueError(
             f"a TIR expression, such as {self}, has no truth value; build conditions with tir.all, tir.any, tir.Not or tir.if_then_else"
-            " instead of Python's and, or, not, if or 0 < i < 5, and extrema with tir.max and tir.min"
+            " (in script T.all, T.any, T.Not, T.if_then_else) instead of Python's and, or, not, if or 0 < i < 5, and extrema with tir.max"
+            " and tir.min (T.max, T.min)"
         )
+
+    def __abs__(self) -> PrimExpr:
+        from .intrinsic.math import abs as absolute  # built on these nodes
+
+        return absolute(self)
+
+    def __int__(self) -> int:
+        raise IRTypeError(
+            'a TIR expression is no Python number; convert it in the program, as in x.astype("int32")'
+        )
+
+    def __round__(self, digits: Any = None) -> PrimExpr:
+        raise IRTypeError(
+            "a TIR expression is no Python number; round it in the program, as in T.round(x), or tir.round(x) in te"
+        )
+
+    def __divmod__(self, other: Any) -> Any:
+        raise IRTypeError("divmod is of Python's numbers; write x // y and x % y, which round down")
+
+    __rdivmod__ = __divmod__
 
     def __float__(self) -> float:
         raise IRTypeError(

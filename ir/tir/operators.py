@@ -302,7 +302,7 @@ def divide(lhs: Any, rhs: Any) -> PrimExpr:
     a, b = _numbers(lhs, rhs, "division")
     if dt.is_integral(a.dtype):
         raise IRTypeError(
-            "/ on integers is ambiguous; use // (floordiv), tir.truncdiv, tir.indexdiv, or convert to float first"
+            "/ on integers is ambiguous; use // (floordiv), truncdiv or indexdiv (of T in script, of tir else), or convert to float first"
         )
     return div(a, b)
 

@@ -231,7 +231,7 @@ def test_whole_numbers_of_any_kind_are_integers(given: Any) -> None:
 def test_a_message_does_not_print_what_an_argument_holds() -> None:
     with pytest.raises(InterpreterError, match=r"buffer A needs an array of numpy, got list \[entry\]$"):
         run(NUMBER, [0] * 1000, 1)
-    with pytest.raises(InterpreterError, match=r"takes 2 arguments \(A, n\), got 1$"):
+    with pytest.raises(InterpreterError, match=r"takes 2 arguments \(A, n\), got 1 \[call\]$"):
         run(NUMBER, np.zeros(1, "int32"))
 
 

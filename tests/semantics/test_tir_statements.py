@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ir import GlobalVar, IRModule, tir
+from ir import GlobalVar, IRError, IRModule, tir
 from ir.codegen.entry import KernelError
 from ir.script import from_source
 from ir.script import tir as T
@@ -405,7 +405,7 @@ def test_arguments_that_do_not_fit_are_refused() -> None:
     def main(A: T.Buffer((4,), "int32")):
         A[0] = 1
 
-    with pytest.raises(InterpreterError, match=r"takes 1 arguments \(A\), got 0"):
+    with pytest.raises(InterpreterError, match=r"takes 1 arguments \(A\), got 0 \[call\]"):
         run(main)
 
 
@@ -450,3 +450,122 @@ def test_calls_in_deep_statements_are_refused_for_their_depth() -> None:
     call = f"{'    ' * 62}Module.main(A.data, n - 1)"
     text = "\n".join([*_NESTED.splitlines()[:5], "        A[0] = A[0] + 1", *loops, call])
     refused(from_source(text), (np.zeros(1, "int32"), 2), "call-depth")
+
+
+# ---- returns without a value -----------------------------------------------------------------------------------------
+
+_RETURNS = [
+    (("for i in range(4):", "    if A[i] == 2:", "        {}", "    A[i] = 9"), [9, 9, 2, 3]),
+    (("A[0] = 1", "if A[1] > 0:", "    {}", "A[2] = 5"), [1, 1, 2, 3]),
+    (("A[0] = 1", "if A[1] > 7:", "    {}", "A[2] = 5"), [1, 1, 5, 3]),
+    (("A[0] = 1", "{}", "A[2] = 5"), [1, 1, 2, 3]),
+    (("{}", "for i in range(4):", "    A[i] = 9"), [0, 1, 2, 3]),
+    (("A[0] = 1", "{}"), [1, 1, 2, 3]),
+    (("{}",), [0, 1, 2, 3]),
+    (("while A[0] < 9:", "    A[0] = A[0] + 1", "    if A[0] == 4:", "        {}"), [4, 1, 2, 3]),
+]
+
+
+@pytest.mark.meaning("call")
+@pytest.mark.parametrize("leave", ["return", "return None", "T.ret()", "T.evaluate(T.ret())"])
+@pytest.mark.parametrize(("lines", "left"), _RETURNS)
+def test_a_return_without_a_value_ends_the_function(lines: list[str], left: list[int], leave: str) -> None:
+    program = script({"A": ((4,), "int32")}, *[line.format(leave) for line in lines])
+    for func in (program, from_source(program.script())):
+        for name, execute in executors(func):
+            a = np.arange(4, dtype="int32")
+            assert execute(a) is None, name
+            assert a.tolist() == left, name
+
+
+@pytest.mark.meaning("call")
+def test_a_called_function_returns_without_a_value_to_its_caller() -> None:
+    program = from_source(
+        """@I.ir_module
+class Program:
+    @T.prim_func(private=True)
+    def helper(A: T.Buffer((4,), "int32"), n: T.int32) -> None:
+        if A[0] == n:
+            return
+        A[0] = n
+
+    @T.prim_func
+    def main(A: T.Buffer((4,), "int32")):
+        Program.helper(A.data, A[0])
+        A[1] = 7
+        Program.helper(A.data, 5)
+"""
+    )
+    holds(program, [np.arange(4, dtype="int32")], {0: [5, 7, 2, 3]})
+
+
+@pytest.mark.meaning("call")
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (["for i in T.parallel(4):", "    if A[i] == 2:", "        return"], "inside of a parallel loop"),
+        (
+            ["for i in T.vectorized(4):", "    if A[i] == 2:", "        T.ret(0)"],
+            "inside of a vectorized loop",
+        ),
+        (
+            [
+                "for i in range(4):",
+                "    with T.block('B'):",
+                "        v = T.axis.spatial(4, i)",
+                "        return",
+            ],
+            "inside of block 'B', whose iterations have no order",
+        ),
+        (["if A[0] > 0:", "    return", "return 1"], "a return in it has no value"),
+        (["if A[0] > 0:", "    return 1", "if A[0] > 1:", "    return"], "a return in it has no value"),
+    ],
+)
+def test_returns_that_say_nothing_clear_are_refused(body: list[str], message: str) -> None:
+    with pytest.raises(IRError, match=message):
+        script({"A": ((4,), "int32")}, *body)
+
+
+def test_a_return_in_a_macro_would_end_its_user() -> None:
+    lines = ["@T.macro", "def put(n):", "    A[n] = 1", "    return", "put(1)", "A[2] = 3"]
+    with pytest.raises(IRError, match="a return in macro 'put' would end the function that uses it"):
+        script({"A": ((4,), "int32")}, *lines)
+
+
+# ---- tuples that are assigned ----------------------------------------------------------------------------------------
+
+_TUPLES = [
+    "A[0], A[1] = A[1], A[0]",
+    "A[0], x = 7, A[0]\nA[1] = x",
+    "x, A[0], y = A[0], A[1], A[0] + A[1]\nA[2] = x\nA[3] = y",
+    "(A[0], A[1]), A[2] = (A[2], A[0]), A[1]",
+    "A[0], *x = A[3], A[0], A[0] + 1\nA[1] = x[0]\nA[2] = x[1]",
+    "A[0], A[A[0]] = 1, 9",
+    "[A[0], A[1], A[2], A[3]] = [A[k] for k in (3, 2, 1, 0)]",
+    "for i in range(2):\n    A[i], A[3 - i] = A[3 - i], A[i]",
+]
+
+
+@pytest.mark.meaning("data-let")
+@pytest.mark.parametrize("text", _TUPLES)
+def test_a_tuple_is_evaluated_before_its_first_store(text: str) -> None:
+    given = np.array([3, 5, 8, 13], "int32")
+    expected = given.copy()
+    exec(text, {"A": expected})
+    holds(script({"A": ((4,), "int32")}, *text.split("\n")), [given], {0: expected})
+
+
+def test_a_member_of_a_set_and_numbers_of_numpy_are_compared() -> None:
+    three = np.int64(3)
+    program = from_source(
+        """@T.prim_func
+def main(A: T.Buffer((4,), "int32")):
+    for i in range(4):
+        if A[i] in {A[0], 8} or A[i] == three:
+            A[i] = 1
+        else:
+            A[i] = 0
+""",
+        {"three": three},
+    )
+    holds(program, [np.array([2, 3, 5, 8], "int32")], {0: [1, 1, 0, 1]})

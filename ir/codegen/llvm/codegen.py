@@ -44,6 +44,7 @@ def emit_function(context: KernelContext, var: GlobalVar, func: PrimFunc) -> Sig
         name, "i32", params, f"{attributes} align {_CACHE_LINE}", linkage, context.computes_halves
     )
     emitter = FunctionEmitter(context, builder)
+    emitter.is_part = outlined == "parallel"
     for i, item in enumerate(bound):
         value = Value(f"%p{i}", item.llvm_type)
         kind = item.parameter.kind

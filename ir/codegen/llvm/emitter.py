@@ -57,6 +57,8 @@ class FunctionEmitter:
         self.variables: dict[Var, Value] = {}
         self.result: Value | None = None
         """Where the function's result is stored; None if it has none."""
+        self.is_part = False
+        """Whether the function is a part of another one, which a return in it could not end."""
         self.loop: For | None = None
         """The innermost loop around what is printed."""
         self.reduction_update: PrimExpr | None = None

@@ -128,11 +128,12 @@ def _evaluate(emitter: FunctionEmitter, node: S.Evaluate) -> None:
 
 
 def _return(emitter: FunctionEmitter, call: E.Call) -> None:
-    if emitter.result is None:
+    if emitter.is_part or (call.args and emitter.result is None):
         raise CodegenError("T.ret is not possible inside of a parallel loop")
-    dtype = call.args[0].dtype
-    result = to_memory(emitter.b, emitter.value(call.args[0]), dtype)
-    emitter.b.store(result, emitter.result, element_bytes(dtype))
+    if call.args and emitter.result is not None:
+        dtype = call.args[0].dtype
+        result = to_memory(emitter.b, emitter.value(call.args[0]), dtype)
+        emitter.b.store(result, emitter.result, element_bytes(dtype))
     emitter.leave_with(Value(str(OK), "i32"))
     emitter.b.label(emitter.b.fresh("unreachable"))
 

@@ -47,6 +47,34 @@ def emit(stmt: S.Stmt) -> None:
         builder.set_result(stmt)
 
 
+def check_return() -> None:
+    """Refuse a return where the rest of the function may run elsewhere, or have run already: its iterations have no order.
+
+    Raises:
+        IRValueError: it stands in a block with variables, or in a loop whose iterations need not run one after the other.
+    """
+    for frame in reversed(IRBuilder.current().frames):
+        if isinstance(frame, PrimFuncFrame):
+            return
+        if isinstance(frame, ForFrame) and frame.kind not in (S.ForKind.SERIAL, S.ForKind.UNROLLED):
+            place = f"a {_KINDS_WITHOUT_ORDER[frame.kind]} loop"
+        elif isinstance(frame, BlockFrame) and frame.iter_vars:
+            place = f"block {frame.name!r}"
+        else:
+            continue
+        raise IRValueError(
+            f"a return cannot stand inside of {place}, whose iterations have no order: what would still run is not said;"
+            " use a serial loop without a block, or guard what is not to be done with if"
+        )
+
+
+_KINDS_WITHOUT_ORDER = {
+    S.ForKind.PARALLEL: "parallel",
+    S.ForKind.VECTORIZED: "vectorized",
+    S.ForKind.THREAD_BINDING: "thread-bound",
+}
+
+
 class PrimFuncFrame(TIRFrame):
     """A PrimFunc; closing it inserts the implicit root block."""
 
@@ -203,8 +231,10 @@ class ForFrame(TIRFrame):
         domains: list[Range],
         make: Callable[[list[Var], list[Range], S.Stmt], S.Stmt],
         single: bool = True,
+        kind: S.ForKind = S.ForKind.SERIAL,
     ) -> None:
         super().__init__()
+        self.kind = kind
         self.vars = variables
         self.doms = domains
         self._make = make

@@ -231,6 +231,18 @@ class axis:
     def axis(dom: Any, binding: Any = None, dtype: str = "int32", kind: str = "DataPar") -> Var:
         """An axis of any kind, named as in ``T.iter_var``."""
         frame = IRBuilder.current().need(F.BlockFrame, "T.axis", "a block")
+        if isinstance(dom, Var) and isinstance(binding, int | IntImm):
+            loops = [
+                var
+                for item in IRBuilder.current().frames
+                if isinstance(item, F.ForFrame)
+                for var in item.vars
+            ]
+            if any(dom is var for var in loops):
+                raise IRValueError(
+                    f"an axis takes its extent, then its value, got the loop variable {dom.name} as extent; write"
+                    f" T.axis.spatial({binding}, {dom.name}), or the kind of axis that is meant"
+                )
         domain = _axis_domain(dom)
         if dt.code(domain.extent.dtype) not in ("int", "uint"):
             raise IRTypeError(f"the domain of an axis must be integers, got {domain.extent.dtype}")
@@ -343,7 +355,7 @@ def _loop(
     def make(variables: list[Var], doms: list[Range], body: S.Stmt) -> S.Stmt:
         return S.For(variables[0], doms[0].min, doms[0].extent, kind, body, binding, notes)
 
-    return F.ForFrame([Var("", dom.extent.dtype)], [dom], make)
+    return F.ForFrame([Var("", dom.extent.dtype)], [dom], make, kind=kind)
 
 
 def serial(start: Any, stop: Any = None, *, annotations: Any = None, extent: Any = None) -> F.ForFrame:
@@ -512,7 +524,10 @@ def evaluate(value: Any) -> None:
     """Evaluate an expression for its effect."""
     if isinstance(value, S.BufferRegion):
         value = region_as_load(value)
-    F.emit(S.Evaluate(convert(value)))
+    found = convert(value)
+    if getattr(getattr(found, "op", None), "name", "") == "tir.ret":
+        F.check_return()
+    F.emit(S.Evaluate(found))
 
 
 # ---- reducers and maps -------------------------------------------------------------------------------------------

@@ -50,6 +50,8 @@ class Parser(Evaluator):
         self.dialects: list[str] = ["ir"]
         self.functions: dict[Any, Any] = {}
         """What is known of the module's functions while they are read: declared result types by GlobalVar."""
+        self.macro: str | None = None
+        """The name of the macro whose body is being read."""
         self.module: Any = None
         """The module being read."""
         self.states: list[Any] = []
@@ -105,7 +107,10 @@ class Parser(Evaluator):
         function = table.get(node.__class__)
         if function is None:
             kind = type(node).__name__
-            raise self.error(node, f"{kind} statements are not supported in {_DIALECT_NAMES[self.dialect]}")
+            advice = _INSTEAD.get((self.dialect, kind), "")
+            raise self.error(
+                node, f"{kind} statements are not supported in {_DIALECT_NAMES[self.dialect]}{advice}"
+            )
         builder = IRBuilder.current()
         outer, builder.place = builder.place, node
         try:
@@ -145,6 +150,16 @@ GLOBAL_CALLS: dict[str, Callable[[Any, GlobalVar, list[Any]], Any]] = {}
 
 ARGUMENTS: dict[str, Callable[[Any, list[Any], dict[str, Any]], tuple[list[Any], dict[str, Any]]]] = {}
 """What a dialect does with the arguments of every call before it is made: ``(parser, args, kwargs)``."""
+
+_INSTEAD = {
+    (
+        "tir",
+        "Break",
+    ): "; say in a condition when the loop ends, as in while i[0] < n and found[0] == 0, or guard the body with if",
+    ("tir", "Continue"): "; guard the rest of the body with if",
+    ("tir", "Delete"): "; a name ends with its scope",
+}
+"""What is written instead of a statement that a dialect has not."""
 
 _DIALECT_NAMES = {
     "ir": "an ir_module",

@@ -15,7 +15,9 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ...error import DiagnosticError, IRError
+import numpy as np
+
+from ...error import DiagnosticError, IRError, IRTypeError, IRValueError
 from ...expr import GlobalVar, RelaxExpr
 from ...tir import expr as E
 from ...tir import operators
@@ -103,6 +105,13 @@ def _describe(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"
 
 
+class Ambiguous:
+    """Stands in a scope for a variable that a loop variable of its name has hidden, behind that loop."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
 class ScriptFunction:
     """A lambda of a script as a Python function, evaluated by the script's rules."""
 
@@ -141,7 +150,13 @@ def _constant(evaluator: Evaluator, node: ast.Constant) -> Any:
 
 @evaluates(ast.Name)
 def _name(evaluator: Evaluator, node: ast.Name) -> Any:
-    return evaluator.lookup(node.id)
+    found = evaluator.lookup(node.id)
+    if found.__class__ is Ambiguous:
+        raise IRValueError(
+            f"{node.id} is a variable that a loop variable of this name, above, has hidden: here it would mean the first one, and in"
+            " Python the last iteration's; give the loop variable another name"
+        )
+    return found
 
 
 @evaluates(ast.Attribute)
@@ -161,7 +176,17 @@ def _list(evaluator: Evaluator, node: ast.List) -> Any:
 
 @evaluates(ast.Set)
 def _set(evaluator: Evaluator, node: ast.Set) -> Any:
-    return set(_elements(evaluator, node.elts))
+    return _set_of(_elements(evaluator, node.elts))
+
+
+def _set_of(values: list[Any]) -> set[Any]:
+    """A set, which drops equal values: of what is not known yet, nothing tells which are equal."""
+    if _has_expression(values):
+        raise IRTypeError(
+            "which elements of a set are equal is not known while the program is read, where one is an expression of the program;"
+            " write a list"
+        )
+    return set(values)
 
 
 def _elements(evaluator: Evaluator, nodes: Sequence[ast.expr]) -> list[Any]:
@@ -198,7 +223,28 @@ def _call(evaluator: Evaluator, node: ast.Call) -> Any:
     decide = _DECIDING.get(id(function))
     if decide is not None and _has_expression(args):
         return decide(*args)
+    _check_compares_nothing(function, args)
     return evaluator.call(node, function, args, kwargs)
+
+
+_COMPARING = frozenset({"count", "index", "remove", "get", "pop", "setdefault", "discard"})
+"""Methods of Python's containers that look for an equal element."""
+
+
+def _check_compares_nothing(function: Any, args: list[Any]) -> None:
+    """Refuse a search of a Python container for or among expressions of the program: equality is not known yet."""
+    container = getattr(function, "__self__", None)
+    name = getattr(function, "__name__", "")
+    is_list = container.__class__ in (list, tuple)
+    if name not in _COMPARING or not (is_list or container.__class__ in (dict, set)):
+        return
+    if _has_expression(args[:1] if name != "pop" or not is_list else []) or (
+        is_list and name != "pop" and _has_expression([container])
+    ):
+        raise IRTypeError(
+            f"{name} of a {type(container).__name__} looks for an equal value while the program is read, when that of an expression is"
+            ' not known; ask with x in [1, 2], add up T.Cast("int32", x == y), or choose with T.if_then_else'
+        )
 
 
 @evaluates(ast.Subscript)
@@ -293,9 +339,10 @@ def _compare_pair(operation: Any, left: Any, right: Any) -> Any:
     if operation.__class__ in _COMPARISONS:
         plain, build = _COMPARISONS[operation.__class__]
         if isinstance(left, E.PrimExpr) or isinstance(right, E.PrimExpr):
-            numbers = (E.PrimExpr, int, float)
+            numbers = (E.PrimExpr, int, float, np.generic)
             if isinstance(left, numbers) and isinstance(right, numbers):
                 return operators.compare(build, left, right)
+            _refuse_comparison(left, right)
         return plain(left, right)
     if operation.__class__ in _IDENTITIES:
         return _identity(left, right, operation.__class__)
@@ -303,6 +350,20 @@ def _compare_pair(operation: Any, left: Any, right: Any) -> Any:
     if _has_expression([left, right]):
         return _membership(left, right, is_in)
     return (left in right) == is_in
+
+
+def _refuse_comparison(left: Any, right: Any) -> None:
+    """Refuse to compare an expression with what no value of it is: the answer would be about Python objects, and always the same."""
+    value, other = (left, right) if isinstance(left, E.PrimExpr) else (right, left)
+    if other is None:
+        raise IRTypeError(
+            f"{value} is a number when the program runs, and never None; whether there is an expression is asked with is None"
+        )
+    if isinstance(other, str | bytes | list | tuple | set | dict | Buffer):
+        name = f"buffer {other.name}" if isinstance(other, Buffer) else f"{other!r}, a {type(other).__name__}"
+        raise IRTypeError(
+            f"{value}, of dtype {value.dtype}, is compared with {name}; compare it with a number or an element"
+        )
 
 
 _IDENTITIES: dict[type, tuple[Callable[[Any, Any], bool], str, str]] = {
@@ -368,7 +429,11 @@ def _compare(evaluator: Evaluator, node: ast.Compare) -> Any:
     left = lift(evaluator.eval(node.left))
     result: Any = None
     for operation, item in zip(node.ops, node.comparators, strict=True):
-        right = lift(evaluator.eval(item))
+        right = (
+            _elements(evaluator, item.elts)
+            if isinstance(item, ast.Set) and isinstance(operation, ast.In | ast.NotIn)
+            else lift(evaluator.eval(item))
+        )
         found = _compare_pair(operation, left, right)
         if result is None:
             result = found
@@ -453,7 +518,7 @@ def _comprehension(evaluator: Evaluator, node: Any) -> Any:
         _generate(evaluator, node.generators, lambda: found.append(evaluator.eval(node.elt)))
     finally:
         evaluator.scopes.pop()
-    return set(found) if isinstance(node, ast.SetComp) else found
+    return _set_of(found) if isinstance(node, ast.SetComp) else found
 
 
 @evaluates(ast.DictComp)

@@ -67,18 +67,18 @@ class ScriptMacro:
 
     def __script_call__(self, parser: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
         arguments = self._bind(parser, node, args, kwargs)
-        saved = parser.source, parser.scopes, parser.outer
+        saved = parser.source, parser.scopes, parser.outer, parser.macro
         if self.hygienic:  # names mean what they mean where the macro was defined
             defined = Evaluator(self._source, self._outer)
             parser.outer = defined.outer
             parser.scopes = [*self._scopes, arguments]
         else:
             parser.scopes = [*parser.scopes, arguments]
-        parser.source = self._source
+        parser.source, parser.macro = self._source, self.__name__
         try:
             return self._insert(parser)
         finally:
-            parser.source, parser.scopes, parser.outer = saved
+            parser.source, parser.scopes, parser.outer, parser.macro = saved
 
     def _insert(self, parser: Any) -> Any:
         """Read the body in place; in Relax, where everything is an expression, it may end by returning a value."""

@@ -20,7 +20,7 @@ from ..ir_builder import tir_functions as T
 from ..ir_builder.core import Frame, name_value
 from ..ir_builder.tir_access import region_as_load
 from .core import CHECKS, FUNCTIONS, GLOBAL_CALLS, Parser, statement
-from .evaluator import assign_names, lift, unpack
+from .evaluator import Ambiguous, assign_names, lift, unpack
 
 
 class MetaVar:
@@ -74,8 +74,15 @@ def prim_func(parser: Parser, node: ast.FunctionDef, private: bool) -> Any:
             with parser.at(item.annotation):
                 value = annotated_param(parser.eval(item.annotation))
                 parser.set(item.arg, T.arg(item.arg, value))
-        parser.body(node.body)
+        parser.body(node.body[:-1] if _ends_anyway(node.body[-1]) else node.body)
     return frame.result
+
+
+def _ends_anyway(last: ast.stmt) -> bool:
+    """Whether the last statement of a function is a return of nothing, which says what holds there: it stays schedulable."""
+    return isinstance(last, ast.Return) and (
+        last.value is None or (isinstance(last.value, ast.Constant) and last.value.value is None)
+    )
 
 
 def _read_function(parser: Parser, node: ast.FunctionDef, options: dict[str, Any]) -> Any:
@@ -156,7 +163,8 @@ def _assign(parser: Parser, target: ast.expr, value: Any) -> None:
             raise parser.error(
                 target, f"cannot unpack a {type(value).__name__} into {len(target.elts)} names"
             )
-        for item, part in unpack(parser, target, value.value if isinstance(value, MetaVar) else value):
+        values = value.value if isinstance(value, MetaVar) else value
+        for item, part in unpack(parser, target, values):
             _assign(parser, item, MetaVar(part) if isinstance(value, MetaVar) else part)
     elif isinstance(target, ast.Subscript):
         _store(parser, target, value)
@@ -164,6 +172,17 @@ def _assign(parser: Parser, target: ast.expr, value: Any) -> None:
         raise parser.error(
             target, f"cannot assign to a {type(target).__name__}; expected a name or an element of a buffer"
         )
+
+
+def _forget_hidden(parser: Parser, target: ast.expr) -> None:
+    """Behind a loop, refuse the variables that its own hid: their names would mean them again, which they do not in Python."""
+    if parser.macro is not None:  # its names are its own
+        return
+    for item in ast.walk(target):
+        if isinstance(item, ast.Name):
+            for scope in parser.scopes:
+                if _is_variable(scope.get(item.id)):
+                    scope[item.id] = Ambiguous(item.id)
 
 
 def _check_is_new(parser: Parser, target: ast.Name, value: Any) -> None:
@@ -213,8 +232,34 @@ def _assign_stmt(parser: Parser, node: ast.Assign) -> None:
     value = parser.eval(node.value)
     if isinstance(value, S.BufferRegion) and isinstance(target, ast.Subscript):
         value = region_as_load(value)
+    if value is None and isinstance(target, ast.Subscript):
+        raise parser.error(
+            node.value, "None is no value that an element can have; expected a number or an expression"
+        )
     with parser.at(node):
+        if isinstance(target, ast.Tuple | ast.List) and isinstance(value, list | tuple):
+            if any(isinstance(item, ast.Subscript) for item in ast.walk(target)):
+                value = _evaluated_first(parser, target, value)
         _assign(parser, target, value)
+
+
+def _evaluated_first(parser: Parser, target: ast.expr, value: Any) -> Any:
+    """What a tuple assignment stores, bound before its first store: Python evaluates the right side first."""
+    if isinstance(target, ast.Tuple | ast.List) and isinstance(value, list | tuple):
+        ready: list[Any] = []
+        for written, (item, part) in zip(target.elts, unpack(parser, target, value), strict=True):
+            found = _evaluated_first(parser, item, part)
+            ready.extend(found if isinstance(written, ast.Starred) else [found])
+        return ready
+    if isinstance(value, list | tuple):  # what a starred name takes
+        return [_evaluated_first(parser, target, part) for part in value]
+    found = lift(value)
+    if not isinstance(found, E.PrimExpr) or isinstance(found, (E.Var, *E.IMMEDIATES)):
+        return value
+    if not isinstance(target, ast.Name):
+        return bind_frame("value", T.LetStmt(found))
+    _check_is_new(parser, target, found)
+    return MetaVar(bind_frame(target.id, T.LetStmt(found)))
 
 
 @statement("tir", ast.AugAssign)
@@ -257,7 +302,10 @@ def _ann_assign(parser: Parser, node: ast.AnnAssign) -> None:
             and found.dtype != var.dtype
             and "handle" not in (found.dtype, var.dtype)
         ):
-            raise TypeError(f"{node.target.id} is declared {var.dtype}, but its value is {found.dtype}")
+            raise TypeError(
+                f"{node.target.id} is declared {var.dtype}, but its value is {found.dtype}; convert the value, as in"
+                f' T.Cast("{var.dtype}", ...), or declare it {found.dtype}'
+            )
         _check_is_new(parser, node.target, found)
         parser.set(node.target.id, bind_frame(node.target.id, T.LetStmt(found, var=var)))
 
@@ -312,6 +360,7 @@ def _for(parser: Parser, node: ast.For) -> None:
             _name_targets(parser, target, variables)
             assign_names(parser, target, variables)
         parser.body(node.body)
+    _forget_hidden(parser, node.target)
 
 
 def _name_targets(parser: Parser, target: ast.expr, value: Any) -> None:
@@ -395,8 +444,15 @@ def _assert(parser: Parser, node: ast.Assert) -> None:
 
 @statement("tir", ast.Return)
 def _return(parser: Parser, node: ast.Return) -> None:
-    if node.value is not None:
-        T.evaluate(_ret(lift(parser.eval(node.value))))
+    if parser.macro is not None:
+        raise parser.error(
+            node,
+            f"a return in macro {parser.macro!r} would end the function that uses it; guard the rest of the macro with if,"
+            " or write the return where the macro is used",
+        )
+    value = None if node.value is None else lift(parser.eval(node.value))
+    with parser.at(node):
+        T.evaluate(_ret(value))
 
 
 @statement("tir", ast.Pass)
@@ -414,6 +470,8 @@ def _expr(parser: Parser, node: ast.Expr) -> None:
     elif isinstance(value, S.Stmt):
         F.emit(value)
     elif isinstance(value, E.PrimExpr | int | float | S.BufferRegion):
+        if not isinstance(node.value, ast.Call):
+            raise parser.error(node, _does_nothing(node.value))
         T.evaluate(value)
     elif isinstance(value, list | tuple) and not value:
         return
@@ -421,6 +479,14 @@ def _expr(parser: Parser, node: ast.Expr) -> None:
         raise parser.error(
             node, f"a {type(value).__name__} is no statement; expected a call or an assignment"
         )
+
+
+def _does_nothing(expression: ast.expr) -> str:
+    text = ast.unparse(expression)
+    if isinstance(expression, ast.Compare) and isinstance(expression.ops[0], ast.Eq):
+        stored = f"{ast.unparse(expression.left)} = {ast.unparse(expression.comparators[0])}"
+        return f"{text} compares and does nothing with the answer; to store, write {stored}, to demand it, assert {text}"
+    return f"{text} is computed and nothing is done with it; store it, as in A[0] = {text}, or write T.evaluate({text})"
 
 
 def _call_function(parser: Parser, var: GlobalVar, args: list[Any]) -> E.Call:

@@ -27,7 +27,7 @@ class _FindReturn(StmtVisitor):
 
     def visit_Evaluate(self, node: Evaluate) -> None:
         value = node.value
-        if isinstance(value, Call) and getattr(value.op, "name", "") == "tir.ret":
+        if isinstance(value, Call) and getattr(value.op, "name", "") == "tir.ret" and value.args:
             self.dtype = value.dtype
 
 

@@ -72,6 +72,7 @@ class _Verifier(ScopedVisitor):
         """Loop variables that each enclosing block must not use."""
         self._statement: Any = None
         self._ret_type: Any = None
+        self._returns_nothing = False
 
     def fail(self, rule: str, message: str, node: Any = None) -> None:
         shown = self._statement if node is None else node
@@ -126,7 +127,8 @@ class _Verifier(ScopedVisitor):
             if dt.code(value.dtype) not in ("int", "uint"):
                 self.fail(
                     "index dtype",
-                    f"an index of buffer {buffer.name} has dtype {value.dtype}, expected integers",
+                    f"an index of buffer {buffer.name} has dtype {value.dtype}, expected integers; cast it, as in"
+                    ' T.Cast("int32", ...)',
                     access,
                 )
 
@@ -155,10 +157,21 @@ class _Verifier(ScopedVisitor):
     def visit_Evaluate(self, stmt: S.Evaluate) -> None:
         value = stmt.value
         if isinstance(value, E.Call) and getattr(value.op, "name", "") == "tir.ret":
-            self._check_result(value.args[0])
+            self._check_result(value)
         self.generic_visit(stmt)
 
-    def _check_result(self, value: Any) -> None:
+    def _check_result(self, call: E.Call) -> None:
+        if call.args:
+            self._check_result_dtype(call.args[0])
+        else:
+            self._returns_nothing = True
+        if self._returns_nothing and isinstance(self._ret_type, PrimType):
+            self.fail(
+                "result",
+                f"the function returns {self._ret_type.dtype}, but a return in it has no value; give every return one, or none",
+            )
+
+    def _check_result_dtype(self, value: Any) -> None:
         if not isinstance(self._ret_type, PrimType):
             self._ret_type = PrimType(value.dtype)
         elif value.dtype != self._ret_type.dtype:

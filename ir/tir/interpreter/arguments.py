@@ -15,7 +15,7 @@ from .. import stmt as S
 from ..buffer import Buffer
 from ..function import PrimFunc
 from .access import dense_strides
-from .error import InterpreterError, refusal
+from .error import refusal
 from .expressions import Expressions
 from .memory import Pointer, pointers_to
 from .numbers import number
@@ -28,11 +28,11 @@ def bind(machine: Machine, func: PrimFunc, args: Sequence[Any], env: Env) -> Non
     """Give parameters, addresses of buffers and symbolic variables their values.
 
     Raises:
-        InterpreterError: arguments that do not fit the declaration, or that overlap although the function says that they do not.
+        UndefinedError: arguments that do not fit the declaration, or that overlap although the function says that they do not.
     """
     if len(args) != len(func.params):
         names = ", ".join(_name_of(func, param) for param in func.params)
-        raise InterpreterError(f"the function takes {len(func.params)} arguments ({names}), got {len(args)}")
+        raise refusal("call", f"the function takes {len(func.params)} arguments ({names}), got {len(args)}")
     args = [_given(func, param, arg) for param, arg in zip(func.params, args)]
     values = _with_pointers(machine, args)
     expressions = Expressions(machine)
@@ -103,7 +103,7 @@ def _told(arg: Any) -> str:
 def _declared(buffer: Buffer, array: np.ndarray) -> list[tuple[E.PrimExpr, int, str]]:
     """What the declaration says of a buffer's array (extents, strides, offset), what it has, and what to say if they differ."""
     if array.dtype != dt.to_numpy(buffer.dtype):
-        raise InterpreterError(f"buffer {buffer.name} is {buffer.dtype}, got an array of {array.dtype}")
+        raise refusal("entry", f"buffer {buffer.name} is {buffer.dtype}, got an array of {array.dtype}")
     if not array.flags.aligned:
         raise refusal(
             "entry",
@@ -113,8 +113,9 @@ def _declared(buffer: Buffer, array: np.ndarray) -> list[tuple[E.PrimExpr, int, 
     has_lanes = lanes > 1 and array.shape[-1:] == (lanes,)
     shape = array.shape[:-1] if has_lanes else array.shape
     if len(shape) != len(buffer.shape):
-        raise InterpreterError(
-            f"buffer {buffer.name} has {len(buffer.shape)} dimensions, got an array of shape {array.shape}"
+        raise refusal(
+            "entry",
+            f"buffer {buffer.name} has {len(buffer.shape)} dimensions, got an array of shape {array.shape}",
         )
     found = [
         (declared, actual, f"dimension {axis} of buffer {buffer.name} is {{}}, got an array of shape {shape}")
@@ -122,7 +123,10 @@ def _declared(buffer: Buffer, array: np.ndarray) -> list[tuple[E.PrimExpr, int, 
     ]
     if not buffer.strides:
         if not array.flags.c_contiguous:
-            raise InterpreterError(f"the array for buffer {buffer.name} must be contiguous")
+            raise refusal(
+                "entry",
+                f"the array for buffer {buffer.name} must be contiguous; pass a copy, as np.ascontiguousarray makes one",
+            )
     else:
         for axis, (declared, actual) in enumerate(zip(buffer.strides, _strides(buffer, array, shape))):
             if isinstance(declared, E.Var) or shape[axis] > 1:  # the stride of one element is never used

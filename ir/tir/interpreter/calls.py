@@ -165,7 +165,13 @@ def _computation(record: Intrinsic, node: E.Call) -> Callable[[Sequence[Any]], A
 # ---- control and memory --------------------------------------------------------------------------------------------
 
 
+def _leave_without_value(env: dict[Any, Any]) -> Any:
+    raise Returned(None, "void")
+
+
 def _ret(expressions: Expressions, node: E.Call) -> Closure:
+    if not node.args:
+        return _leave_without_value
     value, dtype = expressions.data(node.args[0]), node.args[0].dtype
 
     def leave(env: dict[Any, Any]) -> Any:

@@ -134,6 +134,10 @@ def run(
         InterpreterError: the program does what ``docs/semantics.md`` calls undefined, an assertion fails, or an intrinsic is not known
             here.
     """
+    if not isinstance(program, PrimFunc | IRModule):
+        raise InterpreterError(
+            f"run takes a PrimFunc or an IRModule and then its arguments, got {program!r}, a {type(program).__name__}"
+        )
     module = program if isinstance(program, IRModule) else None
     func = program[name] if isinstance(program, IRModule) else program
     interpreter = Interpreter(module)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -91,10 +92,17 @@ def undef() -> PrimExpr:
     return call("undef")
 
 
-@intrinsic(arity=1, result=first, effect=CallEffectKind.UPDATE_STATE, lowering={"default": primitive})
-def ret(value: Any) -> PrimExpr:
-    """Return ``value`` from the function."""
-    return call("ret", convert(value))
+def _dtype_returned(args: Sequence[PrimExpr]) -> str:
+    """Result rule: the dtype of what is returned, where something is."""
+    return first(args) if args else "void"
+
+
+@intrinsic(
+    arity=(0, 1), result=_dtype_returned, effect=CallEffectKind.UPDATE_STATE, lowering={"default": primitive}
+)
+def ret(value: Any = None) -> PrimExpr:
+    """Return ``value`` from the function, or end it without a value."""
+    return call("ret") if value is None else call("ret", convert(value))
 
 
 @intrinsic(arity=0, result=None, lowering={"default": primitive})

@@ -15,7 +15,7 @@ from typing import ClassVar
 
 import pytest
 
-from experiments.fuzz import __main__ as command
+from experiments.fuzz import command
 from experiments.fuzz.campaign import Campaign
 from experiments.fuzz.children import judged_apart
 from experiments.fuzz.kind import KINDS, Kind
@@ -108,8 +108,9 @@ def test_ctrl_c_ends_with_what_is_known(
     monkeypatch.setattr(command, "Campaign", Interrupted)
     assert command.main(["numbers", "--seeds", "0:40"]) == 130
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "3 wrong (even tens) at 3" and lines[1].startswith("3 ok, 1 wrong; ")
-    assert lines[2:] == ["  1 times, from seed 3: wrong | even tens | at _"]
+    assert lines[:2] == ["3 wrong (even tens) at 3", "interrupted: 4 of 40 seeds were judged"]
+    assert lines[2].startswith("3 ok, 1 wrong; ")
+    assert lines[3:] == ["  1 times, from seed 3: wrong | even tens | at _"]
 
 
 def test_a_batch_that_fails_is_split(capsys: pytest.CaptureFixture[str]) -> None:
@@ -252,3 +253,54 @@ def test_a_child_for_which_nobody_waits_is_ended() -> None:
     answers.close()  # type: ignore[attr-defined]
     with pytest.raises(ProcessLookupError):
         os.kill(int(verdict.kind), 0)
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "nan", "inf", "soon"])
+def test_times_that_do_not_pass_are_refused(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        command.main(["tir", f"--seconds={text}"])
+    assert f"'{text}' is no number of seconds above 0" in capsys.readouterr().err
+
+
+def test_seeds_below_zero_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        command.main(["tir", "--seeds", "-3:2"])
+    assert "'-3:2' is no seed" in capsys.readouterr().err
+
+
+def test_the_end_says_that_it_was_interrupted(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def judged(self: Campaign, seeds: Sequence[int]) -> object:
+        yield seeds[0], Verdict("ok")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Campaign, "_judged", judged)
+    assert command.main(["tir", "--seeds", "0:5"]) == 130
+    assert "interrupted: 1 of 5 seeds were judged" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("starter", "module"),
+    [
+        (
+            "import runpy; runpy.run_module('experiments.fuzz', run_name='__main__')",
+            "experiments.fuzz.command",
+        ),
+        ("from tuner.cli.entry import main; main()", "tuner.cli.main"),
+    ],
+)
+def test_ctrl_c_while_a_command_is_loaded_is_exit_code_130(starter: str, module: str) -> None:
+    program = f"""
+import sys
+
+class Interrupts:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, Interrupts())
+{starter}
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (130, "")

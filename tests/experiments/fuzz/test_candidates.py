@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments.fuzz import __main__ as command
+from experiments.fuzz import command
 from experiments.fuzz.candidates import (
     DESCRIBED,
     ROWS,

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments.fuzz import __main__ as command
-from experiments.fuzz import oracle
+from experiments.fuzz import command, oracle
 from experiments.fuzz.blame import first_wrong_pass
 from experiments.fuzz.children import judged_alone, judged_apart
 from experiments.fuzz.kind import KINDS

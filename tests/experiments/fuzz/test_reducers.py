@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments.fuzz import __main__ as command
-from experiments.fuzz import onnx_oracle
+from experiments.fuzz import command, onnx_oracle
 from experiments.fuzz.kind import KINDS
 from experiments.fuzz.kinds import opinions, round_trip, tir_passes
 from experiments.fuzz.onnx_models import RandomModel, random_model

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments.fuzz import __main__ as command
+from experiments.fuzz import command
 from experiments.fuzz.kernels_te import FAMILIES, Sizes
 from experiments.fuzz.reductions import ReductionProgram, scheduled_reduction
 from experiments.fuzz.schedules import Program, judge_schedule, judge_trace, scheduled_kernel

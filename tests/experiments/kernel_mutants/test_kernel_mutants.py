@@ -129,3 +129,20 @@ def test_ctrl_c_tells_what_is_counted(
     monkeypatch.setattr(command, "judged_apart", judged)
     assert main([what, "--kernels", "relu"]) == 130
     assert said in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["candidates", "--each", "1"], "--each is an option of mutants, and says nothing of candidates"),
+        (["candidates", "--show"], "--show is an option of mutants"),
+        (["mutants", "--number", "5"], "--number is an option of candidates, and says nothing of mutants"),
+        (["mutants", "--go-on"], "--go-on is an option of candidates"),
+    ],
+)
+def test_options_of_the_other_are_refused(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main(arguments)
+    assert message in capsys.readouterr().err

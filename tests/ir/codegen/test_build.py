@@ -278,3 +278,9 @@ def test_narrow_floats_are_passed_as_floats(dtype: str) -> None:
         np.testing.assert_array_equal(stored.astype(float), [round_float(number, dtype)])
     with pytest.raises(KernelError, match=f"argument value must be {dtype}, got 1e\\+39"):
         native["main"](stored, 1e39)
+
+
+@pytest.mark.parametrize("program", ["main", None])
+def test_what_is_no_program_is_named(program: object) -> None:
+    with pytest.raises(CodegenError, match="build takes a PrimFunc or an IRModule, got"):
+        build(program, "cpu")  # type: ignore[arg-type]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 
+import numpy as np
 import pytest
 
 import ir
@@ -11,6 +12,7 @@ from ir.script import from_source
 from ir.script import ir as I
 from ir.script import relax as R
 from ir.script import tir as T
+from ir.tir.interpreter import run
 
 
 def message_of(text: str) -> str:
@@ -53,6 +55,18 @@ def test_the_place_is_marked() -> None:
         ("with n:\n    pass", "expected a scope such as T.block"),
         ("T.where(n > 0)", "T.where must be inside a block"),
         ("T.axis.spatial(16, n)", "T.axis must be inside a block"),
+        (
+            "for i in range(4):\n    break",
+            "Break statements are not supported in a prim_func; say in a condition when the loop ends",
+        ),
+        ("for i in range(4):\n    continue", "in a prim_func; guard the rest of the body with if"),
+        ("x = n\ndel x", "in a prim_func; a name ends with its scope"),
+        (
+            "for i in range(4):\n    with T.block('b'):\n        v = T.axis.spatial(i, 4)\n        A[v, 0] = 1.0",
+            "an axis takes its extent, then its value, got the loop variable i as extent; write T.axis.spatial(4, i)",
+        ),
+        ("A[A[0, 0], 0] = 1.0", 'has dtype float32, expected integers; cast it, as in T.Cast("int32", ...)'),
+        ("A[0, 0] = n / 2", "truncdiv or indexdiv (of T in script, of tir else)"),
         ("with T.init():\n    pass", "T.init() must stand directly in a block"),
         (
             "with T.block('b'):\n    v = T.axis.remap('S', [n])\n    T.evaluate(v)",
@@ -350,3 +364,62 @@ def test_a_constant_that_its_dtype_does_not_hold(dtype: str, number: float) -> N
 
 def test_constants_at_the_ends_of_their_dtypes() -> None:
     assert (T.int8(-128).value, T.uint8(255).value, T.uint64(2**64 - 1).value) == (-128, 255, 2**64 - 1)
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (
+            "k = 3\nfor k in range(2):\n    A[k, 0] = 1.0\nA[k, 0] = 9.0",
+            "k is a variable that a loop variable of this name",
+        ),
+        (
+            "for i in range(2):\n    for i in range(4):\n        A[i, 0] = 1.0\n    A[i, 0] += 2.0",
+            "i is a variable that",
+        ),
+        (
+            "for i in range(2):\n    for j, i in T.grid(4, 4):\n        A[i, j] = 1.0\n    A[i, 0] = 1.0",
+            "i is a variable",
+        ),
+        ("for n in range(2):\n    A[n, 0] = 1.0\nA[0, 0] = n", "give the loop variable another name"),
+        (
+            "A[0, 0] = [1, 5, 7].count(n)",
+            "count of a list looks for an equal value while the program is read",
+        ),
+        ("A[0, 0] = [n, n + 1].count(2)", "count of a list looks for an equal value"),
+        ("A[0, 0] = (1, 5).index(n)", "index of a tuple looks for an equal value"),
+        ("A[0, 0] = {1: 5}.get(n, 7)", "get of a dict looks for an equal value"),
+        ("A[0, 0] = len({A[1, 0], A[2, 0]})", "write a list"),
+        ("A[0, 0] = len({A[k, 0] for k in [1, 2]})", "write a list"),
+        (
+            "if A[1, 0] == None:\n    A[0, 0] = 1.0",
+            "A[1, 0] is a number when the program runs, and never None",
+        ),
+        ("if None != n:\n    A[0, 0] = 1.0", "n is a number when the program runs, and never None"),
+        ("if n == 'a':\n    A[0, 0] = 1.0", "n, of dtype int32, is compared with 'a', a str"),
+        ("if n == [1, 2]:\n    A[0, 0] = 1.0", "n, of dtype int32, is compared with [1, 2], a list"),
+        ("if n == A:\n    A[0, 0] = 1.0", "n, of dtype int32, is compared with buffer A"),
+        ("A[0, 0] == 1", "to store, write A[0, 0] = 1, to demand it, assert A[0, 0] == 1"),
+        ("A[0, 0] + 1.0", "A[0, 0] + 1.0 is computed and nothing is done with it"),
+        ("n", "n is computed and nothing is done with it"),
+        ("x: T.int64 = n", 'convert the value, as in T.Cast("int64", ...), or declare it int32'),
+    ],
+)
+def test_what_python_would_answer_silently_is_refused(body: str, expected: str) -> None:
+    assert expected in in_prim_func(body)
+
+
+def test_none_that_is_stored_is_marked() -> None:
+    lines = in_prim_func("A[0, 0] = None").split("\n")
+    assert lines[0] == "error: None is no value that an element can have; expected a number or an expression"
+    assert lines[4].index("^") == lines[3].index("None")
+
+
+def test_a_variable_that_is_hidden_and_not_used_behind_the_loop_is_no_error() -> None:
+    func = from_source(
+        "@T.prim_func\ndef f(A: T.Buffer((4,), 'int32'), n: T.int32):\n"
+        "    A[0] = n\n    for n in range(2):\n        A[n + 1] = n\n    for n in range(2, 4):\n        A[n] = 7\n"
+    )
+    a = np.zeros(4, "int32")
+    run(func, a, 5)
+    assert a.tolist() == [5, 0, 7, 7]

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import numpy as np
 import pytest
 
 from ir import te, tir
 from ir.error import IRTypeError, IRValueError
 from ir.te import ComputeOp, ExternOp, PlaceholderOp, Tensor
 from ir.tir import ProducerLoad, Reduce
+from ir.tir.interpreter import run
 
 
 def test_placeholder():
@@ -166,3 +170,47 @@ def test_what_is_no_extent_is_refused(extent, error, message):
 def test_extents_of_zero_and_symbolic_ones_are_ordinary(extent):
     a = te.placeholder((extent,), name="A")
     assert te.create_prim_func([a, te.compute((extent,), lambda i: a[i], name="B")]) is not None
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (
+            lambda A: te.compute((4,), lambda i: "a"),
+            "the function returned the text a; an element is a number",
+        ),
+        (lambda A: te.compute((4,), lambda i: tir.StringImm("a")), "returned the text"),
+        (lambda A: te.compute((4,), lambda i: (A[i], "a")), "returned the text a"),
+        (
+            lambda A: te.compute(lambda i: A[i], (4,)),
+            r"takes the shape, then the function .*; got a function and \(4,\)",
+        ),
+        (
+            lambda A: te.compute((4,), lambda i: np.zeros(4)),
+            r"an array of numpy of shape \(4,\).*te.placeholder",
+        ),
+        (lambda A: te.compute((4,), lambda i: int(A[i])), 'as in x.astype\\("int32"\\)'),
+        (lambda A: te.compute((4,), lambda i: round(A[i])), r"tir\.round\(x\) in te"),
+        (lambda A: te.compute((4,), lambda i: divmod(A[i], 2)[0]), "write x // y and x % y"),
+        (lambda A: te.compute((4,), lambda i: divmod(7, A[i])[0]), "write x // y and x % y"),
+        (lambda A: te.compute((len(A),), lambda i: A[i]), r"tensor A has no length; .* A\.shape\[0\]"),
+    ],
+)
+def test_what_is_no_element_is_refused_with_the_fix(build: Callable[[Tensor], object], message: str) -> None:
+    with pytest.raises(IRTypeError, match=message):
+        build(te.placeholder((4,), "float32", name="A"))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int32", "int8", "uint8"])
+def test_abs_is_the_absolute_value(dtype: str) -> None:
+    given = np.array([-3, 0, 5, -128], "int64").astype(dtype)
+    A = te.placeholder((4,), dtype, name="A")
+    B = te.compute((4,), lambda i: abs(A[i]), name="B")
+    result = np.zeros(4, dtype)
+    run(te.create_prim_func([A, B]), given, result)
+    np.testing.assert_array_equal(result, np.abs(given))
+
+
+def test_a_tensor_is_true_and_a_number_of_numpy_an_element() -> None:
+    assert te.placeholder((4,), name="A")
+    assert te.compute((4,), lambda i: np.array(3.0)).dtype in ("float32", "float64")

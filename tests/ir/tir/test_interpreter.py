@@ -8,8 +8,9 @@ import pytest
 import ir
 from ir import IRModule, te, tir
 from ir.codegen.build import build
+from ir.script import from_source
 from ir.script import tir as T
-from ir.tir.interpreter import InterpreterError, run
+from ir.tir.interpreter import InterpreterError, UndefinedError, run
 
 
 def test_reduction_block_with_predicate() -> None:
@@ -173,3 +174,29 @@ def test_an_error_names_its_rule_wherever_it_happened() -> None:
         run(main, np.zeros(4, "int32"))
     assert found.value.rule == "bounds" and "\n" in str(found.value)
     assert InterpreterError("unknown [").rule is None
+
+
+@pytest.mark.parametrize(
+    ("array", "message"),
+    [
+        (np.zeros((2, 4), "float64"), r"is float32, got an array of float64 \[entry\]"),
+        (np.zeros(8, "float32"), r"has 2 dimensions, got an array of shape \(8,\) \[entry\]"),
+        (
+            np.zeros((4, 2), "float32").T,
+            r"must be contiguous; pass a copy, as np.ascontiguousarray makes one \[entry\]",
+        ),
+        (np.zeros((2, 5), "float32"), r"got an array of shape \(2, 5\) \[entry\]"),
+    ],
+)
+def test_arrays_that_do_not_fit_name_the_rule(array: np.ndarray, message: str) -> None:
+    func = from_source("@T.prim_func\ndef main(A: T.Buffer((2, 4), 'float32')):\n    A[0, 0] = 1.0\n")
+    with pytest.raises(UndefinedError, match=message):
+        run(func, array)
+
+
+@pytest.mark.parametrize("program", ["main", None, np.zeros(3)])
+def test_what_is_no_program_is_named(program: object) -> None:
+    with pytest.raises(
+        InterpreterError, match="run takes a PrimFunc or an IRModule and then its arguments, got"
+    ):
+        run(program, np.zeros(3))  # type: ignore[arg-type]

@@ -12,6 +12,7 @@ from ir import dtype as dt
 from ir.codegen.build import KernelError, build
 from ir.codegen.llvm.compile import CodegenError
 from ir.script import from_source
+from ir.tir import ForKind
 from ir.tir.interpreter import run
 
 from ....semantics.running import same
@@ -150,6 +151,10 @@ def test_a_result_may_be_left_alone_in_a_function_that_the_runtime_gives_memory(
 
 
 def test_a_part_of_a_parallel_loop_cannot_return() -> None:
-    lines = ["for i in T.parallel(8):", "    for j in range(100000):", "        O[i] = j", "    T.ret(i)"]
-    with pytest.raises(CodegenError, match=r"T\.ret is not possible inside of a parallel loop"):
-        build(calling(*lines))
+    lines = ["for i in range(8):", "    for j in range(100000):", "        O[i] = j", "    {}"]
+    for leave in ("T.ret(i)", "T.ret()"):
+        module = calling(*[line.format(leave) for line in lines])
+        loop = module["main"].body
+        parallel = module["main"].replace(body=loop.replace(kind=ForKind.PARALLEL))
+        with pytest.raises(CodegenError, match=r"T\.ret is not possible inside of a parallel loop"):
+            build(IRModule({**module.functions, module.get_global_var("main"): parallel}))
