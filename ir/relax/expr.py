@@ -19,6 +19,7 @@ from ..node import Node, field
 from ..op import Op, as_op
 from ..span import Span
 from ..tir.expr import FloatImm, IntImm, PrimExpr
+from .python_operators import RefusedOperators
 from .struct_info import (
     ObjectStructInfo,
     PrimStructInfo,
@@ -55,7 +56,7 @@ operators: Any = None
 """The package :mod:`ir.relax.op`: it is built on these nodes, and registers itself here for Python's operators on them."""
 
 
-class ExprWithOp(RelaxExpr):
+class ExprWithOp(RefusedOperators, RelaxExpr):
     """Expressions with Python's operators: arithmetic builds Relax operators, ``[]`` reads a tuple, ``()`` calls."""
 
     def _binary(self, name: str, other: Any, swapped: bool = False) -> Any:
@@ -327,7 +328,7 @@ def _prim_value(value: Any) -> PrimExpr:
     raise IRTypeError(f"PrimValue takes a number or a TIR expression, got {type(value).__name__}")
 
 
-class PrimValue(RelaxExpr, type_key="relax.expr.PrimValue"):
+class PrimValue(RefusedOperators, RelaxExpr, type_key="relax.expr.PrimValue"):
     """A scalar of TIR as a Relax value; Python integers become int64."""
 
     value: PrimExpr = field(convert=_prim_value)

@@ -129,14 +129,14 @@ def _divide(a: Any, b: Any) -> PrimExpr:
     return div(a, b)
 
 
+def _trunc_divide(a: Any, b: Any) -> PrimExpr:
+    a, b = operands(a, b)
+    return T.trunc(div(a, b)) if dt.is_float(a.dtype) else div(a, b)
+
+
 def _floor_divide(a: Any, b: Any) -> PrimExpr:
     """The floor of the exact quotient; a quotient that is rounded first may be one too large (1 // 0.1 is 9)."""
-    a, b = operands(a, b)
-    if not dt.is_float(a.dtype):
-        return floordiv(a, b)
-    rest = T.fmod(a, b)
-    truncated = T.nearbyint(div(a - rest, b))
-    return Select(b.equal(0), div(a, b), Select(_rounds_up(rest, b), truncated - 1, truncated))
+    return floordiv(*operands(a, b))
 
 
 def _mod(a: Any, b: Any) -> PrimExpr:
@@ -201,7 +201,7 @@ divide = _binary("divide", _divide)
 floor_divide = _binary("floor_divide", _floor_divide)
 mod = _binary("mod", _mod)
 floor_mod = _binary("floor_mod", _floor_mod)
-trunc_divide = _binary("trunc_divide", _divide)
+trunc_divide = _binary("trunc_divide", _trunc_divide)
 maximum = _binary("maximum", lambda a, b: _max(a, b))
 minimum = _binary("minimum", lambda a, b: _min(a, b))
 power = _binary("power", _power)

@@ -51,6 +51,12 @@ class Kernels:
         return x
 
     @R.function(private=True)
+    def viewed(x: R.Tensor((4,), "float32")) -> R.Tensor((4,), "float32"):
+        square = R.reshape(x, R.shape([2, 2]))
+        row = R.reshape(square, R.shape([4]))
+        return row
+
+    @R.function(private=True)
     def write_to(a: R.Tensor((4,), "float32"), b: R.Tensor((4,), "float32")) -> R.Tensor((4,), "float32"):
         cls = Kernels
         gv = R.call_tir_inplace(cls.add_to, (a, b), out_sinfo=R.Tensor((4,), "float32"), inplace_indices=[0])
@@ -277,3 +283,27 @@ def test_a_kernel_that_writes_its_input_is_refused() -> None:
 
     with pytest.raises(EvaluationError, match="writes to its argument 0"):
         evaluate(program(build), X.copy(), Y.copy())
+
+
+@pytest.mark.meaning("relax-view", "relax-caller")
+@pytest.mark.parametrize("view", ["reshape", "expand_dims", "reshape twice", "function"])
+def test_a_call_that_writes_a_view_of_a_parameter_writes_it_or_a_copy(view: str) -> None:
+    """Its result is one thing; the caller's array is as before, or as written."""
+
+    def build(builder: Any, x: Any, y: Any) -> Any:
+        if view == "reshape":
+            seen = builder.emit(relax.op.reshape(x, (4,)))
+        elif view == "expand_dims":
+            seen = builder.emit(relax.op.squeeze(builder.emit(relax.op.expand_dims(x, [0])), [0]))
+        elif view == "function":
+            seen = builder.emit(relax.Call(kernel(builder, "viewed"), (x,)))
+        else:
+            seen = builder.emit(relax.op.reshape(builder.emit(relax.op.reshape(x, (2, 2))), (4,)))
+        return added(builder, seen, y)
+
+    mod = program(build)
+    holds(mod, [X, Y], X + Y)
+    for name, execute in executors(mod):
+        x = X.copy()
+        np.testing.assert_array_equal(plain(execute(x, Y.copy())), X + Y, err_msg=name)
+        assert np.array_equal(x, X) or np.array_equal(x, X + Y), name

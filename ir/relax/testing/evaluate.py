@@ -30,6 +30,7 @@ from ...tir.function import PrimFunc
 from ...tir.interpreter.error import InterpreterError
 from ...tir.interpreter.machine import Interpreter
 from ..analysis.memory import returns_nothing
+from ..analysis.purity import contains_call_to_keep
 from ..expr import (
     Call,
     Constant,
@@ -51,10 +52,13 @@ from ..struct_info import PrimStructInfo, ShapeStructInfo, StructInfo, TensorStr
 from .values import (
     Closure,
     EvaluationError,
+    ExtentError,
     Gone,
+    OperatorError,
     PackedArgument,
     apart,
     arrays,
+    computing,
     dense,
     readable,
     received,
@@ -79,7 +83,8 @@ MOST_NESTED_CALLS = 2000
 class Frame:
     """What one call of a function knows: its variables and the values of its symbolic variables."""
 
-    def __init__(self, outer: Frame | None = None) -> None:
+    def __init__(self, outer: Frame | None = None, name: str = "a function") -> None:
+        self.name = name
         self.values: dict[Any, Any] = dict(outer.values) if outer else {}
         self.symbols: dict[TirVar, Any] = dict(outer.symbols) if outer else {}
 
@@ -108,7 +113,8 @@ class Evaluator:
             return interpreter.evaluate(expr)
         except InterpreterError as error:
             known = ", ".join(var.name for var in self.frame.symbols) or "none"
-            raise EvaluationError(
+            kind = ExtentError if error.rule == "div-zero" else EvaluationError
+            raise kind(
                 f"the symbolic expression {expr} has no value ({error}); known symbols: {known}"
             ) from None
 
@@ -180,7 +186,7 @@ class Evaluator:
             raise EvaluationError(
                 f"{name} is called {len(self.stack)} calls deep, which is the limit; does the recursion end?"
             )
-        self.stack.append(Frame(outer))
+        self.stack.append(Frame(outer, name))
         try:
             self.match(
                 [(param.struct_info_, arg) for param, arg in zip(func.params, args)], f"call of {name}"
@@ -300,13 +306,23 @@ class Evaluator:
     def _seq(self, seq: SeqExpr) -> Any:
         for block in seq.blocks:
             for binding in block.bindings:
-                value = self.expr(binding.value)
-                what = f"binding of {binding.var.name_hint}"
-                if isinstance(binding, MatchCast):
-                    self.match([(binding.struct_info, value)], what)
-                self.conforms(binding.var.struct_info_, value, what)
-                self.frame.values[binding.var.vid] = value
+                self.frame.values[binding.var.vid] = self._bound(binding)
         return self.expr(seq.body)
+
+    def _bound(self, binding: Any) -> Any:
+        """The value of a binding; one that may be removed and whose extents have no value is an error where it is used."""
+        what = f"binding of {binding.var.name_hint}"
+        try:
+            value = self.expr(binding.value)
+            if isinstance(binding, MatchCast):
+                self.match([(binding.struct_info, value)], what)
+            return self.conforms(binding.var.struct_info_, value, what)
+        except ExtentError as error:
+            if isinstance(binding, MatchCast) or contains_call_to_keep(binding.value):
+                raise
+            return Gone(str(error), ExtentError)
+        except OperatorError as error:
+            raise error.at(f"{what} in {self.frame.name}") from error.__cause__
 
     def _if(self, expr: If) -> Any:
         condition = readable(self.expr(expr.cond))
@@ -324,7 +340,7 @@ class Evaluator:
         if reference is None:
             raise EvaluationError(f"operator {call.op.name} has no numpy reference to evaluate it with")
         args = self.operands(call.args)
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), computing(call.op.name):
             value = dense(reference(*args, **call.attrs.dict))
         effect = memory_of(call.op).of(call)
         if not effect.unknown:

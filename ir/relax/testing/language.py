@@ -17,7 +17,7 @@ from ...registry import get_global_func
 from ..expr import Call
 from ..struct_info import StructInfo, TupleStructInfo
 from .evaluate import FUNCTIONS_WITH_CONTEXT, OPERATORS, Evaluator
-from .values import Closure, EvaluationError, Gone, Storage, fresh, replaced
+from .values import Closure, EvaluationError, Gone, Storage, computing, fresh, replaced
 
 
 def _means(*names: str) -> Callable[[Callable[[Evaluator, Call], Any]], Callable[[Evaluator, Call], Any]]:
@@ -197,7 +197,9 @@ def _print(self: Evaluator, call: Call) -> Any:
 
 @_means("assert_op")
 def _assert(self: Evaluator, call: Call) -> Any:
-    get_global_func("relax.run.assert_op")(*self.operands(call.args))  # type: ignore[misc]
+    operands = self.operands(call.args)
+    with computing("relax.assert_op"):
+        get_global_func("relax.run.assert_op")(*operands)  # type: ignore[misc]
     return []
 
 

@@ -6,7 +6,8 @@ wrote holds a recognizable pattern, and a value whose memory was overwritten in 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,11 +23,66 @@ class EvaluationError(IRError):
     """The evaluated program did something wrong: read memory that is gone, changed a value, broke a declaration."""
 
 
+class ExtentError(EvaluationError):
+    """An extent that the program computes has no value: it divides by 0."""
+
+
+class OperatorError(EvaluationError):
+    """An operator has no value for what it is given; the error learns on its way out which binding that is."""
+
+    place: str | None = None
+
+    def at(self, place: str) -> OperatorError:
+        """It happened in a binding, or in a function called there whose binding is known already."""
+        self.place = self.place or place
+        return self
+
+    def __str__(self) -> str:
+        return super().__str__() + (f"\n  in the {self.place}" if self.place else "")
+
+
+class _OutOfRange(OperatorError, IndexError):
+    """What numpy raises as IndexError, which operators declare as undefined."""
+
+
+class _WrongKind(OperatorError, TypeError):
+    """What numpy raises as TypeError."""
+
+
+class _WrongValue(OperatorError, ValueError):
+    """What numpy raises as ValueError: extents that do not agree, a search where there is nothing."""
+
+
+class _Failed(OperatorError, AssertionError):
+    """An assertion of the program."""
+
+
+_OPERATOR_ERRORS: dict[type[Exception], type[OperatorError]] = {
+    IndexError: _OutOfRange,
+    TypeError: _WrongKind,
+    ValueError: _WrongValue,
+    AssertionError: _Failed,
+}
+
+
+@contextmanager
+def computing(operator: str) -> Iterator[None]:
+    """Around the computation of an operator: what Python or numpy raise becomes an OperatorError that names it."""
+    try:
+        yield
+    except IRError:
+        raise
+    except tuple(_OPERATOR_ERRORS) as error:
+        kind = next(made for found, made in _OPERATOR_ERRORS.items() if isinstance(error, found))
+        raise kind(f"{operator}: {error}") from error
+
+
 @dataclass(eq=False)
 class Gone:
-    """Stands for a value whose memory was overwritten or released; reading it is an error of the program."""
+    """Stands for a value whose memory was overwritten or released, or that was not computed; reading it is an error of the program."""
 
     reason: str
+    error: type[EvaluationError] = EvaluationError
 
 
 @dataclass(eq=False)
@@ -121,7 +177,7 @@ def replaced(value: Any, change: Callable[[np.ndarray], Any]) -> Any:
 def readable(value: Any) -> Any:
     """The value itself; raises EvaluationError if it, or a part of it, is gone."""
     if isinstance(value, Gone):
-        raise EvaluationError(value.reason)
+        raise value.error(value.reason)
     if isinstance(value, list):
         for item in value:
             readable(item)

@@ -16,6 +16,7 @@ from ..function import Function
 from ..struct_info import FuncStructInfo, PrimStructInfo, ShapeStructInfo, TensorStructInfo, TupleStructInfo
 from .canonicalize_bindings import CanonicalizeBindings
 from .function_pass import FunctionPass
+from .to_non_dataflow import allowing_effects
 
 _NOTHING = TupleStructInfo(())
 
@@ -99,7 +100,7 @@ class KillAfterLastUse(FunctionPass):
 
     A tensor keeps its storage alive, so that storage is let go of behind the last tensor that is made in it. The bindings
     are made canonical first: a variable that merely renames another has no lifetime of its own. What the program kills by
-    itself is not killed again.
+    itself is not killed again. Kills are effects: dataflow blocks that get some become plain, and pure functions ``relax.force_pure``.
 
     Before::
 
@@ -125,4 +126,4 @@ class KillAfterLastUse(FunctionPass):
         ends = _releases(func, analysis)
         canonical = func if ends else CanonicalizeBindings().transform_function(func, mod, ctx)
         new: Function = _Killer(mod, analysis if ends else None).visit_expr(canonical)
-        return new
+        return allowing_effects(new)

@@ -15,6 +15,7 @@ from ..function import Function
 from ..op.declaration import declaration_of
 from ..op.lowering import packed
 from .function_pass import FunctionPass
+from .to_non_dataflow import allowing_effects
 
 
 class _Lowerer(ExprMutator):
@@ -46,6 +47,8 @@ class LowerRuntimeBuiltin(FunctionPass):
 
     After: ``x = R.vm.alloc_tensor(storage, R.prim_value(0), R.shape([8]), R.dtype("float32"))``
 
+    Calls of the machine are effects: the dataflow blocks of a function that gets some become plain, a pure function ``relax.force_pure``.
+
     Raises:
         IRValueError: the shape of a view is not known.
     """
@@ -53,4 +56,4 @@ class LowerRuntimeBuiltin(FunctionPass):
     def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
         """The lowered function."""
         new: Function = _Lowerer(mod).visit_expr(func)
-        return new
+        return allowing_effects(new)

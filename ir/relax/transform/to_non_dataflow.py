@@ -7,6 +7,7 @@ from typing import Any
 
 from ...module import IRModule
 from ...transform import PassContext
+from ..analysis.purity import contains_impure_call
 from ..expr import Var
 from ..expr_functor import ExprMutator
 from ..function import Function
@@ -25,6 +26,18 @@ class _Flattener(ExprMutator):
 def to_non_dataflow(func: Function) -> Function:
     """The function without dataflow blocks."""
     return _Flattener().visit_expr(func)  # type: ignore[no-any-return]
+
+
+def allowing_effects(func: Function) -> Function:
+    """A lowered function, well formed though lowering put calls with effects into it, which nobody outside sees.
+
+    Where there are any, dataflow blocks become plain ones, and a pure function says so by ``relax.force_pure``.
+    """
+    if not contains_impure_call(func.body):
+        return func
+    plain = to_non_dataflow(func)
+    is_promised = not func.is_pure or plain.attrs.get("relax.force_pure")
+    return plain if is_promised else plain.with_attr("relax.force_pure", True)  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True)
@@ -49,4 +62,4 @@ class ToNonDataflow(FunctionPass):
         return to_non_dataflow(func)
 
 
-__all__ = ["ToNonDataflow", "to_non_dataflow"]
+__all__ = ["ToNonDataflow", "allowing_effects", "to_non_dataflow"]

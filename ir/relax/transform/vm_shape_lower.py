@@ -55,6 +55,7 @@ from ..struct_info import (
 from ..struct_info_lattice import BaseCheckResult, prove_dim_equal, struct_info_base_check
 from .grouping import NameTable, tir_vars_of
 from .static_plan_block_memory import upper_bounds
+from .to_non_dataflow import allowing_effects
 
 
 class MatchShapeCode(IntEnum):
@@ -199,7 +200,8 @@ class _Lowerer(ExprMutator):
         body = self.visit_with_new_scope(func.body, func.params)
         lowered = Function(func.params, body, func.ret_struct_info, func.is_pure, func.attrs, func.span)
         # Checks and the table are effects, which nobody outside sees.
-        return lowered.with_attr("relax.force_pure", True) if func.is_pure else lowered
+        lowered = lowered.with_attr("relax.force_pure", True) if func.is_pure else lowered
+        return allowing_effects(lowered)
 
     def visit_seq_expr_(self, expr: Any) -> Any:
         self._depth += 1
@@ -547,7 +549,8 @@ class VMShapeLower(ModulePass):
         s = R.call_packed("vm.builtin.make_shape", shape_heap, R.prim_value(2), R.prim_value(1), R.prim_value(2), ...)
 
     A pure function gets the attribute ``relax.force_pure``, as by RemovePurityChecking: the calls have effects, which nobody
-    outside sees. Extents with a bound (``tir_var_upper_bound``) are compared with it. A function that has its table already stays as it is.
+    outside sees. Dataflow blocks become plain. Extents with a bound (``tir_var_upper_bound``) are compared with it. A function
+    that has its table already stays as it is.
 
     Args:
         emit_err_ctx: put texts into the checks that say which parameter is wrong.

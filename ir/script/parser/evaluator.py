@@ -19,6 +19,7 @@ import numpy as np
 
 from ...error import DiagnosticError, IRError, IRTypeError, IRValueError
 from ...expr import GlobalVar, RelaxExpr
+from ...function import BaseFunc
 from ...tir import expr as E
 from ...tir import operators
 from ...tir.buffer import Buffer
@@ -336,6 +337,8 @@ _COMPARISONS: dict[type, tuple[Callable[[Any, Any], Any], type]] = {
 
 
 def _compare_pair(operation: Any, left: Any, right: Any) -> Any:
+    if operation.__class__ in _EQUALITIES:
+        _check_no_relax_value(left, right, *_EQUALITIES[operation.__class__])
     if operation.__class__ in _COMPARISONS:
         plain, build = _COMPARISONS[operation.__class__]
         if isinstance(left, E.PrimExpr) or isinstance(right, E.PrimExpr):
@@ -364,6 +367,33 @@ def _refuse_comparison(left: Any, right: Any) -> None:
         raise IRTypeError(
             f"{value}, of dtype {value.dtype}, is compared with {name}; compare it with a number or an element"
         )
+
+
+_EQUALITIES: dict[type, tuple[str, str]] = {
+    ast.Eq: ("==", "compare elements with R.equal"),
+    ast.NotEq: ("!=", "compare elements with R.not_equal"),
+    ast.In: ("in", "compare elements with R.equal, and combine what it gives with R.logical_or"),
+    ast.NotIn: ("not in", "compare elements with R.not_equal, and combine what it gives with R.logical_and"),
+}
+"""Comparisons that Python decides for Relax values, by the identity of nodes, and how to write what is meant."""
+
+
+def _check_no_relax_value(left: Any, right: Any, symbol: str, advice: str) -> None:
+    """Refuses comparisons whose result would be that of the nodes; with None and with texts it is known."""
+    if left is None or right is None or isinstance(left, str) or isinstance(right, str):
+        return
+    if _has_relax_value([left, right]):
+        raise IRTypeError(
+            f"Python's {symbol} would compare nodes of the program, not the values of tensors; {advice}"
+        )
+
+
+def _has_relax_value(values: Sequence[Any]) -> bool:
+    return any(
+        (isinstance(value, RelaxExpr) and not isinstance(value, BaseFunc | GlobalVar))
+        or (isinstance(value, list | tuple | set) and _has_relax_value(list(value)))
+        for value in values
+    )
 
 
 _IDENTITIES: dict[type, tuple[Callable[[Any, Any], bool], str, str]] = {
@@ -451,7 +481,9 @@ def _if_exp(evaluator: Evaluator, node: ast.IfExp) -> Any:
     if isinstance(condition, E.PrimExpr):
         return if_then_else(condition, lift(evaluator.eval(node.body)), lift(evaluator.eval(node.orelse)))
     if isinstance(condition, RelaxExpr) and not isinstance(condition, GlobalVar):
-        raise TypeError("a Relax value decides only in an if statement, not in a conditional expression")
+        raise IRTypeError(
+            "a Relax value decides only in an if statement, not in a conditional expression; choose elements with R.where"
+        )
     return evaluator.eval(node.body if condition else node.orelse)
 
 

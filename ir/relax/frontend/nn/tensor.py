@@ -20,6 +20,7 @@ from ir.tir.expr import IntImm, PrimExpr
 from ir.tir.expr import Var as TirVar
 
 from .error import NNTypeError, NNValueError
+from .refused_operators import RefusedTensorOperators
 from .tracing import current_builder
 
 _default_dtype = "float32"
@@ -45,7 +46,7 @@ def register_tensor_functions(**functions: Callable[..., Tensor]) -> None:
     _FUNCTIONS.update(functions)
 
 
-class Tensor:
+class Tensor(RefusedTensorOperators):
     """A Relax expression whose struct info is a tensor of known dtype and number of dimensions.
 
     Tensors are always symbolic; inference runs when an operator is applied, so ``shape`` and ``dtype`` are known at

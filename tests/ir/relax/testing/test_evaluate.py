@@ -573,3 +573,44 @@ def test_a_recursion_that_does_not_end_is_refused():
 
     with pytest.raises(EvaluationError, match="main is called 2000 calls deep, which is the limit"):
         evaluate(Module, np.zeros(1, "float32"))
+
+
+@pytest.mark.parametrize(
+    ("body", "parameters", "args", "error", "place"),
+    [
+        (
+            "y = R.argmax(x, axis=0)\nreturn y",
+            'x: R.Tensor(("n",), "float32")',
+            [np.zeros(0, "float32")],
+            r"relax\.argmax: .*empty",
+            "binding of y in main",
+        ),
+        (
+            "z = R.matmul(x, y)\nreturn z",
+            'x: R.Tensor((2, "n"), "float32"), y: R.Tensor(("m", 2), "float32")',
+            [np.zeros((2, 3), "float32"), np.zeros((4, 2), "float32")],
+            r"relax\.matmul: .*size 4 is different from 3",
+            "binding of z in main",
+        ),
+        (
+            "z = R.take(x, i)\nreturn z",
+            'x: R.Tensor((3,), "float32"), i: R.Tensor((1,), "int32")',
+            [np.zeros(3, "float32"), np.array([5], "int32")],
+            r"relax\.take: index 5 is out of bounds",
+            "binding of z in main",
+        ),
+        (
+            "_ = R.assert_op(c, x, format='not {}')\nreturn x",
+            'x: R.Tensor((1,), "float32"), c: R.Tensor((), "bool")',
+            [np.ones(1, "float32"), np.array(False)],
+            r"relax\.assert_op: Assertion Failed: not \[1\.\]",
+            "binding of _ in main",
+        ),
+    ],
+    ids=["argmax", "matmul", "take", "assert_op"],
+)
+def test_an_operator_without_a_value_is_named_with_its_place(body, parameters, args, error, place):
+    mod = program(f"\n{body}\n", parameters, pure=False)
+    with pytest.raises(EvaluationError, match=error) as caught:
+        evaluate(mod, *args)
+    assert str(caught.value).endswith(f"in the {place}")

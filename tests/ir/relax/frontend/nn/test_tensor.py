@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -104,3 +105,49 @@ def test_default_dtype() -> None:
 
 
 # ----------------------------------------------------------------------------------------------------------- modules
+
+
+_UNDECIDED: dict[str, tuple[Callable[..., Any], str]] = {
+    "and": (lambda a, b: a and b, "op.multiply"),
+    "or": (lambda a, b: a or b, "op.add"),
+    "not": (lambda a, b: not a, "no truth value"),
+    "chain": (lambda a, b: 0 < a < b, "op.multiply"),
+    "equal": (lambda a, b: a == b, "op.equal"),
+    "equal to itself": (lambda a, b: a == a, "op.equal"),
+    "equal to a number": (lambda a, b: a == 1, "op.equal"),
+    "not equal": (lambda a, b: a != b, "op.not_equal"),
+    "in": (lambda a, b: a in (b, 1), "op.equal"),
+    "conditional": (lambda a, b: a if a < b else b, "op.where"),
+    "max": (lambda a, b: max(a, b), "op.maximum"),
+    "min": (lambda a, b: min(a, 2), "op.minimum"),
+    "any": (lambda a, b: any([a, b]), "op.where"),
+    "&": (lambda a, b: a & b, "bitwise_and"),
+    "~": (lambda a, b: ~a, "bitwise_not"),
+    "@": (lambda a, b: a @ b, "op.matmul"),
+    "//": (lambda a, b: a // b, "floor_divide"),
+    "%": (lambda a, b: 2 % b, "floor_mod"),
+    "**": (lambda a, b: a**2, "power"),
+    "[]": (lambda a, b: a[0], "op.take"),
+    "abs": (lambda a, b: abs(a), "topi.abs"),
+}
+
+
+@pytest.mark.meaning("relax-truth")
+@pytest.mark.parametrize("name", _UNDECIDED)
+def test_python_decides_nothing_of_tensors(name: str) -> None:
+    decide, advice = _UNDECIDED[name]
+
+    class Net(nn.Module):
+        def main(self, a: nn.Tensor, b: nn.Tensor) -> Any:
+            return decide(a, b)
+
+    info = nn.spec.Tensor([2], "float32")
+    with pytest.raises(nn.NNError, match=advice):
+        Net().export_tvm(spec={"main": {"a": info, "b": info}})
+
+
+def test_tensors_are_keys_and_may_be_absent() -> None:
+    a, b = nn.Tensor.from_scalar(1, "int32"), nn.Tensor.from_scalar(1, "int32")
+    assert {a: 1, b: 2}[b] == 2
+    assert a in [a, b]
+    assert a != None and not a == None and a != "a"  # noqa: E711
