@@ -12,7 +12,7 @@ from ir.codegen.build import build
 from ir.script import from_source
 from ir.script import tir as T
 from ir.target import Target
-from schedules import Schedule
+from schedules import Schedule, ScheduleError
 from tests.programs import kernels
 
 from ..checks import (
@@ -792,3 +792,41 @@ def test_of_windows_that_overlap_the_one_moves_that_was_there() -> None:
     sch = Schedule(program)
     sch.compute_at("W", sch.get_loops("C")[1])
     assert_same_meaning(program, sch)
+
+
+ONE_IN_THREE = """@T.prim_func
+def main(C: T.Buffer((10,), "int32")):
+    B = T.alloc_buffer((16,), "int32")
+    for i in range(4):
+        for j in range(1):
+            with T.block("P"):
+                vi = T.axis.spatial(4, i)
+                B[vi * 3] = vi
+        for j in range(1):
+            with T.block("Q"):
+                vi = T.axis.spatial(4, i)
+                B[vi * 3 + SECOND] = vi + 10
+        for j in range(1):
+            with T.block("R"):
+                vi = T.axis.spatial(4, i)
+                B[vi * 3 + THIRD] = vi + 20
+    for i in range(10):
+        with T.block("C"):
+            vi = T.axis.spatial(10, i)
+            C[vi] = B[vi + 2]
+"""
+
+
+@pytest.mark.parametrize(("second", "third", "is_box"), [(1, 2, True), (2, 4, False)])
+def test_what_lies_between_the_elements_of_producers_comes_from_other_iterations(
+    second: int, third: int, is_box: bool
+) -> None:
+    text = ONE_IN_THREE.replace("SECOND", str(second)).replace("THIRD", str(third))
+    sch = Schedule(from_source(text), error_render_level="none")
+    before = sch.mod["main"]
+    if is_box:
+        sch.reverse_compute_at("C", sch.get_loops("P")[0])
+        assert_same_meaning(before, sch)
+    else:
+        with pytest.raises(ScheduleError, match="is not known to be one box"):
+            sch.reverse_compute_at("C", sch.get_loops("P")[0])
