@@ -830,3 +830,33 @@ def test_what_lies_between_the_elements_of_producers_comes_from_other_iterations
     else:
         with pytest.raises(ScheduleError, match="is not known to be one box"):
             sch.reverse_compute_at("C", sch.get_loops("P")[0])
+
+
+PARTIAL_SUMS = """@T.prim_func
+def main(A: T.Buffer((8,), "int32"), C: T.Buffer((OUTER, 3), "int32")):
+    S = T.alloc_buffer((1,), "int32")
+    for i in range(OUTER):
+        for k in range(8 // OUTER):
+            with T.block("S"):
+                vk = T.axis.reduce(8, i * (8 // OUTER) + k)
+                with T.init():
+                    S[0] = 0
+                S[0] = S[0] + A[vk]
+        for c in range(3):
+            with T.block("C"):
+                vi, vc = T.axis.remap("SS", [i, c])
+                C[vi, vc] = S[0]
+"""
+
+
+@pytest.mark.parametrize("outer", [1, 2])
+def test_sums_that_are_read_before_they_are_whole_stay_where_they_are(outer: int) -> None:
+    """In the first of two iterations the consumer reads half of the sum."""
+    sch = Schedule(from_source(PARTIAL_SUMS.replace("OUTER", str(outer))), error_render_level="none")
+    before = sch.mod["main"]
+    if outer == 1:
+        sch.compute_at("S", sch.get_loops("C")[1])
+        assert_same_meaning(before, sch)
+    else:
+        with pytest.raises(ScheduleError, match="would run for more values of 'vk'"):
+            sch.compute_at("S", sch.get_loops("C")[1])
