@@ -860,3 +860,27 @@ def test_sums_that_are_read_before_they_are_whole_stay_where_they_are(outer: int
     else:
         with pytest.raises(ScheduleError, match="would run for more values of 'vk'"):
             sch.compute_at("S", sch.get_loops("C")[1])
+
+
+@pytest.mark.parametrize("at", [0, 1])
+def test_a_guarded_row_of_a_flat_index_does_not_reach_into_the_next_one(at: int) -> None:
+    """Beyond the guard lies what another row produces later, whose loop stands still."""
+    sch = Schedule(
+        from_source("""@T.prim_func
+def main(A: T.Buffer((6,), "int32"), C: T.Buffer((6,), "int32")):
+    B = T.alloc_buffer((6,), "int32")
+    for t, i, j in T.grid(2, 2, 2):
+        with T.block("B"):
+            vt = T.axis.spatial(2, t)
+            vi = T.axis.spatial(3, i * 2 + j)
+            T.where(i * 2 + j < 3)
+            B[vt * 3 + vi] = A[vt * 3 + vi]
+    for k in range(6):
+        with T.block("C"):
+            vk = T.axis.spatial(6, k)
+            C[vk] = B[vk]
+"""),
+        error_render_level="none",
+    )
+    with pytest.raises(ScheduleError, match="runs only where"):
+        sch.reverse_compute_at("C", sch.get_loops("B")[at])
