@@ -7,14 +7,13 @@ from typing import Any, ClassVar
 
 from ir import tir
 from ir.arith import Analyzer
-from ir.arith.domain import is_number
 from ir.dtype import lanes
 from ir.node import Visitor
 from ir.tir.stmt_functor import substitute
 
 from .affine import mentions
 from .region import Box, bind_region, contains, relax_domains, relax_loops, relax_region, union_boxes
-from .surroundings import evaluated_by, loads_in, names_around
+from .surroundings import elements_along, evaluated_by, loads_in, names_around
 from .tree import (
     BlockNode,
     LeafNode,
@@ -59,7 +58,7 @@ class _Accesses(Visitor):
 
     def _add(self, table: dict[tir.Buffer, list[Box]], buffer: tir.Buffer, indices: Any) -> None:
         if buffer not in self._local:
-            region = [_touched(index, dim) for index, dim in zip(indices, buffer.shape, strict=True)]
+            region = [elements_along(index, dim) for index, dim in zip(indices, buffer.shape, strict=True)]
             self.add_region(table, tir.BufferRegion(buffer, region))
 
     def add_region(self, table: dict[tir.Buffer, list[Box]], region: tir.BufferRegion) -> None:
@@ -186,18 +185,6 @@ def known_before(box: Box, changing: Container[tir.Var], shape: Sequence[Any]) -
         else (low, extent)
         for (low, extent), dim in zip(box, shape, strict=True)
     ]
-
-
-def _touched(index: tir.PrimExpr, dim: tir.PrimExpr) -> tir.Range:
-    """What an index reaches of a dimension: of a vector the elements from the first to the last lane."""
-    if lanes(index.dtype) == 1:
-        return tir.Range.from_min_extent(index, tir.const(1, index.dtype))
-    if isinstance(index, tir.Ramp) and isinstance(index.stride, tir.IntImm) and is_number(index.dtype):
-        reach = index.stride.value * (index.lanes - 1)
-        return tir.Range.from_min_extent(
-            index.base + min(reach, 0), tir.const(abs(reach) + 1, index.base.dtype)
-        )
-    return tir.Range.from_min_extent(tir.const(0, dim.dtype), dim)
 
 
 def access_regions(block: BlockNode, init: tir.Stmt | None) -> tuple[Regions, Regions]:

@@ -6,14 +6,13 @@ in every iteration that a copy of the box has.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import takewhile
 from typing import Any
 
 from ir import tir
 from ir.arith import Analyzer
-from ir.node import Visitor
 from ir.tir.stmt_functor import substitute
 
 from .affine import (
@@ -23,84 +22,24 @@ from .affine import (
 )
 from .analysis import read_buffers
 from .bounds import clause_beyond, inside, is_open
-from .filled_box import fills_box, may_pass_over, says_how_far
+from .filled_box import fills_box, may_pass_over, reduced_extents, says_how_far
 from .first_instance import is_tiled, why_not_begun_first
 from .region import relax_domains
+from .stores import Store, calls_in, is_harmless, stores_in
 from .surroundings import evaluated_by, loads_in, nodes_around
 from .touches import buffers_read_elsewhere
-from .tree import BlockNode, LeafNode, LoopNode, TreeNode, is_ancestor, loops_around, scope_of, walk
-
-
-@dataclass(frozen=True)
-class _Store:
-    """Where a statement stores, which loops run around it inside of its leaf, and whether it is under a condition there.
-
-    A vector ``Ramp(base, stride, lanes)`` counts as a loop over its lanes.
-    """
-
-    buffer: tir.Buffer
-    indices: tuple[tir.PrimExpr, ...]
-    loops: tuple[tuple[tir.Var, tir.Range], ...]
-    is_conditional: bool
-
-
-class _Stores(Visitor):
-    """The stores to buffers in a statement without blocks."""
-
-    def __init__(self, buffers: Sequence[tir.Buffer]) -> None:
-        super().__init__()
-        self.found: list[_Store] = []
-        self._memory = {buffer.data for buffer in buffers}
-        self._loops: list[tuple[tir.Var, tir.Range]] = []
-        self._lets: dict[Any, Any] = {}
-        self._conditions = 0
-
-    def visit_BufferStore(self, store: tir.BufferStore) -> None:
-        if store.buffer.data in self._memory:
-            is_conditional = bool(self._conditions) or store.predicate is not None
-            running = list(self._loops)
-            indices = tuple(_over_lanes(substitute(item, self._lets), running) for item in store.indices)
-            self.found.append(_Store(store.buffer, indices, tuple(running), is_conditional))
-
-    def visit_For(self, loop: tir.For) -> None:
-        bounds = tir.Range.from_min_extent(loop.min, loop.extent)
-        self._loops.append((loop.loop_var, substitute(bounds, self._lets)))
-        self.visit(loop.body)
-        self._loops.pop()
-
-    def visit_LetStmt(self, let: tir.LetStmt) -> None:
-        self._lets[let.var] = substitute(let.value, self._lets)
-        self.visit(let.body)
-
-    def visit_IfThenElse(self, node: tir.IfThenElse) -> None:
-        self._conditions += 1
-        self.generic_visit(node)
-        self._conditions -= 1
-
-    visit_While = visit_IfThenElse  # type: ignore[assignment]
-
-
-def _over_lanes(index: tir.PrimExpr, running: list[tuple[tir.Var, tir.Range]]) -> tir.PrimExpr:
-    """An index of a vector as that of one element, with a loop over the lanes among those that run."""
-    if not isinstance(index, tir.Ramp):
-        return index
-    dtype = index.base.dtype
-    lane = tir.Var("lane", dtype)
-    running.append((lane, tir.Range.from_min_extent(tir.const(0, dtype), tir.const(index.lanes, dtype))))
-    return index.base + index.stride * lane
+from .tree import BlockNode, LeafNode, LoopNode, TreeNode, is_ancestor, loops_around, walk
 
 
 def why_not_unconditional(block: BlockNode, buffer: tir.Buffer) -> str | None:
     """The reason why a block may leave elements that it is said to write as they are, conditions of its loops aside."""
-    for leaf, stores in _stores_in(block, buffer):
-        for store in stores:
-            if store.buffer is not buffer:
-                return (
-                    f"block {block.name!r} stores to {buffer.name} through {store.buffer.name}, a view of it"
-                )
-            if store.is_conditional or _is_conditional(leaf, block):
-                return f"block {block.name!r} stores to {buffer.name} under a condition"
-    return None
+    stores = _stores_of(block, buffer, None)
+    return stores if isinstance(stores, str) else _why_some_conditional(block, stores)
+
+
+def _why_some_conditional(block: BlockNode, stores: Sequence[Store]) -> str | None:
+    found = next((store.buffer for store in stores if store.is_conditional), None)
+    return None if found is None else f"block {block.name!r} stores to {found.name} under a condition"
 
 
 def why_not_covered(
@@ -114,62 +53,15 @@ def why_not_covered(
         place: loops below it run.
         region: what the block is taken to write; what it states, if that is not given.
     """
-    stores = _stores_in(block, buffer)
-    reason = why_not_unconditional(block, buffer) or why_conditional(block, place)
+    stores = _stores_of(block, buffer, region)
+    if isinstance(stores, str):
+        return stores
+    reason = _why_some_conditional(block, stores) or why_conditional(block, place)
     if reason is not None:
         return reason
-    if sum(len(found) for _, found in stores) > 1:
+    if len(stores) > 1 and len({store.stated_by for store in stores} - {None}) != 1:
         return f"block {block.name!r} stores to {buffer.name} in several places"
-    if stores:
-        ((leaf, (store,)),) = stores
-        nodes = list(_nodes_from(leaf, block))
-    else:  # it calls something that fills what it states
-        stated = region or _stated(block, buffer)
-        if stated is None:
-            return f"block {block.name!r} does not say what it writes of {buffer.name}"
-        store, nodes = _store_of_all(stated), [block]
-    return _why_guarded(nodes, store, place, buffer.shape) or _why_no_box(
-        block, buffer, place, region, nodes, store
-    )
-
-
-def _why_guarded(
-    nodes: Sequence[TreeNode], store: _Store, place: TreeNode, shape: Sequence[Any] | None
-) -> str | None:
-    """The reason why predicates of the blocks around a store may leave out elements of its box, while the loops below ``place`` run.
-
-    Args:
-        nodes: those around the store, innermost first.
-        store: where it stores.
-        place: loops below it run.
-        shape: where the box is cut; without one, elements may be left out that the blocks store to in no iteration.
-    """
-    indices, running = store.indices, dict(store.loops)
-    for node in nodes:
-        if isinstance(node, LoopNode):
-            running[node.var] = node.range()
-        elif isinstance(node, BlockNode):
-            clause = _no_guard(node, indices, shape, running, place)
-            if clause is not None:
-                return f"block {node.name!r} runs only where {clause}"
-            values = dict(zip([item.var for item in node.iter_vars], node.iter_values, strict=True))
-            indices = tuple(substitute(index, values) for index in indices)
-    return None
-
-
-def _stated(block: BlockNode, buffer: tir.Buffer) -> tir.BufferRegion | None:
-    """What a block says that it writes of a buffer."""
-    return next((item for item in block.writes if item.buffer is buffer), None)
-
-
-def _store_of_all(region: tir.BufferRegion) -> _Store:
-    """The store of an element of a region under loops over all its elements."""
-    loops, indices = [], []
-    for item in region.region:
-        lane = tir.Var("lane", item.min.dtype)
-        loops.append((lane, tir.Range.from_min_extent(tir.const(0, lane.dtype), item.extent)))
-        indices.append(item.min + lane)
-    return _Store(region.buffer, tuple(indices), tuple(loops), False)
+    return _why_not_reached(block, buffer, place, region, stores, passes_over=False)
 
 
 def why_not_contiguous(block: BlockNode, buffer: tir.Buffer, place: TreeNode) -> str | None:
@@ -178,29 +70,115 @@ def why_not_contiguous(block: BlockNode, buffer: tir.Buffer, place: TreeNode) ->
     Unlike :func:`why_not_covered` this lets the block pass over elements that it does not write in any other iteration either: conditions
     do not count, but for predicates by which an uneven split leaves to another iteration what the box has.
     """
-    for leaf, stores in _stores_in(block, buffer):
-        for store in stores:
-            if store.buffer is not buffer:
-                return (
-                    f"block {block.name!r} stores to {buffer.name} through {store.buffer.name}, a view of it"
-                )
-            nodes = list(_nodes_from(leaf, block))
-            reason = _why_guarded(nodes, store, place, None) or _why_no_box(
-                block, buffer, place, None, nodes, store
-            )
-            if reason is not None:
-                return reason
+    stores = _stores_of(block, buffer, None)
+    if isinstance(stores, str):
+        return stores
+    return _why_not_reached(block, buffer, place, None, stores, passes_over=True)
+
+
+def _stores_of(block: BlockNode, buffer: tir.Buffer, region: tir.BufferRegion | None) -> list[Store] | str:
+    """The stores of a block to a buffer, or what stands for its calls: these are taken to fill what the innermost block around them
+    states; or the reason why they are not known. ``region`` is what the block itself is taken to state, if that is given.
+    """
+    stores = stores_in(block, buffer)
+    view = next((store.buffer for store in stores if store.buffer is not buffer), None)
+    if view is not None:
+        return f"block {block.name!r} stores to {buffer.name} through {view.name}, a view of it"
+    if stores:
+        return stores
+    calls = calls_in(block, buffer)
+    if not calls:
+        return f"block {block.name!r} has no statement that is known to write {buffer.name}"
+    found = []
+    for call in calls:
+        scope, stated = _stated_around(call, block, buffer, region)
+        if stated is None:
+            return f"block {block.name!r} does not say what it writes of {buffer.name}"
+        loops, indices = _over_all(stated)
+        found.append(replace(call, indices=indices, loops=(*call.loops, *loops), stated_by=scope))
+    return found
+
+
+def _stated_around(
+    call: Store, block: BlockNode, buffer: tir.Buffer, region: tir.BufferRegion | None
+) -> tuple[BlockNode, tir.BufferRegion | None]:
+    """The innermost block around a call that states to write a buffer, and what it states."""
+    for node in call.nodes:
+        if isinstance(node, BlockNode) and node is not block:
+            stated = _stated(node, buffer)
+            if stated is not None:
+                return node, stated
+    return block, region or _stated(block, buffer)
+
+
+def _why_not_reached(
+    block: BlockNode,
+    buffer: tir.Buffer,
+    place: TreeNode,
+    region: tir.BufferRegion | None,
+    stores: Sequence[Store],
+    *,
+    passes_over: bool,
+) -> str | None:
+    """The reason why stores may not reach all of the box that a block is taken to write, or, where it ``passes_over`` elements that it
+    does not write in any iteration, may leave some of it to other iterations.
+    """
+    shape = None if passes_over else buffer.shape
+    for store in stores:
+        reason = _why_guarded(store, place, shape) or _why_no_box(
+            block, buffer, place, region, store, passes_over=passes_over
+        )
+        if reason is not None:
+            return reason
     return None
 
 
-def _nodes_from(leaf: LeafNode, block: BlockNode) -> Iterator[TreeNode]:
-    """The nodes around a leaf up to a block."""
-    node = leaf.parent
-    while node is not None:
-        yield node
-        if node is block:
-            return
-        node = node.parent
+def _why_guarded(store: Store, place: TreeNode, shape: Sequence[Any] | None) -> str | None:
+    """The reason why predicates of the blocks around a store may leave out elements of its box, while the loops below ``place`` run.
+
+    Args:
+        store: where it stores.
+        place: loops below it run.
+        shape: where the box is cut; without one, elements may be left out that the blocks store to in no iteration.
+    """
+    indices, running = store.indices, dict(store.loops)
+    for node in store.nodes:
+        if isinstance(node, LoopNode):
+            running[node.var] = node.range()
+        elif isinstance(node, BlockNode):
+            clause = _no_guard(node, indices, shape, running, place)
+            if clause is not None:
+                return f"block {node.name!r} runs only where {clause}"
+            indices, running = _bound(node, indices, running)
+    return None
+
+
+def _stated(block: BlockNode, buffer: tir.Buffer) -> tir.BufferRegion | None:
+    """What a block says that it writes of a buffer."""
+    return next((item for item in block.writes if item.buffer is buffer), None)
+
+
+def _bound(
+    block: BlockNode, indices: Sequence[tir.PrimExpr], running: Mapping[Any, tir.Range]
+) -> tuple[tuple[tir.PrimExpr, ...], dict[Any, tir.Range]]:
+    """Indices, and loops inside of a block, in terms of what is around the block."""
+    values = dict(zip([item.var for item in block.iter_vars], block.iter_values, strict=True))
+    return (
+        tuple(substitute(index, values) for index in indices),
+        {var: substitute(item, values) for var, item in running.items()},
+    )
+
+
+def _over_all(
+    region: tir.BufferRegion,
+) -> tuple[list[tuple[tir.Var, tir.Range]], tuple[tir.PrimExpr, ...]]:
+    """Loops over all elements of a region, and the indices of an element."""
+    loops, indices = [], []
+    for item in region.region:
+        lane = tir.Var("lane", item.min.dtype)
+        loops.append((lane, tir.Range.from_min_extent(tir.const(0, lane.dtype), item.extent)))
+        indices.append(item.min + lane)
+    return loops, tuple(indices)
 
 
 def _why_no_box(
@@ -208,27 +186,32 @@ def _why_no_box(
     buffer: tir.Buffer,
     place: TreeNode,
     region: tir.BufferRegion | None,
-    nodes: Sequence[TreeNode],
-    store: _Store,
+    store: Store,
+    *,
+    passes_over: bool,
 ) -> str | None:
-    """The reason why a store may not reach all of the box that a block is taken to write, while the loops below ``place`` run.
-
-    ``nodes`` are those around the store, innermost first, up to the block.
-    """
+    """The reason why a store may not reach all of the box that a block is taken to write, while the loops below ``place`` run."""
     indices, running, is_stated = store.indices, dict(store.loops), True
-    for node in nodes:
+    initialised: set[tir.Var] = set()
+    reduced: tuple[tir.PrimExpr, ...] = ()
+    for node in store.nodes:
         if isinstance(node, LoopNode):
             running[node.var] = node.range()
         elif isinstance(node, BlockNode):
             if node is block:
                 is_stated = _is_stated(block, buffer, region, indices, running)
-            values = dict(zip([item.var for item in node.iter_vars], node.iter_values, strict=True))
-            indices = tuple(substitute(index, values) for index in indices)
-    running |= {loop.var: loop.range() for loop in _loops_below(block, place)}
+            if node.init is not None:
+                initialised |= running.keys()
+                reduced += reduced_extents(node)
+            values, running = _bound(node, (*indices, *reduced), running)
+            indices, reduced = values[: len(indices)], values[len(indices) :]
+    around = {loop.var: loop.range() for loop in _loops_below(block, place)}
+    running |= around
     if any(_is_empty(item) for item in running.values()):
         return f"block {block.name!r} has a loop without iterations around it"
-    if may_pass_over(block, indices, running, initialises=True):
-        return f"block {block.name!r} has a loop around it that may have no iterations"
+    asked = around.keys() if passes_over else running.keys() - initialised
+    if may_pass_over(block, indices, running, asked=asked, reduced=reduced):
+        return f"block {block.name!r} has a loop around what it stores that may have no iterations"
     ends = [end for item in running.values() for end in (item.min, item.extent)]
     moving = _why_moving((*indices, *ends), block, place)
     if moving is not None:
@@ -251,7 +234,7 @@ def why_conditional(block: BlockNode, place: TreeNode | None = None) -> str | No
     for node in nodes_around(block):
         if node is place:
             break
-        if not _is_harmless(node):
+        if not is_harmless(node):
             return f"block {block.name!r} runs under a condition"
     return None
 
@@ -318,7 +301,7 @@ def why_not_over_all_values(block: BlockNode, variables: Sequence[tir.IterVar]) 
     running = {loop.var: loop.range() for loop in loops_around(block)}
     if any(_is_empty(item) for item in running.values()):
         return f"block {block.name!r} has a loop without iterations around it"
-    if may_pass_over(block, values, running, initialises=True):
+    if may_pass_over(block, values, running, reduced=reduced_extents(block)):
         return f"block {block.name!r} has a loop around it that may have no iterations"
     if any(is_open(item.extent) for item in running.values()):
         return None  # tiles with open decisions split loops that ran over the variables' domains
@@ -361,7 +344,7 @@ def why_not_begun(block: BlockNode, buffer: tir.Buffer, place: TreeNode) -> str 
 def _why_not_first(block: BlockNode, place: TreeNode, first: Mapping[Any, Any]) -> str | None:
     """The reason why a block that runs in a later iteration of loops may not run in the ``first`` one, or None."""
     for node in takewhile(lambda node: node is not place, nodes_around(block)):
-        exprs = [] if _is_harmless(node) else evaluated_by(node)
+        exprs = [] if is_harmless(node) else evaluated_by(node)
         if any(mentions(expr, first) for expr in exprs) or changing_source(exprs, place) is not None:
             return f"block {block.name!r} runs under a condition, which may leave out its init"
     kept = [inside(value, item.dom) for item, value in zip(block.iter_vars, block.iter_values, strict=True)]
@@ -407,38 +390,6 @@ def _is_stated(
             relax_domains(points, running, buffer.shape), region.region, strict=True
         )
     )
-
-
-def _stores_in(block: BlockNode, buffer: tir.Buffer) -> list[tuple[LeafNode, list[_Store]]]:
-    """The leaves of a block that store to a buffer or to views of it, with their stores."""
-    around: list[BlockNode] = []
-    scope: BlockNode | None = block
-    while scope is not None:
-        around.insert(0, scope)
-        scope = scope_of(scope)
-    nodes = list(walk(block))
-    names = [buffer]
-    for item in (*around, *(node for node in nodes if isinstance(node, BlockNode))):
-        names += [view.buffer for view in item.match_buffers if view.source.buffer in names]
-    result: list[tuple[LeafNode, list[_Store]]] = []
-    for node in nodes:
-        if isinstance(node, LeafNode):
-            visitor = _Stores(names)
-            visitor.visit(node.leaf)
-            if visitor.found:
-                result.append((node, visitor.found))
-    return result
-
-
-def _is_conditional(leaf: LeafNode, block: BlockNode) -> bool:
-    """Whether a condition in a block lies around one of its leaves."""
-    return any(not _is_harmless(node) for node in _nodes_from(leaf, block))
-
-
-def _is_harmless(node: TreeNode) -> bool:
-    """Whether what is in a node runs whenever the node does."""
-    template = getattr(node, "template", None)
-    return template is None or not isinstance(template, tir.IfThenElse | tir.While)
 
 
 def _no_guard(

@@ -5,7 +5,7 @@ What that says of a block, which may leave out instances or store under conditio
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from ir import tir
@@ -57,7 +57,12 @@ def says_how_far(indices: Sequence[Any], running: Mapping[Any, tir.Range], shape
 
 
 def may_pass_over(
-    block: BlockNode, indices: Sequence[Any], running: Mapping[Any, tir.Range], *, initialises: bool
+    block: BlockNode,
+    indices: Sequence[Any],
+    running: Mapping[Any, tir.Range],
+    *,
+    asked: Collection[Any] | None = None,
+    reduced: Sequence[tir.PrimExpr] = (),
 ) -> bool:
     """Whether a loop around a block, or in it, that no index mentions may have no iterations, so that nothing is done at the indices.
 
@@ -65,16 +70,16 @@ def may_pass_over(
         block: has the indices.
         indices: in terms of the loops around the block.
         running: the loops, and those inside of the block whose indices they are.
-        initialises: whether an init is as good as an iteration. It runs over an empty domain too.
+        asked: the loops that count; all, if that is not given.
+        reduced: domains over which an init is as good as an iteration: it runs where they are empty, too.
     """
     around = loops_around(block)
-    asked = {loop.var for loop in around}
     doubtful = [
         var
         for var, item in running.items()
         if may_be_empty(item.extent)
         and not is_open(item.extent)
-        and (var in asked or mentions(item.extent, running))
+        and (asked is None or var in asked)
         and not any(mentions(index, {var}) for index in indices)
     ]
     if not doubtful:
@@ -82,17 +87,19 @@ def may_pass_over(
     analyzer = Analyzer()
     for loop in around:
         analyzer.bind(loop.var, loop.range())
+    outer = {loop.var for loop in around}
     for var, item in reversed(list(running.items())):
-        if var not in asked:
+        if var not in outer:
             analyzer.bind(var, item)
-    has_init = initialises and block.init is not None
-    domains = [
-        item.dom.extent > 0
-        for item in block.iter_vars
-        if has_init and item.iter_type == tir.IterVar.CommReduce
-    ]
-    with constraints(analyzer, *domains):
+    with constraints(analyzer, *[extent > 0 for extent in reduced]):
         return not all(analyzer.can_prove(running[var].extent > 0) for var in doubtful)
+
+
+def reduced_extents(block: BlockNode) -> tuple[tir.PrimExpr, ...]:
+    """The extents that a block with an init reduces over."""
+    if block.init is None:
+        return ()
+    return tuple(item.dom.extent for item in block.iter_vars if item.iter_type == tir.IterVar.CommReduce)
 
 
 def _fills_rectangle(indices: Sequence[Any], running: Mapping[Any, Any]) -> bool:

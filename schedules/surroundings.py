@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from ir import tir
+from ir.arith.domain import is_number
+from ir.dtype import lanes
 from ir.tir.stmt_functor import substitute
 
 from .tree import BlockNode, LoopNode, TreeNode, WrapNode
@@ -28,17 +30,25 @@ class LoadAround(NamedTuple):
     @property
     def region(self) -> list[tir.Range]:
         """The elements that it loads."""
-        return [
-            tir.Range.from_min_extent(index.base, tir.const(index.lanes, index.base.dtype))
-            if isinstance(index, tir.Ramp)
-            else tir.Range.from_min_extent(index, tir.const(1, index.dtype))
-            for index in self.load.indices
-        ]
+        shape = self.load.buffer.shape
+        return [elements_along(index, dim) for index, dim in zip(self.load.indices, shape, strict=True)]
 
     @property
     def region_of_buffer(self) -> tir.BufferRegion:
         """The same, with the buffer."""
         return tir.BufferRegion(self.load.buffer, self.region)
+
+
+def elements_along(index: tir.PrimExpr, dim: tir.PrimExpr) -> tir.Range:
+    """What an index reaches of a dimension: of a vector the elements from the first to the last lane."""
+    if lanes(index.dtype) == 1:
+        return tir.Range.from_min_extent(index, tir.const(1, index.dtype))
+    if isinstance(index, tir.Ramp) and isinstance(index.stride, tir.IntImm) and is_number(index.dtype):
+        reach = index.stride.value * (index.lanes - 1)
+        return tir.Range.from_min_extent(
+            index.base + min(reach, 0), tir.const(abs(reach) + 1, index.base.dtype)
+        )
+    return tir.Range.from_min_extent(tir.const(0, dim.dtype), dim)
 
 
 def nodes_around(place: TreeNode) -> Iterator[TreeNode]:

@@ -132,7 +132,7 @@ def _rebuild_nest(
     values: list[Any] = []
     conditions: list[Any] = []
     standing = {other.var for other in around}
-    _require_no_more_instances(block, domains, standing)
+    _require_no_more_instances(block, domains, standing - units.keys())
     analyzer = Analyzer()
     for other in around:
         analyzer.bind(other.var, other.range())
@@ -166,11 +166,13 @@ def _rebuild_nest(
 def _require_no_more_instances(
     block: BlockNode, domains: Mapping[Any, tuple[Any, Any]], standing: set[tir.Var]
 ) -> None:
-    """Instances that loops around the new place say, beside others, are no longer told apart: each must have elements of its own."""
+    """Instances that loops around the new place say, beside others, are no longer told apart: each must have elements of its own. What a
+    reduction sums up in one iteration of these loops would become all that it sums up in the end.
+    """
     for item, value in zip(block.iter_vars, block.iter_values, strict=True):
         if item.var not in domains and mentions(value, standing) and not _stands_still(value, standing):
             require(
-                has_elements_of_its_own(block),
+                item.iter_type != IterVar.CommReduce and has_elements_of_its_own(block),
                 "compute_at",
                 f"block {block.name!r} would run for more values of {item.var.name!r} than the loops around it say, and write"
                 " the same elements",

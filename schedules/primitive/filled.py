@@ -62,7 +62,7 @@ def is_all_read(consumers: Sequence[BlockNode], buffer: tir.Buffer, box: Box, pl
                 continue
             indices = [part.min for part in bind_region(region.region, values)]
             if (
-                not may_pass_over(item, indices, running, initialises=False)
+                not may_pass_over(item, indices, running)
                 and fills_box(indices, running)
                 and contains(relaxed_below(item, region, place), box)
             ):

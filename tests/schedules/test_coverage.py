@@ -397,3 +397,141 @@ def main(A: T.Buffer((4, 6), "int32"), B: T.Buffer((24,), "int32")):
     loop = sch.get_loops("B")[at]
     with pytest.raises(ScheduleError, match="runs only where"):
         sch.cache_read(copy, 0, "global") if at == 0 else sch.write_at(loop, "B", 0, "global")
+
+
+CALLED = """
+@T.prim_func
+def main(A: T.Buffer((8, 8)), B: T.Buffer((8, 8)), C: T.Buffer((8, 8)), n: T.int32):
+    T.func_attr({"tir.noalias": True})
+    for i, j in T.grid(8, 8):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            T.reads(A[vi, vj])
+            T.writes(B[vi, vj])
+            BODY
+    for i, j in T.grid(8, 8):
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = B[vi, vj]
+"""
+POINTER = 'T.tvm_access_ptr(T.type_annotation("float32"), B.data, vi * 8 + vj, 1, MASK)'
+CALL = f'T.call_extern("int32", "fill", {POINTER})'.replace("MASK", "2")
+FILL = f"T.evaluate({CALL})"
+CALLED_STEPS = {
+    **STEPS,
+    "reverse_compute_at": lambda sch: sch.reverse_compute_at("C", sch.get_loops("B")[0]),
+}
+NO_WRITE = "no statement that is known to write"
+CALLED_BODIES = {
+    FILL: None,
+    f"for k in range(vi + 1): {FILL}": None,
+    f"T.evaluate({POINTER.replace('MASK', '2')})": NO_WRITE,
+    FILL.replace(", 2)", ", 1)"): NO_WRITE,
+    FILL.replace("call_extern", "call_pure_extern"): NO_WRITE,
+    "T.evaluate(0)": NO_WRITE,
+    f"if A[vi, vj] > 0.0: {FILL}": "under a condition",
+    f"while A[vi, vj] > 0.0: {FILL}": "under a condition",
+    f"T.evaluate(T.if_then_else(A[vi, vj] > 0.0, {CALL}, 0))": "under a condition",
+    f'for k in range(T.Cast("int32", A[vi, vj])): {FILL}': "may have no iterations",
+    f"for k in range(n): {FILL}": "may have no iterations",
+    f"for k in range(vi): {FILL}": "may have no iterations",
+    'for k in range(T.Cast("int32", A[vi, vj])): B[vi, vj] = 1.0': "may have no iterations",
+    "for k in range(n): B[vi, vj] = 1.0": "may have no iterations",
+    "for k in range(vi): B[vi, vj] = 1.0": "may have no iterations",
+    "for k in range(vi + 1): B[vi, vj] = 1.0": None,
+}
+
+
+@pytest.mark.parametrize("step", CALLED_STEPS)
+@pytest.mark.parametrize("body", CALLED_BODIES)
+def test_only_what_surely_runs_writes(body: str, step: str) -> None:
+    """A block may write what it states, and need not: a call that may not run, or none, fills nothing."""
+    sch = Schedule(from_source(CALLED.replace("BODY", body)), error_render_level="none")
+    reason = CALLED_BODIES[body]
+    if reason is None:
+        CALLED_STEPS[step](sch)
+    else:
+        with pytest.raises(ScheduleError, match=reason):
+            CALLED_STEPS[step](sch)
+
+
+NESTED_CALL = """
+@T.prim_func
+def main(A: T.Buffer((8,)), B: T.Buffer((64,))):
+    T.func_attr({"tir.noalias": True})
+    for i in range(8):
+        with T.block("B"):
+            vi = T.axis.spatial(8, i)
+            T.reads(A[vi])
+            T.writes(B[vi * 8:vi * 8 + 8])
+            for k in range(4):
+                with T.block("inner"):
+                    vk = T.axis.spatial(4, k)
+                    T.reads(A[vi])
+                    T.writes(B[PLACE])
+                    T.evaluate(T.call_extern("int32", "clear", B.access_ptr("rw", offset=vi * 8, extent=8)))
+                    T.evaluate(T.call_extern("int32", "fill", B.access_ptr("w", offset=vi * 8, extent=8)))
+"""
+
+
+@pytest.mark.parametrize(
+    ("place", "fills"),
+    [("vi * 8 + vk * 2:vi * 8 + vk * 2 + 2", True), ("vi * 8 + vk * 2:vi * 8 + vk * 2 + 1", False)],
+)
+def test_calls_fill_what_the_innermost_block_states(place: str, fills: bool) -> None:
+    sch = Schedule(from_source(NESTED_CALL.replace("PLACE", place)), error_render_level="none")
+    if fills:
+        sch.cache_write("B", 0, "global")
+    else:
+        with pytest.raises(ScheduleError, match="not known to fill a box"):
+            sch.cache_write("B", 0, "global")
+
+
+def test_a_triangle_in_a_block_is_no_box() -> None:
+    sch = Schedule(
+        from_source("""
+@T.prim_func
+def main(B: T.Buffer((8, 8), "int32")):
+    for i in range(8):
+        with T.block("B"):
+            vi = T.axis.spatial(8, i)
+            T.writes(B[vi, 0:vi + 1])
+            for k in range(vi + 1):
+                B[vi, k] = k
+"""),
+        error_render_level="none",
+    )
+    with pytest.raises(ScheduleError, match="not known to fill a box"):
+        sch.cache_write("B", 0, "global")
+
+
+SPREAD = """
+@T.prim_func
+def main(A: T.Buffer((64,)), B: T.Buffer((8,), "int32"), C: T.Buffer((8,))):
+    T.func_attr({"tir.noalias": True})
+    for i, j in T.grid(2, 4):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            T.reads()
+            T.writes(B[PLACE])
+            STORE
+    for i in range(8):
+        with T.block("C"):
+            vi = T.axis.spatial(8, i)
+            C[vi] = A[B[vi]]
+"""
+NUMBER = 'T.evaluate(T.call_extern("int32", "number", B.access_ptr("w", offset=PLACE, extent=1)))'
+
+
+@pytest.mark.parametrize("store", ["B[PLACE] = vi", NUMBER])
+@pytest.mark.parametrize(
+    ("place", "reason"), [("vi * 4 + vj", None), ("vj * 2 + vi", "not known to fill a box")]
+)
+def test_a_consumer_does_not_move_before_what_it_reads(store: str, place: str, reason: str | None) -> None:
+    source = SPREAD.replace("STORE", store).replace("PLACE", place)
+    sch = Schedule(from_source(source), error_render_level="none")
+    if reason is None:
+        sch.reverse_compute_at("C", sch.get_loops("B")[0])
+    else:
+        with pytest.raises(ScheduleError, match=reason):
+            sch.reverse_compute_at("C", sch.get_loops("B")[0])

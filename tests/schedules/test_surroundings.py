@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ir.script import from_source
-from schedules import Schedule
+from schedules import Schedule, ScheduleError
 from schedules.surroundings import loads_around
 
 PROGRAM = """@T.prim_func
@@ -56,3 +56,34 @@ def main(J: T.Buffer((8,), "int32"), C: T.Buffer((8,), "int32")):
     sch = Schedule(from_source(text))
     assert not loads_around(sch._block(sch.get_block("C")))
     assert len(loads_around(sch._block(sch.get_block("outer")))) == 1
+
+
+VECTORS = """@T.prim_func
+def main(A: T.Buffer((32,), "int32")):
+    for i in range(4):
+        if T.Shuffle([A[RAMP]], [3]) > 0:
+            with T.block("A"):
+                vi = T.axis.spatial(4, i)
+                T.reads()
+                T.writes(A[vi * 4 + 4])
+                A[vi * 4 + 4] = vi
+"""
+
+
+@pytest.mark.parametrize(
+    ("ramp", "is_own"),
+    [
+        ("T.Ramp(i * 4 + 4, 1, 4)", True),
+        ("T.Ramp(i * 4 + 7, -1, 4)", True),
+        ("T.Ramp(i * 4 + 4, 4, 4)", False),
+        ("T.Ramp(i * 4 + 4, -1, 5)", False),
+        ("T.Ramp(i * 4 + 4, -1, 4)", True),
+    ],
+)
+def test_vectors_are_loaded_in_their_strides(ramp: str, is_own: bool) -> None:
+    sch = Schedule(from_source(VECTORS.replace("RAMP", ramp)), error_render_level="none")
+    if is_own:
+        sch.parallel(sch.get_loops("A")[0])
+    else:
+        with pytest.raises(ScheduleError):
+            sch.parallel(sch.get_loops("A")[0])

@@ -119,3 +119,12 @@ def test_simplified_expressions_are_equal_and_bounded(expr):
     exact = np.broadcast_to(evaluate(expr, values), i.shape)
     np.testing.assert_array_equal(exact, np.broadcast_to(evaluate(short, values), i.shape))
     assert low <= exact.min() and exact.max() <= high
+
+
+def test_the_factor_of_a_remainder_does_not_grow_beyond_its_type():
+    """``x * -1 % 3`` is ``x * 2 % 3`` in numbers of any size; of int32 the second is another one from 2**30 on."""
+    number = tir.Var("x", "int32")
+    remainder = tir.FloorMod(tir.Mul(number, tir.const(-1)), tir.const(3))
+    found = IndexSimplifier().simplify(remainder)
+    values = np.array([2**30 + 1, 2**31 - 1], np.int32)
+    assert (evaluate(found, {number: values}) == -values % 3).all()

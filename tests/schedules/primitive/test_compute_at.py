@@ -12,7 +12,7 @@ from ir.codegen.build import build
 from ir.script import from_source
 from ir.script import tir as T
 from ir.target import Target
-from schedules import Schedule
+from schedules import Schedule, ScheduleError
 from tests.programs import kernels
 
 from ..checks import (
@@ -792,3 +792,95 @@ def test_of_windows_that_overlap_the_one_moves_that_was_there() -> None:
     sch = Schedule(program)
     sch.compute_at("W", sch.get_loops("C")[1])
     assert_same_meaning(program, sch)
+
+
+ONE_IN_THREE = """@T.prim_func
+def main(C: T.Buffer((10,), "int32")):
+    B = T.alloc_buffer((16,), "int32")
+    for i in range(4):
+        for j in range(1):
+            with T.block("P"):
+                vi = T.axis.spatial(4, i)
+                B[vi * 3] = vi
+        for j in range(1):
+            with T.block("Q"):
+                vi = T.axis.spatial(4, i)
+                B[vi * 3 + SECOND] = vi + 10
+        for j in range(1):
+            with T.block("R"):
+                vi = T.axis.spatial(4, i)
+                B[vi * 3 + THIRD] = vi + 20
+    for i in range(10):
+        with T.block("C"):
+            vi = T.axis.spatial(10, i)
+            C[vi] = B[vi + 2]
+"""
+
+
+@pytest.mark.parametrize(("second", "third", "is_box"), [(1, 2, True), (2, 4, False)])
+def test_what_lies_between_the_elements_of_producers_comes_from_other_iterations(
+    second: int, third: int, is_box: bool
+) -> None:
+    text = ONE_IN_THREE.replace("SECOND", str(second)).replace("THIRD", str(third))
+    sch = Schedule(from_source(text), error_render_level="none")
+    before = sch.mod["main"]
+    if is_box:
+        sch.reverse_compute_at("C", sch.get_loops("P")[0])
+        assert_same_meaning(before, sch)
+    else:
+        with pytest.raises(ScheduleError, match="is not known to be one box"):
+            sch.reverse_compute_at("C", sch.get_loops("P")[0])
+
+
+PARTIAL_SUMS = """@T.prim_func
+def main(A: T.Buffer((8,), "int32"), C: T.Buffer((OUTER, 3), "int32")):
+    S = T.alloc_buffer((1,), "int32")
+    for i in range(OUTER):
+        for k in range(8 // OUTER):
+            with T.block("S"):
+                vk = T.axis.reduce(8, i * (8 // OUTER) + k)
+                with T.init():
+                    S[0] = 0
+                S[0] = S[0] + A[vk]
+        for c in range(3):
+            with T.block("C"):
+                vi, vc = T.axis.remap("SS", [i, c])
+                C[vi, vc] = S[0]
+"""
+
+
+@pytest.mark.parametrize("outer", [1, 2])
+def test_sums_that_are_read_before_they_are_whole_stay_where_they_are(outer: int) -> None:
+    """In the first of two iterations the consumer reads half of the sum."""
+    sch = Schedule(from_source(PARTIAL_SUMS.replace("OUTER", str(outer))), error_render_level="none")
+    before = sch.mod["main"]
+    if outer == 1:
+        sch.compute_at("S", sch.get_loops("C")[1])
+        assert_same_meaning(before, sch)
+    else:
+        with pytest.raises(ScheduleError, match="would run for more values of 'vk'"):
+            sch.compute_at("S", sch.get_loops("C")[1])
+
+
+@pytest.mark.parametrize("at", [0, 1])
+def test_a_guarded_row_of_a_flat_index_does_not_reach_into_the_next_one(at: int) -> None:
+    """Beyond the guard lies what another row produces later, whose loop stands still."""
+    sch = Schedule(
+        from_source("""@T.prim_func
+def main(A: T.Buffer((6,), "int32"), C: T.Buffer((6,), "int32")):
+    B = T.alloc_buffer((6,), "int32")
+    for t, i, j in T.grid(2, 2, 2):
+        with T.block("B"):
+            vt = T.axis.spatial(2, t)
+            vi = T.axis.spatial(3, i * 2 + j)
+            T.where(i * 2 + j < 3)
+            B[vt * 3 + vi] = A[vt * 3 + vi]
+    for k in range(6):
+        with T.block("C"):
+            vk = T.axis.spatial(6, k)
+            C[vk] = B[vk]
+"""),
+        error_render_level="none",
+    )
+    with pytest.raises(ScheduleError, match="runs only where"):
+        sch.reverse_compute_at("C", sch.get_loops("B")[at])

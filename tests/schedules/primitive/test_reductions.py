@@ -767,3 +767,25 @@ def test_its_elements_do_not(step: Callable[..., Any]) -> None:
     sch.decompose_reduction("S", sch.get_loops("S")[0])
     loop = sch.get_loops("S_update")[1]
     assert_refused(sch, lambda: step(sch, loop))
+
+
+@pytest.mark.parametrize("stated", ["A[vi, vk]", "C[vi], A[vi, vk]"])
+def test_an_update_states_once_that_it_reads_what_it_updates(stated: str) -> None:
+    sch = Schedule(
+        from_source(f"""@T.prim_func
+def main(A: T.Buffer((4, 8), "int32"), C: T.Buffer((4,), "int32")):
+    for i, k in T.grid(4, 8):
+        with T.block("C"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            T.reads({stated})
+            T.writes(C[vi])
+            with T.init():
+                C[vi] = 0
+            C[vi] = C[vi] + A[vi, vk]
+""")
+    )
+    before = sch.mod["main"]
+    sch.decompose_reduction("C", sch.get_loops("C")[1])
+    reads = sch.get(sch.get_block("C_update")).reads
+    assert [region.buffer.name for region in reads] == ["C", "A"]
+    assert_same_meaning(before, sch)
