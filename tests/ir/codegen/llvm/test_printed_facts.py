@@ -25,10 +25,13 @@ def test_bytes_behind_a_parameter() -> None:
 def test_only_a_sum_into_the_place_that_it_reads_is_free_in_its_order() -> None:
     sums = """def main(A: T.Buffer((16,), "float32"), B: T.Buffer((17,), "float32")):
     for i in range(16):
-        B[{place}] = B[0] + A[i]"""
-    assert "fadd reassoc" in printed(sums.format(place="0"))
-    assert "fadd reassoc" not in printed(sums.format(place="1"))
-    assert "fadd reassoc" not in printed(sums.format(place="i + 1"))
+        with T.block("sum"):
+            v = T.axis.{kind}(16, i)
+            B[{place}] = B[0] + A[v]"""
+    assert "fadd reassoc" in printed(sums.format(kind="reduce", place="0"))
+    assert "fadd reassoc" not in printed(sums.format(kind="spatial", place="0"))
+    assert "fadd reassoc" not in printed(sums.format(kind="reduce", place="1"))
+    assert "fadd reassoc" not in printed(sums.format(kind="reduce", place="v + 1"))
 
 
 def test_who_leaves_early_gives_memory_back() -> None:
