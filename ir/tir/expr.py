@@ -159,9 +159,7 @@ class PrimExpr(BaseExpr):
         )
 
     def __abs__(self) -> PrimExpr:
-        from .intrinsic.math import abs as absolute  # built on these nodes
-
-        return absolute(self)
+        return operators.absolute(self)
 
     def __int__(self) -> int:
         raise IRTypeError(

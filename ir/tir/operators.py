@@ -46,6 +46,7 @@ from .expr import (
     Not,
     Or,
     PrimExpr,
+    Select,
     StringImm,
     Sub,
 )
@@ -526,6 +527,19 @@ def bitwise(name: str, lhs: Any, rhs: Any) -> PrimExpr:
         assert meaning is not None
         return fold_value(a.dtype, meaning(a.value, b.value))
     return Call(a.dtype, name, (a, b))
+
+
+def absolute(x: Any, span: Span | None = None) -> PrimExpr:
+    """The absolute value of any number, elementwise; raises IRTypeError for bools."""
+    value = convert(x)
+    refuse_bools(value, "tir.abs")
+    if isinstance(value, IntImm | FloatImm):
+        return const(value.value if value.value >= 0 else -value.value, value.dtype)
+    if dt.is_float(value.dtype):
+        return Call(value.dtype, "tir.fabs", (value,), span)
+    if dt.is_uint(value.dtype):
+        return value
+    return Select(value >= const(0, value.dtype), value, const(0, value.dtype) - value)
 
 
 def power(x: Any, y: Any, span: Span | None = None) -> PrimExpr:

@@ -664,7 +664,7 @@ def test_a_factor_that_is_a_little_off_is_refused(builder: LocalBuilder, runner:
     assert runner.submit(RunnerInput(good, reference=scaled(factor=0.5))).result().verified
     result = runner.submit(RunnerInput(bad, reference=scaled(factor=0.5))).result()
     assert result.kind is ResultKind.WRONG_RESULT
-    assert "expected a number from -1.5000001" in (result.error_msg or "")
+    assert "expected -1.5" in (result.error_msg or "")
 
 
 def test_a_program_that_does_not_end_is_told_of_and_ended(

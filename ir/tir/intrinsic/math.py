@@ -15,8 +15,8 @@ from ... import dtype as dt
 from ...error import IRTypeError
 from ...float_power import float_power
 from ...span import Span
-from ..expr import Add, Call, FloatImm, IntImm, Let, PrimExpr, Select, Var
-from ..operators import cast, const, convert, logical_and, logical_not, logical_or, power, refuse_bools
+from ..expr import Add, Call, Let, PrimExpr, Select, Var
+from ..operators import absolute, cast, const, convert, logical_and, logical_not, logical_or, power
 from .declaration import Lowering, call, first, intrinsic
 from .lowering import library_function, llvm_function, shared, widened
 
@@ -339,12 +339,4 @@ def fabs(x: Any, span: Span | None = None) -> PrimExpr:
 
 def abs(x: Any, span: Span | None = None) -> PrimExpr:
     """The absolute value of any number, elementwise; raises IRTypeError for bools."""
-    value = convert(x)
-    refuse_bools(value, "tir.abs")
-    if isinstance(value, IntImm | FloatImm):
-        return const(value.value if value.value >= 0 else -value.value, value.dtype)
-    if dt.is_float(value.dtype):
-        return fabs(value, span)
-    if dt.is_uint(value.dtype):
-        return value
-    return Select(value >= const(0, value.dtype), value, const(0, value.dtype) - value)
+    return absolute(x, span)
