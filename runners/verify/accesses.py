@@ -298,19 +298,19 @@ def touched(
         item: the access.
         layout: of all buffers of its pointer.
         ranges: the values.
-        known: what other variables are; those that are neither are taken for zero.
+        known: what other variables are.
         given: arrays of a call, which indices and conditions may load from.
         conditions: under which the access happens.
 
     Raises:
-        Unknown: indices or conditions are over data that is not known.
+        Unknown: indices or conditions are over data, or variables, that are not known.
     """
     indices = [_first_lane(index) for index in item.indices]
     used = variables_in(indices, conditions)
     is_all = used <= ranges.keys() and not any(isinstance(index, Ramp) for index in item.indices)
     grid = np.meshgrid(*ranges.values(), indexing="ij", sparse=True)
     axes = dict(zip(ranges, grid, strict=True))
-    evaluate = OnArguments({**dict.fromkeys(used, 0), **known, **axes}, given)
+    evaluate = OnArguments({**known, **axes}, given)
     shape = np.broadcast_shapes(*(axis.shape for axis in grid))
     # Masks stay as small as what they ask for; where a condition is over data that is not known, the access is not followed.
     masks = [np.asarray(evaluate(condition), np.bool_) for condition in conditions]

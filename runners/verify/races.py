@@ -257,11 +257,9 @@ def _elements(
     """The cells of an access, the iterations that touch them, and whether these are all, whatever the rest is.
 
     Raises:
-        Unknown: it depends on data, or on a loop whose begin or extent is no number.
+        Unknown: it depends on data, or on a symbol, or a loop whose begin or extent is no number.
     """
     used = variables_in(item.indices, item.conditions)
-    if any(step in used and step not in item.extents for step in item.path):
-        raise Unknown
     within = [variable for variable in item.extents if variable in used]
     ranges = {variable: np.arange(*_span(item.extents[variable])) for variable in within}
     iterations = np.arange(extent)

@@ -197,7 +197,8 @@ class _Canonicalizer(ExprMutator):
             if isinstance(field, Var) and self._is_visible(field):
                 return field
         elif isinstance(value, Tuple) and value.fields:
-            return self._original_tuple(value) or value
+            original = self._original_tuple(value)
+            return value if original is None else original
         return value
 
     def _value_of(self, expr: Expr) -> Expr:

@@ -66,7 +66,8 @@ class _Computer(ExprMutator):
             fields = self._map(operand.fields, self._known_operand)
             return operand if fields is operand.fields else Tuple(fields)
         if isinstance(operand, Var) and operand.vid in self._var_remap:
-            return _written(operand.struct_info) or self.visit_expr(operand)
+            written = _written(operand.struct_info)
+            return self.visit_expr(operand) if written is None else written
         return self.visit_expr(operand)
 
 

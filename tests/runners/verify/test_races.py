@@ -380,6 +380,24 @@ class Module:
     assert iterations_of(mod, stale) == Iterations(None, False)
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        "for i in T.parallel(8):\n            S[i * n] = T.float32(1)",
+        "for k in range(1, n):\n            for i in T.parallel(8):\n                S[i * k] = T.float32(1)",
+    ],
+)
+def test_what_symbols_say_is_not_known(body: str) -> None:
+    """A stride that only a call tells is not taken for zero."""
+    mod = from_source(f"""@I.ir_module
+class Module:
+    @T.prim_func
+    def main(n: T.int32, S: T.Buffer((64,), "float32")):
+        {body}
+""")
+    assert iterations_of(mod) == Iterations(None, False)
+
+
 def test_one_pointer_of_two_types_in_memory_of_an_iteration() -> None:
     """A float of four bytes is stored, and one of its neighbour's bytes is read."""
     body = """
