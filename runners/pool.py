@@ -123,11 +123,12 @@ class Template:
     def _start(self) -> None:
         ours, theirs = socket.socketpair()
         root = str(Path(__file__).resolve().parent.parent)
-        paths = [root, *[path for path in sys.path if path]]
+        paths = [root, *[path or os.getcwd() for path in sys.path]]
         self._folder = self._folder or _own_folder()
         # One thread per library in the template: a fork copies only the thread that calls it.
         threads = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL")}
-        command = [sys.executable, "-m", "runners.template", str(theirs.fileno()), *self._preload]
+        # -P: a folder called runners where the user works is not ours.
+        command = [sys.executable, "-P", "-m", "runners.template", str(theirs.fileno()), *self._preload]
         with tempfile.TemporaryFile() as errors:
             self._process = subprocess.Popen(
                 command,

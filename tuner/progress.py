@@ -20,6 +20,7 @@ from .state import TaskState, TuningRun
 
 _MAX_ROWS = 30
 _MAX_NAME = 44
+_MAX_NAMES = 5
 """Characters of a kernel's name; one that is cut ends in an ellipsis."""
 
 
@@ -92,6 +93,7 @@ class Progress(MeasureCallback):
             self.console.print(
                 f"measured the fastest again, in turns: {choices['confirmed']} choices confirmed, {choices['changed']} changed"
             )
+        self._print_exhausted([task.context.task_name for task in task_scheduler.tasks if task.exhausted])
         for task in task_scheduler.tasks:
             found = task.best_secs < float("inf")
             if task.trials and (not found or task.choice == "last resort"):
@@ -103,6 +105,13 @@ class Progress(MeasureCallback):
                 self.console.print(
                     f"{task.context.task_name}: all {task.trials} trials failed: {reasons}{kept}"
                 )
+
+    def _print_exhausted(self, names: list[str]) -> None:
+        if names:
+            others = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
+            self.console.print(
+                f"more trials change nothing, no other candidates were found: {', '.join(names[:_MAX_NAMES])}{others}"
+            )
 
 
 class LiveProgress(Progress):

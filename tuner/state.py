@@ -30,6 +30,8 @@ class TaskState:
     failures: Counter[str] = field(default_factory=Counter)
     last_errors: dict[str, str] = field(default_factory=dict)
     finished: bool = False
+    exhausted: bool = False
+    """Whether the search had no other candidate before its trials were used up."""
     choice: str | None = None
     """"confirmed" or "changed" when the fastest candidates were measured again in turns; "last resort" when all trials failed and a
     program that needs no search is right.

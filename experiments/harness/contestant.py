@@ -78,6 +78,7 @@ class Contestant:
             stderr=self._log,
             text=True,
             env=environment,
+            cwd=job.tree,  # workers of older trees take what lies there first
         )
         answer = self._read(job.timeout)
         self.facts, self.result = answer.get("ready", {}), answer.get("result")

@@ -5,15 +5,10 @@ A tensor has no truth value while a program is written. Without these refusals `
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from typing import Any, ClassVar, NoReturn
 
 from ..error import IRError, IRTypeError, IRValueError
-
-_COMPILER = f"{__name__.partition('.')[0]}."
-_SCRIPT = f"{_COMPILER}script."
-"""The part of the compiler that evaluates what a user wrote."""
 
 _TRUTH = (
     "a Relax value has no truth value while the program is written; use R.logical_and, R.logical_or and R.logical_not instead of"
@@ -66,9 +61,6 @@ class RefusedOperators:
     def __bool__(self) -> bool:
         if hasattr(self, "__len__"):  # tuples and shapes whose parts are written out: as Python's tuples
             return len(self) > 0
-        asking = sys._getframe(1).f_globals.get("__name__", "")
-        if asking.startswith(_COMPILER) and not asking.startswith(_SCRIPT):
-            return True  # the compiler's own code asks whether there is an expression
         raise self._refusal(IRValueError)(self._truth)
 
     __and__ = __rand__ = refused("&")

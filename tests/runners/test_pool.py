@@ -45,6 +45,16 @@ def test_exceptions_come_back_with_their_traceback(pool: WorkerPool) -> None:
     assert "invalid literal" in outcome.message and "Traceback" in outcome.traceback
 
 
+def test_folders_where_the_user_works_do_not_stand_before_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "runners").mkdir()
+    (tmp_path / "runners" / "__init__.py").write_text("raise SystemExit('a package of the user')")
+    monkeypatch.chdir(tmp_path)
+    with WorkerPool(1, preload=()) as own:
+        assert own.submit(int, "1", limit=10).result().value == 1
+
+
 def test_what_cannot_be_pickled_is_reported(pool: WorkerPool) -> None:
     outcome = pool.submit(open, os.devnull, limit=10).result()
     assert outcome.kind == "raised" and "result cannot be sent" in outcome.message

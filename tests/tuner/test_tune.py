@@ -100,6 +100,23 @@ def test_the_summary_says_why_all_trials_of_a_kernel_failed() -> None:
     assert "all 3 trials failed: crash: recorded as crash" in shown.getvalue()
 
 
+@pytest.mark.parametrize(("trials", "said"), [(1, False), (200, True)])
+def test_the_summary_says_where_more_trials_change_nothing(trials: int, said: bool) -> None:
+    shown = io.StringIO()
+    x = te.placeholder((4,), "float32", name="x")
+    store = tune_tir(
+        te.create_prim_func([x, te.compute((4,), lambda i: x[i] + 1.0)]),
+        "cpu",
+        None,
+        trials,
+        builder=ReplayBuilder(),
+        runner=ReplayRunner(lambda _: 1e-3),
+        measure_callbacks=[PlainProgress(trials, None, Console(file=shown, width=200))],
+    )
+    assert len(store) < 200
+    assert ("more trials change nothing, no other candidates were found: main" in shown.getvalue()) == said
+
+
 def test_a_scheduler_can_be_used_again_and_ends_its_strategies() -> None:
     ended: list[object] = []
 

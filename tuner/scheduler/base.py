@@ -108,7 +108,7 @@ class TaskScheduler(TuningRun, ABC):
                     )
                 for callback in self._callbacks:
                     callback.start(self)
-                self._loop(max_trials_global, max_seconds, begin)
+                self._loop(max_trials_global, per_task, max_seconds, begin)
                 self._settle()
                 self._take_last_resorts()
         except KeyboardInterrupt:
@@ -139,7 +139,7 @@ class TaskScheduler(TuningRun, ABC):
         state.finished = per_task <= state.earlier_trials
         return state
 
-    def _loop(self, max_trials: int, max_seconds: float | None, begin: float) -> None:
+    def _loop(self, max_trials: int, per_task: int, max_seconds: float | None, begin: float) -> None:
         budget = max_trials - sum(task.earlier_trials for task in self.tasks)
         while budget > 0 and (max_seconds is None or time.monotonic() - begin < max_seconds):
             self._interrupts.check()
@@ -152,6 +152,7 @@ class TaskScheduler(TuningRun, ABC):
             self.times.search += time.monotonic() - searching
             if not candidates:
                 task.finished = True
+                task.exhausted = task.trials + task.earlier_trials < per_task
                 continue
             candidates = candidates[:budget]
             results = self._measure(task, candidates)
