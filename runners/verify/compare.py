@@ -33,13 +33,6 @@ class Bounds:
         """Memory."""
         return self.low.nbytes + (0 if self.high is None else self.high.nbytes)
 
-    @property
-    def open_share(self) -> float:
-        """Which part of the elements may be anything."""
-        if self.plain or self.high is None or not self.low.size:
-            return 0.0
-        return float(np.mean(self.low > self.high))
-
     def midpoint(self) -> Array:
         """The values of the reference, about."""
         if self.high is None or self.low.dtype.kind in "iub":
