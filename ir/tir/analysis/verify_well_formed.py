@@ -99,6 +99,8 @@ class _Verifier(ScopedVisitor):
     def use(self, var: E.Var) -> None:
         if not self._defined.get(var):
             why = "is used outside of the scope that defines it" if var in self._ended else "is not defined"
+            if self._statement is None:  # the head of the function
+                why += f" by a parameter; give one {var.name} itself as an extent, or pass it as a parameter of its own"
             self.fail("undefined variable", f"variable {var.name} ({var.dtype}) {why}")
         for hidden in self._hidden:
             if var in hidden:

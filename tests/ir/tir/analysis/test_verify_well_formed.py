@@ -115,5 +115,15 @@ def test_symbolic_shapes_define_their_variables() -> None:
     assert_well_formed(tir.PrimFunc([symbolic], loop(i, BufferStore(symbolic, ZERO, [i, n]), n)))
 
 
+def test_an_extent_that_no_argument_tells_says_how_it_can_be_told() -> None:
+    n = tir.Var("n", "int32")
+    source = tir.decl_buffer((n * 2,), "float32", "source")
+    handle = tir.Var("source", "handle")
+    with pytest.raises(
+        WellFormedError, match="variable n .int32. is not defined by a parameter; give one n itself"
+    ):
+        assert_well_formed(tir.PrimFunc([handle], tir.Evaluate(0), None, {handle: source}))
+
+
 def test_errors_are_errors_of_the_package() -> None:
     assert issubclass(WellFormedError, ir.IRError) and issubclass(WellFormedError, ValueError)
