@@ -2,7 +2,8 @@
 
 Small integers are summed exactly in any order; random numbers find what integers hide; large ones of either sign find clamps and
 narrow intermediates; inputs that are all negative find a maximum that starts at zero; NaN and infinities find what is lost on the way;
-nothing but infinities finds a maximum that starts at a finite number; every exponent finds what is right for common numbers only.
+nothing but infinities finds a maximum that starts at a finite number; every exponent finds what is right for common numbers only;
+few that stand out find a maximum, or an "any", that leaves out a term, which hardly ever is the one that counts.
 """
 
 from __future__ import annotations
@@ -52,6 +53,8 @@ class Kind:
     """Some slices are so small that small constants of the program count beside them."""
     for_few_terms: bool = False
     """Tells something only where no long sum overflows, and no product on the way to one that does not."""
+    outstanding: int = 0
+    """Few numbers of the first input are far above all others (1), or below them (-1); of bools they are True, or False, in each input."""
 
 
 def _random(out: Array, rng: np.random.Generator) -> Array:
@@ -133,6 +136,8 @@ KINDS = (
     Kind("nothing but -infinity", _positive, end=-math.inf),
     Kind("nothing but infinity", _positive, end=math.inf),
     Kind("numbers of every exponent", _every_exponent, telling=True, for_few_terms=True),
+    Kind("few large numbers", _uniform, outstanding=1),
+    Kind("few low numbers", _uniform, outstanding=-1),
 )
 """In the order in which a candidate meets them; where memory or time is short, those at the end are left out."""
 
@@ -147,6 +152,8 @@ TINY = 8
 """Inputs of fewer integers hold other ones in each case, so that constants, zero and the ends all have their turn."""
 _FEW_SLICES = 7
 """Of fewer slices none is only for ends."""
+_MOST_OUTSTANDING = 8
+"""At most one of so many numbers stands out."""
 _FEW = 256
 """Of fewer integers a third are ends that meet (:func:`_meet`), of more an eighth."""
 
@@ -166,14 +173,17 @@ def base_values(param: Param, kind: Kind, facts: KernelFacts, number: int) -> Ar
     if param.domain is None or not param.domain.distinct:
         count = min(count, PERIOD)
     if dt.is_bool(param.dtype):
-        return _truths(kind, rng, count, number)
+        return _truths(param, kind, facts, rng, count, number)
     if dt.is_integral(param.dtype):
         return _integers_of(param, kind, facts, rng, count, number)
     dtype = numpy_dtype(param.dtype)
     if kind.end is not None and number == 0:
         return np.full(count, kind.end).astype(dtype)
     wide = np.empty(count, np.float64 if param.dtype == "float64" else np.float32)
-    kind.draw(wide, rng, param, number)
+    if kind.outstanding and number == 0:
+        _stand_out(wide, param, kind, facts, rng)
+    else:
+        kind.draw(wide, rng, param, number)
     if kind.exact:
         share = density(facts)
         if share < 1.0:
@@ -193,16 +203,87 @@ def base_values(param: Param, kind: Kind, facts: KernelFacts, number: int) -> Ar
         _strew(wide, _SPECIAL, places, rng, number)
         if facts.extremes:
             _double(wide, param.shape, rng)
+        if facts.terms > 1 and number == 0 and count > _MOST_OUTSTANDING:
+            wide[_last(param.shape, count)] = np.nan
     return wide.astype(dtype)
 
 
-def _truths(kind: Kind, rng: np.random.Generator, count: int, number: int) -> Array:
-    """True as often as False; nearly always or nearly never where numbers are of one sign; nothing but one of them."""
+def _truths(
+    param: Param, kind: Kind, facts: KernelFacts, rng: np.random.Generator, count: int, number: int
+) -> Array:
+    """True as often as False; nearly always or nearly never where numbers are of one sign; nothing but one of them, or few others."""
     if kind.end is not None and number == 0:
         return np.full(count, kind.end > 0)
+    if kind.outstanding:
+        values = np.full(count, kind.outstanding < 0)
+        values[np.concatenate(_few_places(param, facts, rng, count))] = kind.outstanding > 0
+        return values
     if kind.draw in (_positive, _negative):
         return np.asarray((rng.integers(0, 64, count, np.int8) == 0) == (kind.draw is _negative))
     return rng.integers(0, 2, count, dtype=np.int8).astype(np.bool_)
+
+
+def _few_places(
+    param: Param, facts: KernelFacts, rng: np.random.Generator, count: int
+) -> tuple[Array, Array]:
+    """(Some places, about one for each reduction; the last element, and the first where there are several reductions).
+
+    What is reduced together with the first or last element, along whichever axes, has none of the others.
+    """
+    corners = np.array([_last(param.shape, count), 0][:count], np.int64)
+    several = count // max(facts.terms, _MOST_OUTSTANDING)
+    if several < 2:
+        return corners[:0], corners[:1]
+    if count < math.prod(param.shape):  # they would repeat
+        return corners[:0], corners
+    some = rng.permutation(count)[:several]
+    inner = np.ones(several, np.bool_)
+    for place, extent in zip(np.unravel_index(some, param.shape), param.shape):
+        inner &= (extent == 1) | (place > 0) & (place < extent - 1)
+    return some[inner], corners
+
+
+def _last(shape: Sequence[int], count: int) -> int:
+    """Where in base values the last element of an array comes from."""
+    return _place(math.prod(shape) - 1, max(count, 1))
+
+
+def _stand_out(wide: Array, param: Param, kind: Kind, facts: KernelFacts, rng: np.random.Generator) -> None:
+    """Few numbers above all that the program compares with, or such a constant, and the others below; the other way round for lows.
+
+    The first of the others is the least one: a minimum that leaves it out differs.
+    """
+    constants = np.array([item for item in facts.constants if _TELLING <= abs(item) <= 1 / _TELLING])
+    scale = np.abs(constants).max(initial=1.0)
+    some, corners = _few_places(param, facts, rng, wide.size)
+    wide[...] = (_random(wide, rng) - 2) * scale
+    wide[:1] = -3 * scale
+    wide[some] = (_random(wide[some], rng) + 2) * scale
+    if constants.size:
+        wide[some[::2]] = rng.choice(constants, some[::2].size) * kind.outstanding
+    wide[corners] = 4 * scale
+    wide *= kind.outstanding
+
+
+def _few_ends(
+    param: Param, kind: Kind, facts: KernelFacts, domain: Domain, rng: np.random.Generator, count: int
+) -> Array:
+    """Few integers about one end of a domain, or constants of the program, and the others about the other end, which one of them is."""
+    wide = np.dtype(np.int64 if domain.high < 1 << 63 else np.uint64)
+    most = min(3, (domain.high - domain.low) // 4)
+    steps = rng.integers(min(1, most), most, count, np.int64, endpoint=True).astype(wide)
+    steps[:1] = 0
+    ends = np.array([domain.low, domain.high], wide)
+    lows, highs = ends[0] + steps, ends[1] - steps
+    values: Array = lows if kind.outstanding > 0 else highs
+    others = highs if kind.outstanding > 0 else lows
+    some, corners = _few_places(param, facts, rng, count)
+    values[some] = others[some]
+    constants = _around(facts.constants, domain)
+    if constants:
+        values[some[::2]] = rng.choice(np.array(constants, wide), some[::2].size)
+    values[corners] = ends[int(kind.outstanding > 0)]
+    return values
 
 
 def _fill_corners(wide: Array, shape: Sequence[int], rng: np.random.Generator) -> None:
@@ -304,6 +385,8 @@ def _integers_of(
         values = _positions(domain, kind, rng, count).astype(dtype)
     elif kind.end is not None and number == 0:
         values = np.full(count, domain.low if kind.end < 0 else domain.high, dtype)
+    elif kind.outstanding and number == 0:
+        values = _few_ends(param, kind, facts, domain, rng, count).astype(dtype)
     else:
         small = max(domain.low, -_SMALL), min(domain.high, _SMALL)
         if not kind.full_range and small[0] <= small[1]:

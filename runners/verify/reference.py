@@ -212,10 +212,15 @@ def kinds_for(facts: KernelFacts) -> tuple[Kind, ...]:
     elements = sum(math.prod(item.shape) for item in facts.params if item.output)
     most = max(_ESSENTIAL, _BOUND_BYTES // max(8 * elements, 1))
     tells_much = any(dt.is_float(item.dtype) or math.prod(item.shape) < TINY for item in inputs)
-    kinds = KINDS if tells_much else [*KINDS[:2], *(kind for kind in KINDS if kind.end)]
+    kinds = KINDS if tells_much else [*KINDS[:2], *(kind for kind in KINDS if kind.end or kind.outstanding)]
     few = facts.terms <= _FEW_TERMS and not facts.multiplied
+    chooses = facts.extremes and facts.terms > 1
     asked = [
-        kind for kind in kinds if (facts.extremes or kind.end is None) and (few or not kind.for_few_terms)
+        kind
+        for kind in kinds
+        if (facts.extremes or kind.end is None)
+        and (few or not kind.for_few_terms)
+        and (chooses or not kind.outstanding)
     ]
     return tuple(asked[:most])
 

@@ -203,3 +203,19 @@ def test_positions_stand_side_by_side_where_they_may(distinct: bool, least: floa
     assert equal > least if least else equal < 0.01
     assert set(values.tolist()) == set(range(200))
     assert (np.bincount(values).max() > 1000) is not distinct
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint64", "float16"])
+@pytest.mark.parametrize("shape", [(0,), (1,), (7,), (3, 300), (24, 64), (300, 400)])
+@pytest.mark.parametrize(("kind", "sign"), [("few large numbers", 1), ("few low numbers", -1)])
+def test_few_numbers_stand_out(kind: str, sign: int, shape: tuple[int, ...], dtype: str) -> None:
+    """The last one does, and none beside it along any axis."""
+    param = Param("a", dtype, shape, output=False)
+    flat = np.empty(math.prod(shape), numpy_dtype(dtype))
+    fill(flat, base_values(param, BY_NAME[kind], FACTS, 0))
+    values = flat.reshape(shape).astype("float64")
+    if values.size:
+        last = values[(-1,) * len(shape)]
+        stands_out = values == last
+        assert (sign * values <= sign * last).all() and stands_out.sum() <= max(1, values.size / 8)
+        assert stands_out[-1].sum() == 1 and stands_out[..., -1].sum() == 1

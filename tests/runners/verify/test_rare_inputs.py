@@ -474,3 +474,62 @@ def test_large_outputs_are_checked_on_nan() -> None:
         mod = program(f"A: {shape}, C: {shape}", f"for i, j in T.grid({rows}, 1024):\n    C[i, j] = A[i, j]")
         kinds = kinds_for(facts_of(mod))
         assert len(kinds) >= least and any(kind.special for kind in kinds)
+
+
+def _reduced(shape: tuple[int, int], axis: int, dtype: str, result: str, begin: str, combine: str) -> Any:
+    """A reduction of A[vi, vk] or A[vk, vi] along an axis."""
+    kept, reduced = shape[1 - axis], shape[axis]
+    element = "A[vi, vk]" if axis else "A[vk, vi]"
+    body = f"""
+for i, k in T.grid({kept}, {reduced}):
+    with T.block("M"):
+        vi, vk = T.axis.remap("SR", [i, k])
+        with T.init():
+            M[vi] = {begin}
+        M[vi] = {combine.replace("ELEMENT", element)}"""
+    return program(f'A: T.Buffer({shape}, "{dtype}"), M: T.Buffer(({kept},), "{result}")', body)
+
+
+@pytest.mark.parametrize(("shape", "axis"), [((1, 1000), 1), ((4, 1000), 1), ((24, 64), 1), ((1000, 4), 0)])
+@pytest.mark.parametrize(
+    ("dtype", "result", "begin", "combine"),
+    [
+        ("bool", "bool", "False", "M[vi] or ELEMENT"),
+        ("bool", "bool", "True", "M[vi] and ELEMENT"),
+        ("int32", "bool", "False", "M[vi] or ELEMENT > 100"),
+        ("float32", "bool", "True", "M[vi] and ELEMENT > T.float32(0)"),
+        ("float32", "bool", "False", "M[vi] or ELEMENT > T.float32(5)"),
+        ("float32", "float32", "T.float32('-inf')", "T.max(M[vi], ELEMENT)"),
+        ("float16", "float16", "T.float16('inf')", "T.min(M[vi], ELEMENT)"),
+        ("uint8", "uint8", "T.uint8(0)", "T.max(M[vi], ELEMENT)"),
+        ("int64", "int64", "T.max_value('int64')", "T.min(M[vi], ELEMENT)"),
+    ],
+)
+def test_a_term_that_hardly_ever_decides_is_left_out(
+    reference_of: Any, shape: tuple[int, int], axis: int, dtype: str, result: str, begin: str, combine: str
+) -> None:
+    right = _reduced(shape, axis, dtype, result, begin, combine)
+    last = shape[axis] - 1
+    shorter = f"T.if_then_else(vk < {last}, {combine}, M[vi])"
+    assert not accepted(reference_of, right, _reduced(shape, axis, dtype, result, begin, shorter))
+    if result != "bool":
+        later = f"T.if_then_else(vk > 0, {combine}, M[vi])"
+        assert not accepted(reference_of, right, _reduced(shape, axis, dtype, result, begin, later))
+
+
+def test_the_last_of_many_is_nan(reference_of: Any) -> None:
+    right = _reduced((24, 64), 1, "float32", "bool", "False", "M[vi] or T.isnan(ELEMENT)")
+    wrong = _reduced((24, 64), 1, "float32", "bool", "False", "M[vi] or (vk < 63 and T.isnan(ELEMENT))")
+    assert not accepted(reference_of, right, wrong)
+
+
+def test_whether_any_of_two_conditions_holds(reference_of: Any) -> None:
+    right = te_program(
+        lambda a, b: topi.any(topi.logical_and(a, b), axis=1), ((24, 64), "bool"), ((24, 64), "bool")
+    )
+    wrong = te_program(
+        lambda a, b: topi.any(topi.strided_slice(topi.logical_and(a, b), [0, 0], [24, 63]), axis=1),
+        ((24, 64), "bool"),
+        ((24, 64), "bool"),
+    )
+    assert not accepted(reference_of, right, wrong)
