@@ -533,3 +533,16 @@ def test_whether_any_of_two_conditions_holds(reference_of: Any) -> None:
         ((24, 64), "bool"),
     )
     assert not accepted(reference_of, right, wrong)
+
+
+def test_low_bits_of_a_number_that_is_made_of_bits(reference_of: Any) -> None:
+    params = 'A: T.Buffer((N,), "uint32"), C: T.Buffer((N,), "float32")'
+    right = elementwise(params, 500, 'T.reinterpret("float32", A[i])')
+    wrong = elementwise(params, 500, 'T.reinterpret("float32", A[i] ^ T.uint32(7))')
+    assert not accepted(reference_of, right, wrong)
+
+
+def test_a_sum_of_float64_and_a_constant_that_is_rounded_up(reference_of: Any) -> None:
+    params = FLOATS.replace("float32", "float64")
+    right = elementwise(params, 1000, "T.floor(A[i] + T.float64(0.5))")
+    assert not accepted(reference_of, right, elementwise(params, 1000, "T.round(A[i])"))
