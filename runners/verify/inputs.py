@@ -53,6 +53,8 @@ class Kind:
     """Some slices are so small that small constants of the program count beside them."""
     for_few_terms: bool = False
     """Tells something only where no long sum overflows, and no product on the way to one that does not."""
+    near_nothing: bool = False
+    """All numbers are so small that small constants of the program count beside whatever they are summed up to."""
     outstanding: int = 0
     """Few numbers of the first input are far above all others (1), or below them (-1); of bools they are True, or False, in each input."""
 
@@ -138,6 +140,7 @@ KINDS = (
     Kind("numbers of every exponent", _every_exponent, telling=True, for_few_terms=True),
     Kind("few large numbers", _uniform, outstanding=1),
     Kind("few low numbers", _uniform, outstanding=-1),
+    Kind("numbers near nothing", _uniform, near_nothing=True),
 )
 """In the order in which a candidate meets them; where memory or time is short, those at the end are left out."""
 
@@ -194,7 +197,9 @@ def base_values(param: Param, kind: Kind, facts: KernelFacts, number: int) -> Ar
     if kind.telling and (some := _telling(facts.constants, wide.dtype, kind.for_few_terms)).size:
         _strew(wide, some, count // (8 if facts.terms <= _FEW_SUMMED else 32), rng, number)
     if kind.small:
-        _shrink(wide, param, facts.constants, rng)
+        _shrink(wide, param, facts, rng)
+    if kind.near_nothing:
+        _vanish(wide, param, facts)
     if facts.multiplied:
         _compress(wide, facts.terms, largest, kind.exact)
     if kind.special:
@@ -310,27 +315,44 @@ def _telling(constants: Sequence[float], dtype: Any, all_of_them: bool) -> Array
         return np.concatenate([*found, -some, *(some * dtype.type(factor) for factor in (2, 3, 4, 5, 6, 7))])
 
 
-def _shrink(wide: Array, param: Param, constants: Sequence[float], rng: np.random.Generator) -> None:
+def small_constants(facts: KernelFacts) -> list[float]:
+    """Those that keep a program from dividing by nothing."""
+    return [float(item) for item in facts.constants if 0 < item < _TELLING]
+
+
+def _shrink(wide: Array, param: Param, facts: KernelFacts, rng: np.random.Generator) -> None:
     """Make every fourth slice as small as a small constant, or its root, since many are added to a mean of squares.
 
     The root of a variance plus a constant and the root of their sum differ only there. Slices are as large as four of them may be: the
     mean may be one of several axes.
     """
-    numbers = format_of(param.dtype)
-    scales = [
-        scale
-        for item in constants
-        if 0 < item < _TELLING
-        for scale in (math.sqrt(item), float(item))
-        if scale > numbers.tiny / numbers.unit
-    ]
     sizes = (math.prod(param.shape[axis + 1 :]) for axis in range(len(param.shape)))
     size = next((size for size in sizes if wide.size >= 4 * size > 0), 0)
+    scales = _in_range([scale for item in small_constants(facts) for scale in (math.sqrt(item), item)], param)
     if not scales or not size:
         return
     slices = wide[: wide.size // size * size].reshape(-1, size)[3::4]
-    some = np.array(scales, wide.dtype)[np.arange(len(slices)) % len(scales)]
-    slices[...] = (_random(slices, rng) * 4 - 2) * some[:, None]
+    slices[...] = _random(slices, rng) * 4 - 2
+    _scale(slices, scales)
+
+
+def _vanish(wide: Array, param: Param, facts: KernelFacts) -> None:
+    """Make all rows so small: the mean may be one of everything, or there is one row only."""
+    scales = [scale for item in small_constants(facts) for scale in (item / 16, math.sqrt(item))]
+    length = max(param.shape[-1], 1) if param.shape else 1
+    _scale(wide[: wide.size // length * length].reshape(-1, length), _in_range(scales, param))
+
+
+def _in_range(scales: Sequence[float], param: Param) -> list[float]:
+    """The numbers of which a dtype keeps all digits."""
+    numbers = format_of(param.dtype)
+    return [scale for scale in scales if scale > numbers.tiny / numbers.unit]
+
+
+def _scale(rows: Array, scales: Sequence[float]) -> None:
+    """Multiply the rows by one number after the other."""
+    if scales:
+        rows *= np.array(scales, rows.dtype)[np.arange(len(rows)) % len(scales), None]
 
 
 def _compress(wide: Array, terms: int, largest: float, exact: bool) -> None:

@@ -19,7 +19,7 @@ from .compare import Bounds, bounds_of
 from .expressions import Unanalysable
 from .facts import KernelFacts, Param, entry, facts_of
 from .guards import Guarded
-from .inputs import KINDS, TINY, Kind, base_values, changed, fill, poison
+from .inputs import KINDS, TINY, Kind, base_values, changed, fill, poison, small_constants
 from .rounding import format_of, growth
 from .shadow import ShadowProgram, shadow_of
 
@@ -221,6 +221,7 @@ def kinds_for(facts: KernelFacts) -> tuple[Kind, ...]:
         if (facts.extremes or kind.end is None)
         and (few or not kind.for_few_terms)
         and (chooses or not kind.outstanding)
+        and (small_constants(facts) or not kind.near_nothing)
     ]
     return tuple(asked[:most])
 

@@ -546,3 +546,36 @@ def test_a_sum_of_float64_and_a_constant_that_is_rounded_up(reference_of: Any) -
     params = FLOATS.replace("float32", "float64")
     right = elementwise(params, 1000, "T.floor(A[i] + T.float64(0.5))")
     assert not accepted(reference_of, right, elementwise(params, 1000, "T.round(A[i])"))
+
+
+def _normalized(rows: int, dtype: str, divisor: str) -> Any:
+    body = f"""
+S = T.alloc_buffer(({rows},))
+for i, k in T.grid({rows}, 64):
+    with T.block("S"):
+        vi, vk = T.axis.remap("SR", [i, k])
+        with T.init():
+            S[vi] = T.float32(0)
+        S[vi] = S[vi] + T.Cast("float32", A[vi, vk]) * T.Cast("float32", A[vi, vk])
+for i, k in T.grid({rows}, 64):
+    with T.block("B"):
+        vi, vk = T.axis.remap("SS", [i, k])
+        B[vi, vk] = T.Cast("{dtype}", T.Cast("float32", A[vi, vk]) / ({divisor}))"""
+    return program(", ".join(f'{name}: T.Buffer(({rows}, 64), "{dtype}")' for name in "AB"), body)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 24])
+@pytest.mark.parametrize(
+    ("dtype", "divisor", "wrong"),
+    [
+        ("float32", "T.sqrt(S[vi] + T.float32(1e-12))", "T.sqrt(S[vi])"),
+        ("float32", "T.sqrt(S[vi] + T.float32(1e-5))", "T.sqrt(S[vi]) + T.float32(1e-5)"),
+        ("float16", "T.sqrt(S[vi] + T.float32(1e-5))", "T.sqrt(S[vi])"),
+        ("float32", "T.max(T.sqrt(S[vi]), T.float32(1e-9))", "T.sqrt(S[vi])"),
+    ],
+)
+def test_a_norm_of_few_rows_that_leaves_out_a_small_constant(
+    reference_of: Any, rows: int, dtype: str, divisor: str, wrong: str
+) -> None:
+    right = _normalized(rows, dtype, divisor)
+    assert not accepted(reference_of, right, _normalized(rows, dtype, wrong))
