@@ -29,6 +29,9 @@ SEED = 0x5EED
 PERIOD = 65_521
 """After so many elements inputs repeat: a prime, so that no two rows of a tensor are alike; drawing more takes longer than most
 kernels."""
+_SHIFT = 25_620
+"""So many elements further on does the second repetition begin, the third twice as many further than that, and so on: two of them are
+alike at another distance than any other two, and at a prime number of elements, which is no distance of rows."""
 _MOST_POSITIONS = 1 << 18
 """Positions in longer tensors are drawn as integers of all magnitudes are, unless they must differ."""
 
@@ -528,7 +531,7 @@ def _meet(values: Array, domain: Domain, shape: Sequence[int], number: int) -> N
 
 
 def fill(flat: Array, base: Array) -> None:
-    """Repeat the base values to the end of an array, each time from one further on: no two elements are alike by their distance."""
+    """Repeat the base values to the end of an array, each time from another element on: no elements are alike by their distance."""
     for part, values in _repetitions(flat, base):
         part[...] = values
 
@@ -536,7 +539,7 @@ def fill(flat: Array, base: Array) -> None:
 def _repetitions(flat: Array, base: Array) -> Iterator[tuple[Array, Array]]:
     """The parts of an array, and what :func:`fill` puts there."""
     for number, start in enumerate(range(0, flat.size, max(base.size, 1))):
-        first = number % base.size
+        first = _first(number, base.size)
         for begin, values in ((start, base[first:]), (start + base.size - first, base[:first])):
             part = flat[begin : begin + values.size]
             yield part, values[: part.size]
@@ -545,7 +548,12 @@ def _repetitions(flat: Array, base: Array) -> Iterator[tuple[Array, Array]]:
 def _place(flat: int, size: int) -> int:
     """Where in base values of a size the element at a place of an array comes from."""
     number, place = divmod(flat, size)
-    return (number + place) % size
+    return (_first(number, size) + place) % size
+
+
+def _first(number: int, size: int) -> int:
+    """Which of the base values a repetition begins with."""
+    return number * (number + 1) // 2 * _SHIFT % size
 
 
 def same_bits(one: Array, other: Array) -> bool:

@@ -132,10 +132,19 @@ def test_integers_stay_in_their_domain() -> None:
 
 def test_large_inputs_repeat_a_drawn_block(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inputs, "PERIOD", 7)
+    monkeypatch.setattr(inputs, "_SHIFT", 1)
     flat = make_value(Param("a", "float32", (4, 5), output=False), np.random.default_rng(0)).reshape(-1)
     np.testing.assert_array_equal(flat[7:14], np.roll(flat[:7], -1))
-    np.testing.assert_array_equal(flat[14:], np.roll(flat[:7], -2)[:6])
+    np.testing.assert_array_equal(flat[14:], np.roll(flat[:7], -3)[:6])
     assert len(np.unique(flat[:7])) == 7
+
+
+def test_rows_of_large_inputs_are_not_alike() -> None:
+    """Whatever their length: a kernel that takes one for another is found."""
+    values = make_value(Param("a", "float32", (1 << 19,), output=False), np.random.default_rng(0))
+    for distance in [*range(1 << 14, 1 << 18, 16), 65_520]:
+        rows = values[: values.size // distance * distance].reshape(-1, distance)[:, ::61]
+        assert (rows[0] == rows[1]).mean() < 0.5, distance
 
 
 def test_corners_of_small_integers_are_not_all_thinned_out() -> None:
