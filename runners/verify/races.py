@@ -75,8 +75,8 @@ def iterations_of(mod: IRModule, arguments: Sequence[Array] | None = None) -> It
 def _read_unwritten(body: Any) -> str | None:
     """What is read of allocated memory before it is written, in one sentence, in a few turns of the loops around the allocation.
 
-    Native code finds anything there, and compilers assume whatever suits them: the calls tell nothing. What iterations of parallel loops
-    allocate is looked at with those.
+    Native code finds anything there, and compilers assume whatever suits them: the calls tell nothing. What an iteration of a parallel loop
+    allocates once is looked at with the others.
     """
     blocks: list[tuple[Block, Place]] = []
     _find_allocations(body, Place(), blocks)
@@ -93,14 +93,16 @@ def _read_unwritten(body: Any) -> str | None:
     return None
 
 
-def _find_allocations(node: Any, place: Place, blocks: list[tuple[Block, Place]]) -> None:
-    """The blocks that allocate memory outside of parallel loops."""
-    if isinstance(node, For) and node.kind == ForKind.PARALLEL:
-        return
-    if isinstance(node, Block) and node.alloc_buffers:
+def _find_allocations(
+    node: Any, place: Place, blocks: list[tuple[Block, Place]], is_own: bool = False
+) -> None:
+    """The blocks that allocate memory, but those of which the innermost loop around is parallel: ``is_own``."""
+    if isinstance(node, For):
+        is_own = node.kind == ForKind.PARALLEL
+    if isinstance(node, Block) and node.alloc_buffers and not is_own:
         blocks.append((node, place))
     for child, inner in children(node, place):
-        _find_allocations(child, inner, blocks)
+        _find_allocations(child, inner, blocks, is_own)
 
 
 def _few_turns(place: Place) -> Iterator[dict[Any, int]]:
