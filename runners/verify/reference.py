@@ -278,19 +278,33 @@ def _in_float64(shadow: ShadowProgram, make_run: MakeRun, facts: KernelFacts) ->
 
 
 def require_defined(mod: Any, facts: KernelFacts) -> None:
-    """Let the interpreter run a small program, which refuses what ``docs/semantics.md`` leaves undefined; it is slow, and asked once."""
-    elements = sum(math.prod(item.shape) for item in facts.params if item.output)
-    if elements * max(facts.terms, 1) > _INTERPRETED_TERMS:
-        return
+    """Let the interpreter run a small program, which refuses what ``docs/semantics.md`` leaves undefined."""
     arguments = Arguments(facts.params)
     kind = kinds_for(facts)[0]
     arguments.prepare(facts, kind, 0)
+    found = undefined(mod, facts, arguments.arrays)
+    if found is not None:
+        raise ProgramError(f"on {kind.name}, it is undefined: {found}")
+
+
+def undefined(mod: Any, facts: KernelFacts, arrays: list[Array]) -> str | None:
+    """What the interpreter refuses in a call; None where it finds nothing, and for programs for which it takes too long.
+
+    Args:
+        mod: a program, or a candidate for it.
+        facts: of the program.
+        arrays: the arguments, which it overwrites.
+    """
+    elements = sum(math.prod(item.shape) for item in facts.params if item.output)
+    if elements * max(facts.terms, 1) > _INTERPRETED_TERMS:
+        return None
     try:
-        interpreter.Interpreter(mod).call(entry(mod), arguments.arrays)
+        interpreter.Interpreter(mod).call(entry(mod), arrays)
     except interpreter.UndefinedError as error:
-        raise ProgramError(f"on {kind.name}, it is undefined: {error}") from error
+        return str(error)
     except interpreter.InterpreterError:
-        return  # it uses what only native code has
+        return None  # it uses what only native code has
+    return None
 
 
 def _require_in_bounds(
