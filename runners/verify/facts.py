@@ -147,7 +147,7 @@ def facts_of(mod: Any) -> KernelFacts:
         elif isinstance(node, Max | Min | CmpExpr | And | Or):
             extremes = extremes or _loads(node)
             if _loads(node) and not isinstance(node, And | Or):
-                note(item.value for item in (node.a, node.b) if isinstance(item, IntImm))
+                note(_whole_numbers(node))
         elif isinstance(node, FloatImm):
             note([node.value])
         elif isinstance(node, BufferStore) and isinstance(node.value, Mul):
@@ -168,6 +168,16 @@ def _loads(expr: Any) -> bool:
     found: list[Any] = []
     post_order_visit(expr, lambda node: found.append(node) if isinstance(node, BufferLoad) else None)
     return bool(found)
+
+
+def _whole_numbers(expr: Any) -> list[int]:
+    """The integers in an expression, but not in the indices of what it loads."""
+    if isinstance(expr, IntImm):
+        return [expr.value]
+    found: list[int] = []
+    if not isinstance(expr, BufferLoad):
+        expr._visit_children(lambda child: found.extend(_whole_numbers(child)))
+    return found
 
 
 def _whole(dtype: str) -> float:

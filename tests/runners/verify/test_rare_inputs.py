@@ -579,3 +579,15 @@ def test_a_norm_of_few_rows_that_leaves_out_a_small_constant(
 ) -> None:
     right = _normalized(rows, dtype, divisor)
     assert not accepted(reference_of, right, _normalized(rows, dtype, wrong))
+
+
+@pytest.mark.parametrize(
+    ("value", "wrong"),
+    [
+        ("T.if_then_else(A[i] - 1000 > 0, 1, 0)", "T.if_then_else(A[i] - 1001 > 0, 1, 0)"),
+        ("T.if_then_else(12345 - A[i] == 0, 1, 0)", "0"),
+    ],
+)
+def test_integers_at_which_a_condition_changes(reference_of: Any, value: str, wrong: str) -> None:
+    right = elementwise(INTEGERS, 500, value)
+    assert not accepted(reference_of, right, elementwise(INTEGERS, 500, wrong))
