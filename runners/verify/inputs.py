@@ -59,7 +59,10 @@ class Kind:
     near_nothing: bool = False
     """All numbers are so small that small constants of the program count beside whatever they are summed up to."""
     outstanding: int = 0
-    """Few numbers of the first input are far above all others (1), or below them (-1); of bools they are True, or False, in each input."""
+    """Few numbers of the first input are far above all others (1), or below them (-1); of bools they are True, or False, in each input.
+
+    Numbers of other inputs lie in between, and are positive where they may be: products and comparisons with them stand out as well.
+    """
 
 
 def _random(out: Array, rng: np.random.Generator) -> Array:
@@ -141,8 +144,8 @@ KINDS = (
     Kind("nothing but -infinity", _positive, end=-math.inf),
     Kind("nothing but infinity", _positive, end=math.inf),
     Kind("numbers of every exponent", _every_exponent, telling=True, for_few_terms=True),
-    Kind("few large numbers", _uniform, outstanding=1),
-    Kind("few low numbers", _uniform, outstanding=-1),
+    Kind("few large numbers", _negative, outstanding=1),
+    Kind("few low numbers", _negative, outstanding=-1),
     Kind("numbers near nothing", _uniform, near_nothing=True),
 )
 """In the order in which a candidate meets them; where memory or time is short, those at the end are left out."""
@@ -412,6 +415,9 @@ def _integers_of(
         values = np.full(count, domain.low if kind.end < 0 else domain.high, dtype)
     elif kind.outstanding and number == 0:
         values = _few_ends(param, kind, facts, domain, rng, count).astype(dtype)
+    elif kind.outstanding:
+        between = (domain.low + domain.high) // 2 + rng.integers(1, 5, count, np.int64)
+        values = np.minimum(between, min(domain.high, (1 << 63) - 1)).astype(dtype)
     else:
         small = max(domain.low, -_SMALL), min(domain.high, _SMALL)
         if not kind.full_range and small[0] <= small[1]:

@@ -523,15 +523,27 @@ def test_the_last_of_many_is_nan(reference_of: Any) -> None:
     assert not accepted(reference_of, right, wrong)
 
 
-def test_whether_any_of_two_conditions_holds(reference_of: Any) -> None:
-    right = te_program(
-        lambda a, b: topi.any(topi.logical_and(a, b), axis=1), ((24, 64), "bool"), ((24, 64), "bool")
-    )
-    wrong = te_program(
-        lambda a, b: topi.any(topi.strided_slice(topi.logical_and(a, b), [0, 0], [24, 63]), axis=1),
-        ((24, 64), "bool"),
-        ((24, 64), "bool"),
-    )
+@pytest.mark.parametrize("shape", [(24, 64), (4, 1000), (300, 400)])
+@pytest.mark.parametrize(
+    ("dtype", "reduced", "value"),
+    [
+        ("bool", topi.any, topi.logical_and),
+        ("bool", topi.all, topi.logical_or),
+        ("float32", topi.any, topi.greater),
+        ("float32", topi.max, topi.multiply),
+        ("float16", topi.min, topi.add),
+        ("int8", topi.any, topi.greater),
+        ("uint32", topi.all, topi.greater),
+        ("int64", topi.all, topi.less),
+    ],
+)
+def test_a_term_of_two_inputs_that_hardly_ever_decides(
+    reference_of: Any, shape: tuple[int, int], dtype: str, reduced: Any, value: Any
+) -> None:
+    begin, end = [0, 0], [shape[0], shape[1] - 1]
+    inputs = ((shape, dtype), (shape, dtype))
+    right = te_program(lambda a, b: reduced(value(a, b), axis=1), *inputs)
+    wrong = te_program(lambda a, b: reduced(topi.strided_slice(value(a, b), begin, end), axis=1), *inputs)
     assert not accepted(reference_of, right, wrong)
 
 
