@@ -163,6 +163,8 @@ _FEW_SLICES = 7
 """Of fewer slices none is only for ends."""
 _MOST_OUTSTANDING = 8
 """At most one of so many numbers stands out."""
+_MOST_DRAWN = 1 << 22
+"""Of as many numbers that are reduced together few stand out; among more they repeat."""
 _FEW = 256
 """Of fewer integers a third are ends that meet (:func:`_meet`), of more an eighth."""
 
@@ -176,10 +178,12 @@ def density(facts: KernelFacts) -> float:
 
 
 def base_values(param: Param, kind: Kind, facts: KernelFacts, number: int) -> Array:
-    """The first ``PERIOD`` elements of an input, of which the rest is a repetition; all of positions that must differ."""
+    """The first ``PERIOD`` elements of an input, of which the rest is a repetition; all of those that must differ, or stand out."""
     rng = np.random.default_rng([SEED, number, KINDS.index(kind) if kind in KINDS else len(KINDS)])
     count = math.prod(param.shape)
-    if param.domain is None or not param.domain.distinct:
+    differ = param.domain is not None and param.domain.distinct
+    stand_out = kind.outstanding and facts.terms > PERIOD // 8 and count <= _MOST_DRAWN
+    if not (differ or stand_out):
         count = min(count, PERIOD)
     if dt.is_bool(param.dtype):
         return _truths(param, kind, facts, rng, count, number)

@@ -490,7 +490,9 @@ for i, k in T.grid({kept}, {reduced}):
     return program(f'A: T.Buffer({shape}, "{dtype}"), M: T.Buffer(({kept},), "{result}")', body)
 
 
-@pytest.mark.parametrize(("shape", "axis"), [((1, 1000), 1), ((4, 1000), 1), ((24, 64), 1), ((1000, 4), 0)])
+@pytest.mark.parametrize(
+    ("shape", "axis"), [((1, 1000), 1), ((4, 1000), 1), ((24, 64), 1), ((1000, 4), 0), ((1, 70_000), 1)]
+)
 @pytest.mark.parametrize(
     ("dtype", "result", "begin", "combine"),
     [
