@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,7 @@ from ir import dtype as dt
 from ..ndarray import aligned_empty, numpy_dtype
 from .domains import Domain
 from .facts import KernelFacts, Param
+from .repetitions import fill, place_of
 from .rounding import format_of
 
 Array = np.ndarray[Any, Any]
@@ -29,9 +30,6 @@ SEED = 0x5EED
 PERIOD = 65_521
 """After so many elements inputs repeat: a prime, so that no two rows of a tensor are alike; drawing more takes longer than most
 kernels."""
-_SHIFT = 25_620
-"""So many elements further on does the second repetition begin, the third twice as many further than that, and so on: two of them are
-alike at another distance than any other two, and at a prime number of elements, which is no distance of rows."""
 _MOST_POSITIONS = 1 << 18
 """Positions in longer tensors are drawn as integers of all magnitudes are, unless they must differ."""
 
@@ -260,7 +258,7 @@ def _few_places(
 
 def _last(shape: Sequence[int], count: int) -> int:
     """Where in base values the last element of an array comes from."""
-    return _place(math.prod(shape) - 1, max(count, 1))
+    return place_of(math.prod(shape) - 1, max(count, 1))
 
 
 def _stand_out(wide: Array, param: Param, kind: Kind, facts: KernelFacts, rng: np.random.Generator) -> None:
@@ -308,7 +306,7 @@ def _fill_corners(wide: Array, shape: Sequence[int], rng: np.random.Generator) -
     ends = [sorted({0, extent - 1}) for extent in shape]
     for corner in itertools.islice(itertools.product(*ends), _MOST_CORNERS):
         flat = int(np.ravel_multi_index(corner, shape)) if shape else 0
-        place = _place(flat, wide.size)
+        place = place_of(flat, wide.size)
         if wide[place] == 0:
             wide[place] = rng.integers(1, 9) * (1 - 2 * rng.integers(0, 2))
 
@@ -540,48 +538,10 @@ def _meet(values: Array, domain: Domain, shape: Sequence[int], number: int) -> N
                     values[slices == place] = end
 
 
-def fill(flat: Array, base: Array) -> None:
-    """Repeat the base values to the end of an array, each time from another element on: no elements are alike by their distance."""
-    for part, values in _repetitions(flat, base):
-        part[...] = values
-
-
-def _repetitions(flat: Array, base: Array) -> Iterator[tuple[Array, Array]]:
-    """The parts of an array, and what :func:`fill` puts there."""
-    for number, start in enumerate(range(0, flat.size, max(base.size, 1))):
-        first = _first(number, base.size)
-        for begin, values in ((start, base[first:]), (start + base.size - first, base[:first])):
-            part = flat[begin : begin + values.size]
-            yield part, values[: part.size]
-
-
-def _place(flat: int, size: int) -> int:
-    """Where in base values of a size the element at a place of an array comes from."""
-    number, place = divmod(flat, size)
-    return (_first(number, size) + place) % size
-
-
-def _first(number: int, size: int) -> int:
-    """Which of the base values a repetition begins with."""
-    return number * (number + 1) // 2 * _SHIFT % size
-
-
 def same_bits(one: Array, other: Array) -> bool:
     """Whether two arrays of one dtype and layout hold the same, NaN and signs of zero included."""
     width = np.uint64 if one.nbytes % 8 == 0 else np.uint8
     return np.array_equal(one.reshape(-1).view(width), other.reshape(-1).view(width))
-
-
-def changed(flat: Array, base: Array) -> int | None:
-    """The first element that is no longer what :func:`fill` put there, compared by bits."""
-    width = f"u{flat.dtype.itemsize}"
-    begin = 0
-    for part, values in _repetitions(flat, base):
-        same = part.view(width) == values.view(width)
-        if not same.all():
-            return begin + int(np.argmin(same))
-        begin += part.size
-    return None
 
 
 def make_value(param: Param, rng: np.random.Generator) -> Array:

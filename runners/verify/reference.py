@@ -19,7 +19,8 @@ from .compare import Bounds, bounds_of
 from .expressions import Unanalysable
 from .facts import KernelFacts, Param, entry, facts_of
 from .guards import Guarded
-from .inputs import KINDS, TINY, Kind, base_values, changed, fill, poison, small_constants
+from .inputs import KINDS, TINY, Kind, base_values, poison, small_constants
+from .repetitions import changed, fill
 from .rounding import format_of, growth
 from .shadow import ShadowProgram, shadow_of
 

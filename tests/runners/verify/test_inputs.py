@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 from runners.ndarray import numpy_dtype
-from runners.verify import KINDS, KernelFacts, Param, inputs, make_value
+from runners.verify import KINDS, KernelFacts, Param, inputs, make_value, repetitions
 from runners.verify.domains import Domain
-from runners.verify.inputs import base_values, changed, density, fill, poison
+from runners.verify.inputs import base_values, density, poison
+from runners.verify.repetitions import changed, fill
 from runners.verify.rounding import format_of
 
 FACTS = KernelFacts((), 64, 2.0**24, True)
@@ -132,7 +133,7 @@ def test_integers_stay_in_their_domain() -> None:
 
 def test_large_inputs_repeat_a_drawn_block(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inputs, "PERIOD", 7)
-    monkeypatch.setattr(inputs, "_SHIFT", 1)
+    monkeypatch.setattr(repetitions, "_SHIFT", 1)
     flat = make_value(Param("a", "float32", (4, 5), output=False), np.random.default_rng(0)).reshape(-1)
     np.testing.assert_array_equal(flat[7:14], np.roll(flat[:7], -1))
     np.testing.assert_array_equal(flat[14:], np.roll(flat[:7], -3)[:6])
