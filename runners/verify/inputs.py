@@ -282,7 +282,7 @@ def _few_ends(
     param: Param, kind: Kind, facts: KernelFacts, domain: Domain, rng: np.random.Generator, count: int
 ) -> Array:
     """Few integers about one end of a domain, or constants of the program, and the others about the other end, which one of them is."""
-    wide = np.dtype(np.int64 if domain.high < 1 << 63 else np.uint64)
+    wide = _holding(domain)
     most = min(3, (domain.high - domain.low) // 4)
     steps = rng.integers(min(1, most), most, count, np.int64, endpoint=True).astype(wide)
     steps[:1] = 0
@@ -297,6 +297,11 @@ def _few_ends(
         values[some[::2]] = rng.choice(np.array(constants, wide), some[::2].size)
     values[corners] = ends[int(kind.outstanding > 0)]
     return values
+
+
+def _holding(domain: Domain) -> np.dtype[Any]:
+    """The dtype that draws the integers of a domain."""
+    return np.dtype(np.int64 if domain.high < 1 << 63 else np.uint64)
 
 
 def _fill_corners(wide: Array, shape: Sequence[int], rng: np.random.Generator) -> None:
@@ -418,8 +423,9 @@ def _integers_of(
     elif kind.outstanding and number == 0:
         values = _few_ends(param, kind, facts, domain, rng, count).astype(dtype)
     elif kind.outstanding:
-        between = (domain.low + domain.high) // 2 + rng.integers(1, 5, count, np.int64)
-        values = np.minimum(between, min(domain.high, (1 << 63) - 1)).astype(dtype)
+        middle = (domain.low + domain.high) // 2
+        steps = rng.integers(0, min(4, domain.high - middle), count, np.int64, endpoint=True)
+        values = (np.array(middle, _holding(domain)) + steps.astype(_holding(domain))).astype(dtype)
     else:
         small = max(domain.low, -_SMALL), min(domain.high, _SMALL)
         if not kind.full_range and small[0] <= small[1]:
@@ -475,7 +481,7 @@ def _side_by_side(size: int, rng: np.random.Generator, count: int) -> Array:
 
 def _of_all_magnitudes(domain: Domain, longest: int, rng: np.random.Generator, count: int) -> Array:
     """Integers of a domain: any, with any number of bits, about the extents of tensors, and for sure its ends and those of zero."""
-    wide = np.dtype(np.int64 if domain.high < 1 << 63 else np.uint64)
+    wide = _holding(domain)
     values = rng.integers(domain.low, domain.high, count, wide, endpoint=True)
     bits = rng.integers(1, 64 if wide.kind == "i" else 65, count, np.int64)
     any_bits = rng.integers(0, (1 << 64) - 1, count, np.uint64, endpoint=True) >> (64 - bits).astype(

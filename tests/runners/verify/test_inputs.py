@@ -221,6 +221,11 @@ def test_positions_stand_side_by_side_where_they_may(distinct: bool, least: floa
 def test_few_numbers_stand_out(kind: str, sign: int, shape: tuple[int, ...], dtype: str) -> None:
     """The last one does, and none beside it along any axis."""
     param = Param("a", dtype, shape, output=False)
+    between = base_values(param, BY_NAME[kind], FACTS, 1).astype("float64")
+    assert (
+        dtype == "bool"
+        or (between >= np.iinfo(dtype).max // 2 - 128 if "int" in dtype else between > 0).all()
+    )
     flat = np.empty(math.prod(shape), numpy_dtype(dtype))
     fill(flat, base_values(param, BY_NAME[kind], FACTS, 0))
     values = flat.reshape(shape).astype("float64")
