@@ -41,6 +41,7 @@ from .verify import (
     params_of,
     pattern,
     same_bits,
+    undefined,
 )
 from .worker import phase
 
@@ -415,7 +416,7 @@ def confirmed(kernel: Kernel, reference: Reference, limit: float) -> str | None:
         calls = _CheckedCalls(kernel.mod, case, reference)
         _, wrong = calls.call(kernel, limit)
         if wrong is None and position < _FIRST_CASES and not iterations.followed:
-            wrong = iterations_of(kernel.mod, calls.arguments).met
+            wrong = iterations_of(kernel.mod, calls.arguments).met or calls.undefined()
         if wrong is not None:
             return wrong
         for count in counts if position < _FIRST_CASES else ():
@@ -445,7 +446,7 @@ class _CheckedCalls:
 
     def __init__(self, mod: Any, case: Case, reference: Reference) -> None:
         phase("preparing inputs", 120.0)
-        self.case, self._reference = case, reference
+        self.case, self._mod, self._reference = case, mod, reference
         self._given = reference.prepare(case)
         self._fresh = True
         self.arguments = pack_arguments(mod, self._given.arrays, reference.room)
@@ -469,6 +470,13 @@ class _CheckedCalls:
         kernel.call_filled(pattern(self.case.number), self.arguments)
         secs = time.perf_counter() - begin
         return secs, self.wrong()
+
+    def undefined(self) -> str | None:
+        """What the interpreter says of a call: of a small program, in which threads seldom meet, it sees iterations that do."""
+        phase("interpreting", 120.0)
+        self.arm()
+        found = undefined(self._mod, self._reference.facts, [array.copy() for array in self.arguments])
+        return None if found is None else found.splitlines()[0]
 
     def wrong(self, *, outputs: bool = True) -> str | None:
         """What is wrong after a call, in one sentence; None when nothing is.

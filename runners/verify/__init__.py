@@ -12,7 +12,7 @@ from .facts import KernelFacts, Param, entry, facts_of, params_of
 from .guards import pattern
 from .inputs import KINDS, Array, Kind, make_value, same_bits
 from .races import Iterations, iterations_of
-from .reference import Arguments, Case, Reference, compute_reference
+from .reference import Arguments, Case, Reference, compute_reference, undefined
 from .store import VERSION, ReferenceStore
 
 __all__ = [
@@ -36,4 +36,5 @@ __all__ = [
     "params_of",
     "pattern",
     "same_bits",
+    "undefined",
 ]

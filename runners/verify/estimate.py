@@ -20,6 +20,7 @@ from ir.tir.expr import (
     GT,
     LE,
     LT,
+    Add,
     And,
     Call,
     Cast,
@@ -150,8 +151,8 @@ class Algebra:
         """All of an estimate's error as one expression; None when it is zero."""
         if item.relative == 0.0:
             return item.slack
-        size = self.share(magnitude(widened(item.value)))
-        of_value = rounded(size, item.relative, item.floor, item.largest, item.whole, item.limit, self.exact)
+        reach = self.share(_with(magnitude(widened(item.value)), item.slack))
+        of_value = rounded(reach, item.relative, item.floor, item.largest, item.whole, item.limit, self.exact)
         total = added(item.slack, of_value)
         return None if total is None else self.share(total)
 
@@ -175,8 +176,13 @@ class Algebra:
 
     def add(self, value: PrimExpr, dtype: str, a: Estimate, b: Estimate) -> Estimate:
         """A sum or difference."""
-        found = self.operation(value, dtype, added(self.error(a), self.error(b)), min(a.whole, b.whole))
-        return self._unless_exact(found, dtype) if _is_constant(a) or _is_constant(b) else found
+        slack, whole = added(self.error(a), self.error(b)), min(a.whole, b.whole)
+        if not (_is_constant(a) or _is_constant(b)):
+            return self.operation(value, dtype, slack, whole)
+        total = self.share(value)
+        other = b.value if isinstance(value, Add) else ZERO - b.value
+        is_number = self._is_number(total, dtype) if dtype != WIDE else self._is_sum(total, a.value, other)
+        return self._unless_exact(self.operation(total, dtype, slack, whole), is_number)
 
     def multiply(self, value: PrimExpr, dtype: str, a: Estimate, b: Estimate) -> Estimate:
         """A product: each factor's error counts as often as the other factor."""
@@ -188,8 +194,10 @@ class Algebra:
             value = self.share(value)
         overflow = _overflow(value, a, b) if dtype == WIDE else None
         if a.certain and b.certain:
-            found = self.operation(value, dtype, overflow, whole)
-            return self._unless_exact(found, dtype) if _is_constant(a) or _is_constant(b) else found
+            found = self.operation(self.share(value), dtype, overflow, whole)
+            if dtype == WIDE or not (_is_constant(a) or _is_constant(b)):
+                return found
+            return self._unless_exact(found, self._is_number(found.value, dtype))
         of_a, of_b = self.error(a), self.error(b)
         slack = added(scaled(of_a, magnitude(b.value)), scaled(of_b, magnitude(a.value)))
         if of_a is not None and of_b is not None:
@@ -199,31 +207,41 @@ class Algebra:
     def _shifted(self, value: PrimExpr, dtype: str, item: Estimate, factor: Estimate) -> Estimate:
         """A product with a power of two: exact where it neither overflows nor vanishes."""
         value = self.share(value)
-        slack = added(
-            scaled(self.error(item), magnitude(factor.value)), self._beyond(value, format_of(dtype))
-        )
+        slack = scaled(self.error(item), magnitude(factor.value))
+        slack = None if slack is None else self.share(slack)
+        slack = added(slack, self._beyond(value, slack, format_of(dtype)))
         if dtype == WIDE:
             slack = added(slack, _overflow(value, item, factor))
         whole = min(item.whole, factor.whole)
         return Estimate(value, slack, whole=whole)
 
-    def _beyond(self, value: PrimExpr, form: Format) -> PrimExpr:
+    def _beyond(self, value: PrimExpr, slack: PrimExpr | None, form: Format) -> PrimExpr:
         """What a number loses that is exact but for the range of its dtype: bits where it is subnormal, everything where it overflows."""
         size = self.share(magnitude(value))
         is_normal = Or(GE(size, FloatImm(WIDE, form.tiny / (2 * form.unit))), EQ(size, ZERO))
         above = Select(LT(size, INFINITY), INFINITY, ZERO)
         within = Select(is_normal, ZERO, FloatImm(WIDE, form.tiny))
-        return Select(LE(size, FloatImm(WIDE, form.largest)), within, above)
+        return Select(LE(_with(size, slack), FloatImm(WIDE, form.largest)), within, above)
 
-    def _unless_exact(self, found: Estimate, dtype: str) -> Estimate:
+    def _unless_exact(self, found: Estimate, is_number: PrimExpr) -> Estimate:
         """A sum or product with a constant, which is not rounded where it is a number of its dtype: a rounding function may follow."""
-        value = self.share(found.value)
-        own = replace(found, value=value, slack=None)
-        is_number: PrimExpr = EQ(widened(Cast(dtype, value)), value)
         if found.slack is not None:
             is_number = And(is_number, Not(GT(found.slack, ZERO)))
-        rounding = Select(is_number, ZERO, or_zero(self.error(own)))
-        return Estimate(value, added(found.slack, rounding), whole=found.whole)
+        rounding = Select(is_number, ZERO, or_zero(self.error(replace(found, slack=None))))
+        return Estimate(found.value, added(found.slack, rounding), whole=found.whole)
+
+    @staticmethod
+    def _is_number(value: PrimExpr, dtype: str) -> PrimExpr:
+        """Whether a result is one of a narrower dtype: then float64 did not round it either, or to what the dtype rounds it to."""
+        return EQ(widened(Cast(dtype, value)), value)
+
+    def _is_sum(self, total: PrimExpr, a: PrimExpr, b: PrimExpr) -> PrimExpr:
+        """Whether float64 did not round ``a + b`` (Knuth's TwoSum gives what it lost).
+
+        Of products nothing tells that: a kernel may go on to add to one before it is rounded.
+        """
+        back = self.share(total - a)
+        return EQ((a - (total - back)) + (b - back), ZERO)
 
     def divide(self, value: PrimExpr, dtype: str, a: Estimate, b: Estimate) -> Estimate:
         """A quotient; anything where the divisor may be zero and is not known.
@@ -456,6 +474,11 @@ class Algebra:
         error = added(of_a, of_b)
         assert error is not None
         return Estimate(value, Select(GT(error, ZERO), INFINITY, ZERO))
+
+
+def _with(size: PrimExpr, slack: PrimExpr | None) -> PrimExpr:
+    """How large a number of a size may be in the kernel."""
+    return size if slack is None else size + slack
 
 
 def _overflow(value: PrimExpr, a: Estimate, b: Estimate) -> PrimExpr:

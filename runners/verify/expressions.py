@@ -258,7 +258,8 @@ class Expressions(Visitor):
         """Bits are those of the dtype that the program names."""
         value = self._narrowed(node, args)
         wide = value if node.dtype == WIDE else Cast(WIDE, value)
-        return self._algebra.operation(wide, node.dtype, self._unknown(args), NEVER, ulps=16.0)
+        ulps = 0.0 if getattr(node.op, "name", "") == "tir.reinterpret" else 16.0
+        return self._algebra.operation(wide, node.dtype, self._unknown(args), NEVER, ulps=ulps)
 
     def _unknown(self, args: Sequence[Estimate]) -> PrimExpr | None:
         """No bound where an operand is not certain."""

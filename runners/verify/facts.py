@@ -10,7 +10,7 @@ from typing import Any
 from ir import dtype as dt
 from ir.node import post_order_visit
 from ir.tir.analysis.written_params import stored_params
-from ir.tir.expr import BufferLoad, CmpExpr, FloatImm, IntImm, IterVar, Max, Min, Mul
+from ir.tir.expr import And, BufferLoad, CmpExpr, FloatImm, IntImm, IterVar, Max, Min, Mul, Or
 from ir.tir.stmt import Block, BufferStore
 
 from ..error import RunnerError
@@ -54,7 +54,7 @@ class KernelFacts:
     repeatable: bool
     """A second call with the outputs of the first gives the same: no output is read before it is written."""
     extremes: bool = False
-    """The program takes a maximum or a minimum, or compares what it computes."""
+    """The program takes a maximum or a minimum, or compares what it computes, or asks whether any or all are true."""
     multiplied: bool = False
     """Something is a product of many: in one order it overflows, or vanishes, on the way and in another one not."""
     constants: tuple[int | float, ...] = ()
@@ -144,10 +144,10 @@ def facts_of(mod: Any) -> KernelFacts:
             terms = max(terms, int(length))
             if length > 1:
                 narrow = min([narrow, *(_whole(region.buffer.dtype) for region in node.writes)])
-        elif isinstance(node, Max | Min | CmpExpr):
+        elif isinstance(node, Max | Min | CmpExpr | And | Or):
             extremes = extremes or _loads(node)
-            if _loads(node):
-                note(item.value for item in (node.a, node.b) if isinstance(item, IntImm))
+            if _loads(node) and not isinstance(node, And | Or):
+                note(_whole_numbers(node))
         elif isinstance(node, FloatImm):
             note([node.value])
         elif isinstance(node, BufferStore) and isinstance(node.value, Mul):
@@ -168,6 +168,16 @@ def _loads(expr: Any) -> bool:
     found: list[Any] = []
     post_order_visit(expr, lambda node: found.append(node) if isinstance(node, BufferLoad) else None)
     return bool(found)
+
+
+def _whole_numbers(expr: Any) -> list[int]:
+    """The integers in an expression, but not in the indices of what it loads."""
+    if isinstance(expr, IntImm):
+        return [expr.value]
+    found: list[int] = []
+    if not isinstance(expr, BufferLoad):
+        expr._visit_children(lambda child: found.extend(_whole_numbers(child)))
+    return found
 
 
 def _whole(dtype: str) -> float:

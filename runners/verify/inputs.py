@@ -2,14 +2,15 @@
 
 Small integers are summed exactly in any order; random numbers find what integers hide; large ones of either sign find clamps and
 narrow intermediates; inputs that are all negative find a maximum that starts at zero; NaN and infinities find what is lost on the way;
-nothing but infinities finds a maximum that starts at a finite number; every exponent finds what is right for common numbers only.
+nothing but infinities finds a maximum that starts at a finite number; every exponent finds what is right for common numbers only;
+few that stand out find a maximum, or an "any", that leaves out a term, which hardly ever is the one that counts.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +21,7 @@ from ir import dtype as dt
 from ..ndarray import aligned_empty, numpy_dtype
 from .domains import Domain
 from .facts import KernelFacts, Param
+from .repetitions import fill, place_of
 from .rounding import format_of
 
 Array = np.ndarray[Any, Any]
@@ -52,6 +54,13 @@ class Kind:
     """Some slices are so small that small constants of the program count beside them."""
     for_few_terms: bool = False
     """Tells something only where no long sum overflows, and no product on the way to one that does not."""
+    near_nothing: bool = False
+    """All numbers are so small that small constants of the program count beside whatever they are summed up to."""
+    outstanding: int = 0
+    """Few numbers of the first input are far above all others (1), or below them (-1); of bools they are True, or False, in each input.
+
+    Numbers of other inputs lie in between, and are positive where they may be: products and comparisons with them stand out as well.
+    """
 
 
 def _random(out: Array, rng: np.random.Generator) -> Array:
@@ -133,6 +142,9 @@ KINDS = (
     Kind("nothing but -infinity", _positive, end=-math.inf),
     Kind("nothing but infinity", _positive, end=math.inf),
     Kind("numbers of every exponent", _every_exponent, telling=True, for_few_terms=True),
+    Kind("few large numbers", _negative, outstanding=1),
+    Kind("few low numbers", _negative, outstanding=-1),
+    Kind("numbers near nothing", _uniform, near_nothing=True),
 )
 """In the order in which a candidate meets them; where memory or time is short, those at the end are left out."""
 
@@ -147,6 +159,10 @@ TINY = 8
 """Inputs of fewer integers hold other ones in each case, so that constants, zero and the ends all have their turn."""
 _FEW_SLICES = 7
 """Of fewer slices none is only for ends."""
+_MOST_OUTSTANDING = 8
+"""At most one of so many numbers stands out."""
+_MOST_DRAWN = 1 << 22
+"""Of as many numbers that are reduced together few stand out; among more they repeat."""
 _FEW = 256
 """Of fewer integers a third are ends that meet (:func:`_meet`), of more an eighth."""
 
@@ -160,20 +176,25 @@ def density(facts: KernelFacts) -> float:
 
 
 def base_values(param: Param, kind: Kind, facts: KernelFacts, number: int) -> Array:
-    """The first ``PERIOD`` elements of an input, of which the rest is a repetition; all of positions that must differ."""
+    """The first ``PERIOD`` elements of an input, of which the rest is a repetition; all of those that must differ, or stand out."""
     rng = np.random.default_rng([SEED, number, KINDS.index(kind) if kind in KINDS else len(KINDS)])
     count = math.prod(param.shape)
-    if param.domain is None or not param.domain.distinct:
+    differ = param.domain is not None and param.domain.distinct
+    stand_out = kind.outstanding and facts.terms > PERIOD // 8 and count <= _MOST_DRAWN
+    if not (differ or stand_out):
         count = min(count, PERIOD)
     if dt.is_bool(param.dtype):
-        return _truths(kind, rng, count, number)
+        return _truths(param, kind, facts, rng, count, number)
     if dt.is_integral(param.dtype):
         return _integers_of(param, kind, facts, rng, count, number)
     dtype = numpy_dtype(param.dtype)
     if kind.end is not None and number == 0:
         return np.full(count, kind.end).astype(dtype)
     wide = np.empty(count, np.float64 if param.dtype == "float64" else np.float32)
-    kind.draw(wide, rng, param, number)
+    if kind.outstanding and number == 0:
+        _stand_out(wide, param, kind, facts, rng)
+    else:
+        kind.draw(wide, rng, param, number)
     if kind.exact:
         share = density(facts)
         if share < 1.0:
@@ -184,7 +205,9 @@ def base_values(param: Param, kind: Kind, facts: KernelFacts, number: int) -> Ar
     if kind.telling and (some := _telling(facts.constants, wide.dtype, kind.for_few_terms)).size:
         _strew(wide, some, count // (8 if facts.terms <= _FEW_SUMMED else 32), rng, number)
     if kind.small:
-        _shrink(wide, param, facts.constants, rng)
+        _shrink(wide, param, facts, rng)
+    if kind.near_nothing:
+        _vanish(wide, param, facts)
     if facts.multiplied:
         _compress(wide, facts.terms, largest, kind.exact)
     if kind.special:
@@ -193,16 +216,92 @@ def base_values(param: Param, kind: Kind, facts: KernelFacts, number: int) -> Ar
         _strew(wide, _SPECIAL, places, rng, number)
         if facts.extremes:
             _double(wide, param.shape, rng)
+        if facts.terms > 1 and number == 0 and count > _MOST_OUTSTANDING:
+            wide[_last(param.shape, count)] = np.nan
     return wide.astype(dtype)
 
 
-def _truths(kind: Kind, rng: np.random.Generator, count: int, number: int) -> Array:
-    """True as often as False; nearly always or nearly never where numbers are of one sign; nothing but one of them."""
+def _truths(
+    param: Param, kind: Kind, facts: KernelFacts, rng: np.random.Generator, count: int, number: int
+) -> Array:
+    """True as often as False; nearly always or nearly never where numbers are of one sign; nothing but one of them, or few others."""
     if kind.end is not None and number == 0:
         return np.full(count, kind.end > 0)
+    if kind.outstanding:
+        values = np.full(count, kind.outstanding < 0)
+        values[np.concatenate(_few_places(param, facts, rng, count))] = kind.outstanding > 0
+        return values
     if kind.draw in (_positive, _negative):
         return np.asarray((rng.integers(0, 64, count, np.int8) == 0) == (kind.draw is _negative))
     return rng.integers(0, 2, count, dtype=np.int8).astype(np.bool_)
+
+
+def _few_places(
+    param: Param, facts: KernelFacts, rng: np.random.Generator, count: int
+) -> tuple[Array, Array]:
+    """(Some places, about one for each reduction; the last element, and the first where there are several reductions).
+
+    What is reduced together with the first or last element, along whichever axes, has none of the others.
+    """
+    corners = np.array([_last(param.shape, count), 0][:count], np.int64)
+    several = count // max(facts.terms, _MOST_OUTSTANDING)
+    if several < 2:
+        return corners[:0], corners[:1]
+    if count < math.prod(param.shape):  # they would repeat
+        return corners[:0], corners
+    some = rng.permutation(count)[:several]
+    inner = np.ones(several, np.bool_)
+    for place, extent in zip(np.unravel_index(some, param.shape), param.shape):
+        inner &= (extent == 1) | (place > 0) & (place < extent - 1)
+    return some[inner], corners
+
+
+def _last(shape: Sequence[int], count: int) -> int:
+    """Where in base values the last element of an array comes from."""
+    return place_of(math.prod(shape) - 1, max(count, 1))
+
+
+def _stand_out(wide: Array, param: Param, kind: Kind, facts: KernelFacts, rng: np.random.Generator) -> None:
+    """Few numbers above all that the program compares with, or such a constant, and the others below; the other way round for lows.
+
+    The first of the others is the least one: a minimum that leaves it out differs.
+    """
+    constants = np.array([item for item in facts.constants if _TELLING <= abs(item) <= 1 / _TELLING])
+    scale = np.abs(constants).max(initial=1.0)
+    some, corners = _few_places(param, facts, rng, wide.size)
+    wide[...] = (_random(wide, rng) - 2) * scale
+    wide[:1] = -3 * scale
+    wide[some] = (_random(wide[some], rng) + 2) * scale
+    if constants.size:
+        wide[some[::2]] = rng.choice(constants, some[::2].size) * kind.outstanding
+    wide[corners] = 4 * scale
+    wide *= kind.outstanding
+
+
+def _few_ends(
+    param: Param, kind: Kind, facts: KernelFacts, domain: Domain, rng: np.random.Generator, count: int
+) -> Array:
+    """Few integers about one end of a domain, or constants of the program, and the others about the other end, which one of them is."""
+    wide = _holding(domain)
+    most = min(3, (domain.high - domain.low) // 4)
+    steps = rng.integers(min(1, most), most, count, np.int64, endpoint=True).astype(wide)
+    steps[:1] = 0
+    ends = np.array([domain.low, domain.high], wide)
+    lows, highs = ends[0] + steps, ends[1] - steps
+    values: Array = lows if kind.outstanding > 0 else highs
+    others = highs if kind.outstanding > 0 else lows
+    some, corners = _few_places(param, facts, rng, count)
+    values[some] = others[some]
+    constants = _around(facts.constants, domain)
+    if constants:
+        values[some[::2]] = rng.choice(np.array(constants, wide), some[::2].size)
+    values[corners] = ends[int(kind.outstanding > 0)]
+    return values
+
+
+def _holding(domain: Domain) -> np.dtype[Any]:
+    """The dtype that draws the integers of a domain."""
+    return np.dtype(np.int64 if domain.high < 1 << 63 else np.uint64)
 
 
 def _fill_corners(wide: Array, shape: Sequence[int], rng: np.random.Generator) -> None:
@@ -212,7 +311,7 @@ def _fill_corners(wide: Array, shape: Sequence[int], rng: np.random.Generator) -
     ends = [sorted({0, extent - 1}) for extent in shape]
     for corner in itertools.islice(itertools.product(*ends), _MOST_CORNERS):
         flat = int(np.ravel_multi_index(corner, shape)) if shape else 0
-        place = _place(flat, wide.size)
+        place = place_of(flat, wide.size)
         if wide[place] == 0:
             wide[place] = rng.integers(1, 9) * (1 - 2 * rng.integers(0, 2))
 
@@ -229,27 +328,44 @@ def _telling(constants: Sequence[float], dtype: Any, all_of_them: bool) -> Array
         return np.concatenate([*found, -some, *(some * dtype.type(factor) for factor in (2, 3, 4, 5, 6, 7))])
 
 
-def _shrink(wide: Array, param: Param, constants: Sequence[float], rng: np.random.Generator) -> None:
+def small_constants(facts: KernelFacts) -> list[float]:
+    """Those that keep a program from dividing by nothing."""
+    return [float(item) for item in facts.constants if 0 < item < _TELLING]
+
+
+def _shrink(wide: Array, param: Param, facts: KernelFacts, rng: np.random.Generator) -> None:
     """Make every fourth slice as small as a small constant, or its root, since many are added to a mean of squares.
 
     The root of a variance plus a constant and the root of their sum differ only there. Slices are as large as four of them may be: the
     mean may be one of several axes.
     """
-    numbers = format_of(param.dtype)
-    scales = [
-        scale
-        for item in constants
-        if 0 < item < _TELLING
-        for scale in (math.sqrt(item), float(item))
-        if scale > numbers.tiny / numbers.unit
-    ]
     sizes = (math.prod(param.shape[axis + 1 :]) for axis in range(len(param.shape)))
     size = next((size for size in sizes if wide.size >= 4 * size > 0), 0)
+    scales = _in_range([scale for item in small_constants(facts) for scale in (math.sqrt(item), item)], param)
     if not scales or not size:
         return
     slices = wide[: wide.size // size * size].reshape(-1, size)[3::4]
-    some = np.array(scales, wide.dtype)[np.arange(len(slices)) % len(scales)]
-    slices[...] = (_random(slices, rng) * 4 - 2) * some[:, None]
+    slices[...] = _random(slices, rng) * 4 - 2
+    _scale(slices, scales)
+
+
+def _vanish(wide: Array, param: Param, facts: KernelFacts) -> None:
+    """Make all rows so small: the mean may be one of everything, or there is one row only."""
+    scales = [scale for item in small_constants(facts) for scale in (item / 16, math.sqrt(item))]
+    length = max(param.shape[-1], 1) if param.shape else 1
+    _scale(wide[: wide.size // length * length].reshape(-1, length), _in_range(scales, param))
+
+
+def _in_range(scales: Sequence[float], param: Param) -> list[float]:
+    """The numbers of which a dtype keeps all digits."""
+    numbers = format_of(param.dtype)
+    return [scale for scale in scales if scale > numbers.tiny / numbers.unit]
+
+
+def _scale(rows: Array, scales: Sequence[float]) -> None:
+    """Multiply the rows by one number after the other."""
+    if scales:
+        rows *= np.array(scales, rows.dtype)[np.arange(len(rows)) % len(scales), None]
 
 
 def _compress(wide: Array, terms: int, largest: float, exact: bool) -> None:
@@ -304,6 +420,12 @@ def _integers_of(
         values = _positions(domain, kind, rng, count).astype(dtype)
     elif kind.end is not None and number == 0:
         values = np.full(count, domain.low if kind.end < 0 else domain.high, dtype)
+    elif kind.outstanding and number == 0:
+        values = _few_ends(param, kind, facts, domain, rng, count).astype(dtype)
+    elif kind.outstanding:
+        middle = (domain.low + domain.high) // 2
+        steps = rng.integers(0, min(4, domain.high - middle), count, np.int64, endpoint=True)
+        values = (np.array(middle, _holding(domain)) + steps.astype(_holding(domain))).astype(dtype)
     else:
         small = max(domain.low, -_SMALL), min(domain.high, _SMALL)
         if not kind.full_range and small[0] <= small[1]:
@@ -359,7 +481,7 @@ def _side_by_side(size: int, rng: np.random.Generator, count: int) -> Array:
 
 def _of_all_magnitudes(domain: Domain, longest: int, rng: np.random.Generator, count: int) -> Array:
     """Integers of a domain: any, with any number of bits, about the extents of tensors, and for sure its ends and those of zero."""
-    wide = np.dtype(np.int64 if domain.high < 1 << 63 else np.uint64)
+    wide = _holding(domain)
     values = rng.integers(domain.low, domain.high, count, wide, endpoint=True)
     bits = rng.integers(1, 64 if wide.kind == "i" else 65, count, np.int64)
     any_bits = rng.integers(0, (1 << 64) - 1, count, np.uint64, endpoint=True) >> (64 - bits).astype(
@@ -422,43 +544,10 @@ def _meet(values: Array, domain: Domain, shape: Sequence[int], number: int) -> N
                     values[slices == place] = end
 
 
-def fill(flat: Array, base: Array) -> None:
-    """Repeat the base values to the end of an array, each time from one further on: no two elements are alike by their distance."""
-    for part, values in _repetitions(flat, base):
-        part[...] = values
-
-
-def _repetitions(flat: Array, base: Array) -> Iterator[tuple[Array, Array]]:
-    """The parts of an array, and what :func:`fill` puts there."""
-    for number, start in enumerate(range(0, flat.size, max(base.size, 1))):
-        first = number % base.size
-        for begin, values in ((start, base[first:]), (start + base.size - first, base[:first])):
-            part = flat[begin : begin + values.size]
-            yield part, values[: part.size]
-
-
-def _place(flat: int, size: int) -> int:
-    """Where in base values of a size the element at a place of an array comes from."""
-    number, place = divmod(flat, size)
-    return (number + place) % size
-
-
 def same_bits(one: Array, other: Array) -> bool:
     """Whether two arrays of one dtype and layout hold the same, NaN and signs of zero included."""
     width = np.uint64 if one.nbytes % 8 == 0 else np.uint8
     return np.array_equal(one.reshape(-1).view(width), other.reshape(-1).view(width))
-
-
-def changed(flat: Array, base: Array) -> int | None:
-    """The first element that is no longer what :func:`fill` put there, compared by bits."""
-    width = f"u{flat.dtype.itemsize}"
-    begin = 0
-    for part, values in _repetitions(flat, base):
-        same = part.view(width) == values.view(width)
-        if not same.all():
-            return begin + int(np.argmin(same))
-        begin += part.size
-    return None
 
 
 def make_value(param: Param, rng: np.random.Generator) -> Array:

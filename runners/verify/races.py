@@ -33,7 +33,9 @@ from .own_memory import read_before_written, read_unwritten
 
 Array = np.ndarray[Any, Any]
 _ASKED = 3
-"""Of so many loops around, of which conditions ask, several turns are looked at."""
+"""Of so many loops around, of which conditions ask, several turns are looked at, where all of them are too many."""
+_TURNS = 32
+"""So many turns are all looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +77,8 @@ def iterations_of(mod: IRModule, arguments: Sequence[Array] | None = None) -> It
 def _read_unwritten(body: Any) -> str | None:
     """What is read of allocated memory before it is written, in one sentence, in a few turns of the loops around the allocation.
 
-    Native code finds anything there, and compilers assume whatever suits them: the calls tell nothing. What iterations of parallel loops
-    allocate is looked at with those.
+    Native code finds anything there, and compilers assume whatever suits them: the calls tell nothing. What an iteration of a parallel loop
+    allocates once is looked at with the others.
     """
     blocks: list[tuple[Block, Place]] = []
     _find_allocations(body, Place(), blocks)
@@ -93,14 +95,16 @@ def _read_unwritten(body: Any) -> str | None:
     return None
 
 
-def _find_allocations(node: Any, place: Place, blocks: list[tuple[Block, Place]]) -> None:
-    """The blocks that allocate memory outside of parallel loops."""
-    if isinstance(node, For) and node.kind == ForKind.PARALLEL:
-        return
-    if isinstance(node, Block) and node.alloc_buffers:
+def _find_allocations(
+    node: Any, place: Place, blocks: list[tuple[Block, Place]], is_own: bool = False
+) -> None:
+    """The blocks that allocate memory, but those of which the innermost loop around is parallel: ``is_own``."""
+    if isinstance(node, For):
+        is_own = node.kind == ForKind.PARALLEL
+    if isinstance(node, Block) and node.alloc_buffers and not is_own:
         blocks.append((node, place))
     for child, inner in children(node, place):
-        _find_allocations(child, inner, blocks)
+        _find_allocations(child, inner, blocks, is_own)
 
 
 def _few_turns(place: Place) -> Iterator[dict[Any, int]]:
@@ -189,17 +193,19 @@ def _race_in(loop: For, place: Place, given: Mapping[Any, Array]) -> Iterations:
 
 
 def _turns_around(found: Sequence[Access], place: Place) -> Iterator[dict[Any, int]]:
-    """Values of the loops around: of those that conditions ask for the first, second and last of each, and a few turns of all together.
+    """Values of the loops around: all turns of those that conditions ask for, or the first, second and last of each, then a few of all.
 
     In one turn of those all iterations of the parallel loop run.
     """
     conditions = dict.fromkeys(condition for item in found for condition in item.conditions)
     used = variables_in(list(conditions))
-    asked = [variable for variable in place.extents if variable in used][:_ASKED]
+    asked = {variable: _span(span) for variable, span in place.extents.items() if variable in used}
     first, *others = _few_turns(place)
-    for values in itertools.product(
-        *[sorted({turn[variable] for turn in (first, *others)}) for variable in asked]
-    ):
+    if math.prod(end - begin for begin, end in asked.values()) <= _TURNS:
+        chosen: list[Sequence[int]] = [range(*span) for span in asked.values()]
+    else:
+        chosen = [sorted({turn[variable] for turn in (first, *others)}) for variable in [*asked][:_ASKED]]
+    for values in itertools.product(*chosen):
         yield {**first, **dict(zip(asked, values))}
     indices = dict.fromkeys(index for item in found for index in item.indices)
     if variables_in(list(indices)) & place.extents.keys():

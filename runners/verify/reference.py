@@ -19,7 +19,8 @@ from .compare import Bounds, bounds_of
 from .expressions import Unanalysable
 from .facts import KernelFacts, Param, entry, facts_of
 from .guards import Guarded
-from .inputs import KINDS, TINY, Kind, base_values, changed, fill, poison
+from .inputs import KINDS, TINY, Kind, base_values, poison, small_constants
+from .repetitions import changed, fill
 from .rounding import format_of, growth
 from .shadow import ShadowProgram, shadow_of
 
@@ -212,10 +213,16 @@ def kinds_for(facts: KernelFacts) -> tuple[Kind, ...]:
     elements = sum(math.prod(item.shape) for item in facts.params if item.output)
     most = max(_ESSENTIAL, _BOUND_BYTES // max(8 * elements, 1))
     tells_much = any(dt.is_float(item.dtype) or math.prod(item.shape) < TINY for item in inputs)
-    kinds = KINDS if tells_much else [*KINDS[:2], *(kind for kind in KINDS if kind.end)]
+    kinds = KINDS if tells_much else [*KINDS[:2], *(kind for kind in KINDS if kind.end or kind.outstanding)]
     few = facts.terms <= _FEW_TERMS and not facts.multiplied
+    chooses = facts.extremes and facts.terms > 1
     asked = [
-        kind for kind in kinds if (facts.extremes or kind.end is None) and (few or not kind.for_few_terms)
+        kind
+        for kind in kinds
+        if (facts.extremes or kind.end is None)
+        and (few or not kind.for_few_terms)
+        and (chooses or not kind.outstanding)
+        and (small_constants(facts) or not kind.near_nothing)
     ]
     return tuple(asked[:most])
 
@@ -272,19 +279,33 @@ def _in_float64(shadow: ShadowProgram, make_run: MakeRun, facts: KernelFacts) ->
 
 
 def require_defined(mod: Any, facts: KernelFacts) -> None:
-    """Let the interpreter run a small program, which refuses what ``docs/semantics.md`` leaves undefined; it is slow, and asked once."""
-    elements = sum(math.prod(item.shape) for item in facts.params if item.output)
-    if elements * max(facts.terms, 1) > _INTERPRETED_TERMS:
-        return
+    """Let the interpreter run a small program, which refuses what ``docs/semantics.md`` leaves undefined."""
     arguments = Arguments(facts.params)
     kind = kinds_for(facts)[0]
     arguments.prepare(facts, kind, 0)
+    found = undefined(mod, facts, arguments.arrays)
+    if found is not None:
+        raise ProgramError(f"on {kind.name}, it is undefined: {found}")
+
+
+def undefined(mod: Any, facts: KernelFacts, arrays: list[Array]) -> str | None:
+    """What the interpreter refuses in a call; None where it finds nothing, and for programs for which it takes too long.
+
+    Args:
+        mod: a program, or a candidate for it.
+        facts: of the program.
+        arrays: the arguments, which it overwrites.
+    """
+    elements = sum(math.prod(item.shape) for item in facts.params if item.output)
+    if elements * max(facts.terms, 1) > _INTERPRETED_TERMS:
+        return None
     try:
-        interpreter.Interpreter(mod).call(entry(mod), arguments.arrays)
+        interpreter.Interpreter(mod).call(entry(mod), arrays)
     except interpreter.UndefinedError as error:
-        raise ProgramError(f"on {kind.name}, it is undefined: {error}") from error
+        return str(error)
     except interpreter.InterpreterError:
-        return  # it uses what only native code has
+        return None  # it uses what only native code has
+    return None
 
 
 def _require_in_bounds(

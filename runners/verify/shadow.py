@@ -250,8 +250,9 @@ class _Rewriter(Visitor):
             )
         form = format_of(shadow.buffer.dtype)
         relative = growth(shadow.terms, form.unit) * form.unit + shadow.relative
+        mass = BufferLoad(shadow.mass, indices)
         of_sum = rounded(
-            BufferLoad(shadow.mass, indices),
+            mass if slack is None else mass + slack,
             relative,
             shadow.terms * (form.tiny + shadow.floor),
             min(form.largest, shadow.largest),

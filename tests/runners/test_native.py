@@ -155,3 +155,36 @@ def test_what_nobody_wrote_is_no_zero(
     if kind == "serial":
         monkeypatch.setattr(candidate, "iterations_of", lambda *_: Iterations(None, True))
         assert "output B differs" in (confirmed(kernel, reference, 10.0) or "accepted")
+
+
+_COUNTED = """
+@I.ir_module
+class Module:
+    @T.prim_func
+    def main(A: T.Buffer((64,), "float32"), B: T.Buffer((64, 16), "int32"), C: T.Buffer((16,), "int32")):
+        T.func_attr({{"global_symbol": "main", "tir.noalias": True}})
+        R = T.alloc_buffer((64,), "int32")
+        for i in range(64):
+            R[i] = T.min(T.max(T.Cast("int32", A[i] * T.float32(8)) + 8, 0), 15)
+        for i, j in T.grid(64, 16):
+            B[i, j] = 0
+        for j in range(16):
+            C[j] = 0
+        for i in T.{rows}(64):
+            B[i, R[i]] = B[i, R[i]] + 1
+        for i in T.{bins}(64):
+            C[R[i]] = C[R[i]] + 1
+"""
+
+
+def test_iterations_that_meet_where_computed_data_say() -> None:
+    """Threads do not meet in so small a program, and the elements are not known before it runs."""
+    program, apart, meeting = (
+        from_source(_COUNTED.format(rows=rows, bins=bins))
+        for rows, bins in (("serial", "serial"), ("parallel", "serial"), ("serial", "parallel"))
+    )
+    reference = compute_reference(program, lambda mod: lambda arrays: build_native(mod, "cpu")(*arrays))
+    for right in (program, apart):
+        assert confirmed(Kernel(right, build_native(right, "cpu")), reference, 10.0) is None
+    message = confirmed(Kernel(meeting, build_native(meeting, "cpu")), reference, 10.0)
+    assert message is not None and "parallel loop over i reads C[" in message

@@ -7,6 +7,7 @@ import pytest
 
 from ir.error import IRError
 from ir.script import from_source
+from runners.ndarray import numpy_dtype
 
 from .relax_running import executors, holds, plain
 
@@ -72,3 +73,40 @@ def test_a_float_dtype_holds_infinities_and_nan(dtype: str, number: str) -> None
 def test_a_number_that_is_rounded_to_infinity_is_refused(dtype: str, number: str) -> None:
     with pytest.raises(IRError, match=dtype):
         from_source(_beside(dtype, number))
+
+
+@pytest.mark.meaning("empty")
+@pytest.mark.parametrize(
+    ("returned", "expected"),
+    [
+        ("R.nn.batch_flatten(x)", np.zeros((0, 6), "float32")),
+        (
+            "R.grad.max_pool2d_backward(x, R.zeros((n, 1, 2, 3), 'float32'), pool_size=[1, 1])",
+            np.zeros((0, 1, 2, 3), "float32"),
+        ),
+    ],
+)
+def test_a_batch_of_nothing(returned: str, expected: np.ndarray) -> None:
+    mod = from_source(f"""
+@I.ir_module
+class Module:
+    @R.function
+    def main(x: R.Tensor(("n", 1, 2, 3), "float32")):
+        n = T.int64()
+        return {returned}
+""")
+    holds(mod, [np.zeros((0, 1, 2, 3), "float32")], expected)
+
+
+@pytest.mark.meaning("op-reference")
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_the_sign_of_a_negative_zero_is_zero(dtype: str) -> None:
+    mod = from_source(f"""
+@I.ir_module
+class Module:
+    @R.function
+    def main(x: R.Tensor((4,), "{dtype}")):
+        return R.divide(R.ones((4,), "{dtype}"), R.sign(x))
+""")
+    x = np.array([-0.0, 0.0, -2.0, 3.0]).astype(numpy_dtype(dtype))
+    holds(mod, [x], np.array([np.inf, np.inf, -1.0, 1.0]).astype(numpy_dtype(dtype)))

@@ -176,7 +176,13 @@ sigmoid = _unary(
         lambda x, y, g: make.multiply(g, make.multiply(y, make.subtract(scalar(1.0, x), y)))
     ),
 )
-sign = _unary("sign", "sign", np.sign, "Sign: -1, 0 or 1.", infer_unary_number)
+sign = _unary(
+    "sign",
+    "sign",
+    lambda x: np.sign(x) + x.dtype.type(0),  # that of -0.0 is 0.0, also where ml_dtypes has another one
+    "Sign: -1, 0 or 1.",
+    infer_unary_number,
+)
 sin = _unary(
     "sin", "sin", np.sin, "Sine.", gradient=of_one_operand(lambda x, y, g: make.multiply(g, make.cos(x)))
 )

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 from runners.ndarray import numpy_dtype
-from runners.verify import KINDS, KernelFacts, Param, inputs, make_value
+from runners.verify import KINDS, KernelFacts, Param, inputs, make_value, repetitions
 from runners.verify.domains import Domain
-from runners.verify.inputs import base_values, changed, density, fill, poison
+from runners.verify.inputs import base_values, density, poison
+from runners.verify.repetitions import changed, fill
 from runners.verify.rounding import format_of
 
 FACTS = KernelFacts((), 64, 2.0**24, True)
@@ -132,10 +133,19 @@ def test_integers_stay_in_their_domain() -> None:
 
 def test_large_inputs_repeat_a_drawn_block(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inputs, "PERIOD", 7)
+    monkeypatch.setattr(repetitions, "_SHIFT", 1)
     flat = make_value(Param("a", "float32", (4, 5), output=False), np.random.default_rng(0)).reshape(-1)
     np.testing.assert_array_equal(flat[7:14], np.roll(flat[:7], -1))
-    np.testing.assert_array_equal(flat[14:], np.roll(flat[:7], -2)[:6])
+    np.testing.assert_array_equal(flat[14:], np.roll(flat[:7], -3)[:6])
     assert len(np.unique(flat[:7])) == 7
+
+
+def test_rows_of_large_inputs_are_not_alike() -> None:
+    """Whatever their length: a kernel that takes one for another is found."""
+    values = make_value(Param("a", "float32", (1 << 19,), output=False), np.random.default_rng(0))
+    for distance in [*range(1 << 14, 1 << 18, 16), 65_520]:
+        rows = values[: values.size // distance * distance].reshape(-1, distance)[:, ::61]
+        assert (rows[0] == rows[1]).mean() < 0.5, distance
 
 
 def test_corners_of_small_integers_are_not_all_thinned_out() -> None:
@@ -203,3 +213,22 @@ def test_positions_stand_side_by_side_where_they_may(distinct: bool, least: floa
     assert equal > least if least else equal < 0.01
     assert set(values.tolist()) == set(range(200))
     assert (np.bincount(values).max() > 1000) is not distinct
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint64", "float16"])
+@pytest.mark.parametrize("shape", [(0,), (1,), (7,), (3, 300), (24, 64), (300, 400)])
+@pytest.mark.parametrize(("kind", "sign"), [("few large numbers", 1), ("few low numbers", -1)])
+def test_few_numbers_stand_out(kind: str, sign: int, shape: tuple[int, ...], dtype: str) -> None:
+    """The last one does, and none beside it along any axis."""
+    param = Param("a", dtype, shape, output=False)
+    between = base_values(param, BY_NAME[kind], FACTS, 1).astype("float64")
+    least = (int(np.iinfo(dtype).min) + int(np.iinfo(dtype).max)) // 2 if "int" in dtype else 0
+    assert (between >= least).all()
+    flat = np.empty(math.prod(shape), numpy_dtype(dtype))
+    fill(flat, base_values(param, BY_NAME[kind], FACTS, 0))
+    values = flat.reshape(shape).astype("float64")
+    if values.size:
+        last = values[(-1,) * len(shape)]
+        stands_out = values == last
+        assert (sign * values <= sign * last).all() and stands_out.sum() <= max(1, values.size / 8)
+        assert stands_out[-1].sum() == 1 and stands_out[..., -1].sum() == 1

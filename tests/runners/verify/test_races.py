@@ -410,3 +410,16 @@ for i in T.parallel(8):
     for read, is_right in (("i * 4", True), ("i * 4 + 3", True), ("i * 4 + 4", False), ("i", False)):
         found = iterations(body.replace("READ", read))
         assert (found.met is None) == is_right, read
+
+
+@pytest.mark.parametrize("turn", range(10))
+def test_what_happens_in_one_turn_of_loops_around(turn: int) -> None:
+    meeting = f"""
+for k in range(10):
+    for i in T.parallel(8):
+        S[i] = A[i, 0]
+        if k == {turn}:
+            S[(i + 1) % 8] = A[(i + 1) % 8, 0]"""
+    assert race(meeting) is not None
+    assert race(meeting.replace("(i + 1) % 8", "i")) is None
+    assert iterations(meeting.replace("range(10)", "range(100)")).followed is False

@@ -474,3 +474,134 @@ def test_large_outputs_are_checked_on_nan() -> None:
         mod = program(f"A: {shape}, C: {shape}", f"for i, j in T.grid({rows}, 1024):\n    C[i, j] = A[i, j]")
         kinds = kinds_for(facts_of(mod))
         assert len(kinds) >= least and any(kind.special for kind in kinds)
+
+
+def _reduced(shape: tuple[int, int], axis: int, dtype: str, result: str, begin: str, combine: str) -> Any:
+    """A reduction of A[vi, vk] or A[vk, vi] along an axis."""
+    kept, reduced = shape[1 - axis], shape[axis]
+    element = "A[vi, vk]" if axis else "A[vk, vi]"
+    body = f"""
+for i, k in T.grid({kept}, {reduced}):
+    with T.block("M"):
+        vi, vk = T.axis.remap("SR", [i, k])
+        with T.init():
+            M[vi] = {begin}
+        M[vi] = {combine.replace("ELEMENT", element)}"""
+    return program(f'A: T.Buffer({shape}, "{dtype}"), M: T.Buffer(({kept},), "{result}")', body)
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis"), [((1, 1000), 1), ((4, 1000), 1), ((24, 64), 1), ((1000, 4), 0), ((1, 70_000), 1)]
+)
+@pytest.mark.parametrize(
+    ("dtype", "result", "begin", "combine"),
+    [
+        ("bool", "bool", "False", "M[vi] or ELEMENT"),
+        ("bool", "bool", "True", "M[vi] and ELEMENT"),
+        ("int32", "bool", "False", "M[vi] or ELEMENT > 100"),
+        ("float32", "bool", "True", "M[vi] and ELEMENT > T.float32(0)"),
+        ("float32", "bool", "False", "M[vi] or ELEMENT > T.float32(5)"),
+        ("float32", "float32", "T.float32('-inf')", "T.max(M[vi], ELEMENT)"),
+        ("float16", "float16", "T.float16('inf')", "T.min(M[vi], ELEMENT)"),
+        ("uint8", "uint8", "T.uint8(0)", "T.max(M[vi], ELEMENT)"),
+        ("int64", "int64", "T.max_value('int64')", "T.min(M[vi], ELEMENT)"),
+    ],
+)
+def test_a_term_that_hardly_ever_decides_is_left_out(
+    reference_of: Any, shape: tuple[int, int], axis: int, dtype: str, result: str, begin: str, combine: str
+) -> None:
+    right = _reduced(shape, axis, dtype, result, begin, combine)
+    last = shape[axis] - 1
+    shorter = f"T.if_then_else(vk < {last}, {combine}, M[vi])"
+    assert not accepted(reference_of, right, _reduced(shape, axis, dtype, result, begin, shorter))
+    if result != "bool":
+        later = f"T.if_then_else(vk > 0, {combine}, M[vi])"
+        assert not accepted(reference_of, right, _reduced(shape, axis, dtype, result, begin, later))
+
+
+def test_the_last_of_many_is_nan(reference_of: Any) -> None:
+    right = _reduced((24, 64), 1, "float32", "bool", "False", "M[vi] or T.isnan(ELEMENT)")
+    wrong = _reduced((24, 64), 1, "float32", "bool", "False", "M[vi] or (vk < 63 and T.isnan(ELEMENT))")
+    assert not accepted(reference_of, right, wrong)
+
+
+@pytest.mark.parametrize("shape", [(24, 64), (4, 1000), (300, 400)])
+@pytest.mark.parametrize(
+    ("dtype", "reduced", "value"),
+    [
+        ("bool", topi.any, topi.logical_and),
+        ("bool", topi.all, topi.logical_or),
+        ("float32", topi.any, topi.greater),
+        ("float32", topi.max, topi.multiply),
+        ("float16", topi.min, topi.add),
+        ("int8", topi.any, topi.greater),
+        ("uint32", topi.all, topi.greater),
+        ("int64", topi.all, topi.less),
+    ],
+)
+def test_a_term_of_two_inputs_that_hardly_ever_decides(
+    reference_of: Any, shape: tuple[int, int], dtype: str, reduced: Any, value: Any
+) -> None:
+    begin, end = [0, 0], [shape[0], shape[1] - 1]
+    inputs = ((shape, dtype), (shape, dtype))
+    right = te_program(lambda a, b: reduced(value(a, b), axis=1), *inputs)
+    wrong = te_program(lambda a, b: reduced(topi.strided_slice(value(a, b), begin, end), axis=1), *inputs)
+    assert not accepted(reference_of, right, wrong)
+
+
+def test_low_bits_of_a_number_that_is_made_of_bits(reference_of: Any) -> None:
+    params = 'A: T.Buffer((N,), "uint32"), C: T.Buffer((N,), "float32")'
+    right = elementwise(params, 500, 'T.reinterpret("float32", A[i])')
+    wrong = elementwise(params, 500, 'T.reinterpret("float32", A[i] ^ T.uint32(7))')
+    assert not accepted(reference_of, right, wrong)
+
+
+def test_a_sum_of_float64_and_a_constant_that_is_rounded_up(reference_of: Any) -> None:
+    params = FLOATS.replace("float32", "float64")
+    right = elementwise(params, 1000, "T.floor(A[i] + T.float64(0.5))")
+    assert not accepted(reference_of, right, elementwise(params, 1000, "T.round(A[i])"))
+
+
+def _normalized(rows: int, dtype: str, divisor: str) -> Any:
+    body = f"""
+S = T.alloc_buffer(({rows},))
+for i, k in T.grid({rows}, 64):
+    with T.block("S"):
+        vi, vk = T.axis.remap("SR", [i, k])
+        with T.init():
+            S[vi] = T.float32(0)
+        S[vi] = S[vi] + T.Cast("float32", A[vi, vk]) * T.Cast("float32", A[vi, vk])
+for i, k in T.grid({rows}, 64):
+    with T.block("B"):
+        vi, vk = T.axis.remap("SS", [i, k])
+        B[vi, vk] = T.Cast("{dtype}", T.Cast("float32", A[vi, vk]) / ({divisor}))"""
+    return program(", ".join(f'{name}: T.Buffer(({rows}, 64), "{dtype}")' for name in "AB"), body)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 24])
+@pytest.mark.parametrize(
+    ("dtype", "divisor", "wrong"),
+    [
+        ("float32", "T.sqrt(S[vi] + T.float32(1e-12))", "T.sqrt(S[vi])"),
+        ("float32", "T.sqrt(S[vi] + T.float32(1e-5))", "T.sqrt(S[vi]) + T.float32(1e-5)"),
+        ("float16", "T.sqrt(S[vi] + T.float32(1e-5))", "T.sqrt(S[vi])"),
+        ("float32", "T.max(T.sqrt(S[vi]), T.float32(1e-9))", "T.sqrt(S[vi])"),
+    ],
+)
+def test_a_norm_of_few_rows_that_leaves_out_a_small_constant(
+    reference_of: Any, rows: int, dtype: str, divisor: str, wrong: str
+) -> None:
+    right = _normalized(rows, dtype, divisor)
+    assert not accepted(reference_of, right, _normalized(rows, dtype, wrong))
+
+
+@pytest.mark.parametrize(
+    ("value", "wrong"),
+    [
+        ("T.if_then_else(A[i] - 1000 > 0, 1, 0)", "T.if_then_else(A[i] - 1001 > 0, 1, 0)"),
+        ("T.if_then_else(12345 - A[i] == 0, 1, 0)", "0"),
+    ],
+)
+def test_integers_at_which_a_condition_changes(reference_of: Any, value: str, wrong: str) -> None:
+    right = elementwise(INTEGERS, 500, value)
+    assert not accepted(reference_of, right, elementwise(INTEGERS, 500, wrong))

@@ -164,3 +164,30 @@ def test_positions_that_differ_are_as_many_as_there_are(reference_of: Any) -> No
     for case in reference.cases[:2]:
         positions = reference.prepare(case).arrays[0]
         assert len(np.unique(positions)) == count
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "A[i] * T.float64(0.1) + B[i]",
+        "B[i] - A[i] * T.float64(0.3)",
+        "A[i] * T.float64(0.3) + B[i] * T.float64(0.7)",
+        "(A[i] - T.float64(0.1)) + (B[i] - T.float64(0.2))",
+    ],
+)
+def test_a_product_of_float64_and_a_constant_may_be_fused(reference_of: Any, value: str) -> None:
+    original = elementwise(", ".join(f'{name}: T.Buffer((N,), "float64")' for name in "ABC"), 20000, value)
+    assert is_accepted(reference_of, original, original)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "T.exp2(A[i] - B[i])",
+        "T.exp2(A[i] - B[i]) * T.float16(2)",
+        "T.float16(1) / T.exp2(A[i] - B[i])",
+    ],
+)
+def test_an_error_leads_beyond_the_largest_number(reference_of: Any, value: str) -> None:
+    original = elementwise(", ".join(f'{name}: T.Buffer((N,), "float16")' for name in "ABC"), 20000, value)
+    assert is_accepted(reference_of, original, original)

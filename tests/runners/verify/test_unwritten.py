@@ -109,6 +109,23 @@ for i in range(8):
         C[i] = T.Select(I[i] < k and C[i] < k, C[i], k)
     B[i] = T.Cast("float32", C[i])""",
 }
+AGAIN = """
+for i in T.parallel(8):
+    for j in range(6):
+        with T.block("C"):
+            C = T.alloc_buffer((2,), "float32")
+            C[0] = A[i, j]
+            if CONDITION:
+                C[1] = T.float32(0)
+            B[i] = C[0] + C[1]"""
+
+
+@pytest.mark.parametrize("condition", ["j == 0", "j < 5", "i < 7", "j > 0"])
+def test_what_another_turn_in_an_iteration_wrote(condition: str) -> None:
+    """Memory is new whenever its allocation is reached."""
+    assert iterations_of(program(AGAIN.replace("CONDITION", "j < 6"))).met is None
+    found = iterations_of(program(AGAIN.replace("CONDITION", condition)))
+    assert found.met is not None and "reads an element of C before" in found.met
 
 
 @pytest.mark.parametrize("name", RIGHT)

@@ -175,7 +175,7 @@ def _np_max_pool_backward(grad: np.ndarray, x: np.ndarray, **attrs: Any) -> np.n
         if not rows or not columns:
             continue  # a window of padding
         patch = x[:, :, rows][:, :, :, columns]
-        best = patch.reshape(*x.shape[:2], -1).argmax(-1)
+        best = patch.reshape(*x.shape[:2], len(rows) * len(columns)).argmax(-1)
         for n, c in np.ndindex(*x.shape[:2]):
             r, s = divmod(int(best[n, c]), len(columns))
             out[n, c, rows[r], columns[s]] += grad[n, c, i, j]

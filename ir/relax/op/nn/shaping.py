@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -249,7 +250,7 @@ def _legalize_batch_flatten(bb: Any, node: Call) -> Expr:
     "relax.nn.batch_flatten",
     infer=_infer_batch_flatten,
     legalize=_legalize_batch_flatten,
-    reference=lambda x: x.reshape(x.shape[0], -1),
+    reference=lambda x: x.reshape(x.shape[0], math.prod(x.shape[1:])),
     gradient=back_to_shape,
     memory=view_of(0),
     **_MOVES,
