@@ -20,6 +20,7 @@ from ..effects import has_effects, require_no_effects
 from ..error import ScheduleError
 from ..random_variable import ExprRV, LoopRV
 from ..region import Box, bind_region, relax_loops, union_boxes
+from ..returns import require_no_return
 from ..surroundings import loads_around
 from ..tree import (
     BlockNode,
@@ -243,6 +244,7 @@ def _mergeable_chains(loops: Sequence[LoopNode]) -> list[list[LoopNode]]:
                 primitive,
                 f"loops {chain[level].var.name!r} and {chains[0][level].var.name!r} around them have different extents",
             )
+    require_no_return([chain[0] for chain in chains], primitive, "the nests")
     _require_stated(chains)
     _require_effects_in_order(chains)
     for position, chain in enumerate(chains):

@@ -30,6 +30,7 @@ from ..effects import require_no_effects_of_indices
 from ..error import ScheduleError
 from ..random_variable import BlockRV
 from ..reduction_order import why_not_run
+from ..returns import require_no_return
 from ..state import ScheduleState
 from ..surroundings import loads_around, names_around
 from ..tree import (
@@ -468,6 +469,8 @@ def _stage(
     for var, extent, low in reversed(loops):
         nest = LoopNode(var, extent, nest, min_value=low)
     top = _top(block, scope)
+    if is_write:
+        require_no_return([top], "reindex", f"the nest of block {block.name!r}, behind which the copy is")
     for other in blocks_below(top):
         require(
             other is block or buffer not in (read_buffers(other) if is_write else written_buffers(other)),
