@@ -17,6 +17,8 @@ def returns_below(node: TreeNode) -> list[LeafNode]:
 
 
 def _may_return(stmt: tir.Stmt) -> bool:
+    if isinstance(stmt, tir.BufferStore):  # most are
+        return False
     found = False
 
     def visit(node: Node) -> bool:

@@ -483,8 +483,8 @@ def _stage(
     for var, extent, low in reversed(loops):
         nest = LoopNode(var, extent, nest, min_value=low)
     top = _top(block, scope)
-    if is_write:
-        require_no_return([top], "reindex", f"the nest of block {block.name!r}, behind which the copy is")
+    side = "behind" if is_write else "before"
+    require_no_return([top], "reindex", f"the nest of block {block.name!r}, {side} which the copy would be")
     for other in blocks_below(top):
         require(
             other is block or buffer not in (read_buffers(other) if is_write else written_buffers(other)),

@@ -36,7 +36,7 @@ from ..region import (
     starts_of,
     union_boxes,
 )
-from ..returns import nodes_between, require_no_return
+from ..returns import nodes_between, require_no_return, returns_below
 from ..surroundings import loads_around, loads_in
 from ..tree import (
     BlockNode,
@@ -305,6 +305,7 @@ def _may_be_computed_first(block: BlockNode, scope: BlockNode, expr: tir.PrimExp
     used = [item for item in block.iter_vars if mentions(expr, {item.var})]
     return not (
         is_conditional(block, scope)
+        or returns_below(scope)
         or may_be_idle(block, scope, used)
         or why_not_whole(block, used) is not None
     )

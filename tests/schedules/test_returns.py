@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 from ir.script import from_source
+from ir.target import Target
 from ir.tir import PrimFunc
 from ir.tir.interpreter import run
 from schedules import Schedule
+from schedules.rule import AutoBind
 
 from .checks import assert_refused
 
@@ -76,6 +78,7 @@ CROSSING: dict[str, tuple[str, Step]] = {
         LOOP + SUM + BARE,
         lambda sch: sch.reindex_cache_write("C", 0, "global", lambda i, k: [i]),
     ),
+    "reindex of what is read": (LOOP + SUM + IN_A_BLOCK, lambda sch: sch.reindex("C", ("read", 0))),
     "write_at": (
         LOOP + "        for j in range(1):" + (SUM + BARE).replace("\n", "\n    ") + "\n",
         lambda sch: sch.write_at(loops(sch, "C")[0], "C", 0, "global"),
@@ -171,3 +174,13 @@ def test_what_stays_on_its_side_of_a_return_is_scheduled(name: str) -> None:
     for flag in (0, 3):
         for expected, found in zip(outputs(func, flag), outputs(sch.mod["main"], flag), strict=True):
             np.testing.assert_array_equal(found, expected)
+
+
+def test_a_nest_that_may_return_is_bound_to_no_threads() -> None:
+    """A thread cannot end the function for the others; the rule leaves the nest as it is."""
+    func = from_source(HEADER + LOOP + IN_A_BLOCK + stores("C", "A[v, 0]"))
+    rule = AutoBind()
+    rule.initialize(Target("nvidia/nvidia-h100"))
+    sch = Schedule(func)
+    (found,) = rule.apply(sch, sch.get_block("C"))
+    assert "thread_binding" not in found.mod.script()
