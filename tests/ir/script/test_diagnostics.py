@@ -417,6 +417,31 @@ def test_what_python_would_answer_silently_is_refused(body: str, expected: str) 
     assert expected in in_prim_func(body)
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        "for i in range(4):\n    B = T.alloc_buffer((i + 1,))\n    B[i] = 1.0",
+        "m = n * 2\nB = T.alloc_buffer((4, m))\nB[0, 0] = 1.0",
+        'for i in range(4):\n    with T.block("b"):\n        m = n * 2\n        B = T.alloc_buffer((m,))\n        B[0] = 1.0',
+    ],
+)
+def test_an_allocation_of_what_is_not_known_where_its_block_begins(body: str) -> None:
+    """The error was that a variable is not defined, at the function's first loop."""
+    message = in_prim_func(body)
+    assert "T.decl_buffer allocates where it stands" in message
+    assert "T.alloc_buffer(" in message.split("\n")[3], message
+
+
+def test_an_allocation_where_it_stands_may_be_as_large_as_a_loop_says() -> None:
+    func = from_source(
+        "@T.prim_func\ndef f(A: T.Buffer((4,), 'int32')):\n    for i in range(4):\n"
+        "        B = T.decl_buffer((i + 1,), 'int32')\n        B[i] = A[i] * 2\n        A[i] = B[i]\n"
+    )
+    a = np.arange(4, dtype="int32")
+    run(func, a)
+    assert a.tolist() == [0, 2, 4, 6]
+
+
 def test_none_that_is_stored_is_marked() -> None:
     lines = in_prim_func("A[0, 0] = None").split("\n")
     assert lines[0] == "error: None is no value that an element can have; expected a number or an expression"
