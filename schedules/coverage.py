@@ -313,6 +313,19 @@ def why_not_over_all_values(block: BlockNode, variables: Sequence[tir.IterVar]) 
     return None
 
 
+def run_by_loops_of_their_own(block: BlockNode, variables: Sequence[tir.IterVar]) -> bool:
+    """Whether no loop feeds both some variables of a block and others: all values that the ones take go with each of the others then."""
+    chosen = {item.var for item in variables}
+    values: dict[bool, list[tir.PrimExpr]] = {True: [], False: []}
+    for item, value in zip(block.iter_vars, block.iter_values, strict=True):
+        values[item.var in chosen].append(value)
+    return not any(
+        all(any(mentions(value, {loop.var}) for value in group) for group in values.values())
+        for loop in loops_around(block)
+        if constant_difference(loop.extent, 1) != 0
+    )
+
+
 def _reaches_all(value: tir.PrimExpr, dom: tir.Range, running: Mapping[Any, tir.Range]) -> bool:
     """Whether a value goes from one end of a domain to the other, or beyond that, while loops run."""
     point = [tir.Range.from_min_extent(value, tir.const(1, value.dtype))]

@@ -15,6 +15,7 @@ from .analysis import read_buffers, require, scope_children, written_buffers
 from .coverage import why_conditional
 from .dependence import why_iterations_conflict, why_overwritten, writes_one_value
 from .effects import require_no_effects
+from .returns import nodes_between, require_no_return
 from .surroundings import loads_around, nodes_around, why_not_only_loops
 from .tree import BlockNode, LoopNode, TreeNode, WrapNode, is_ancestor, loops_around, scope_of
 
@@ -45,6 +46,9 @@ def require_order_kept(
     under = [n for n, item in enumerate(order) if item is place or is_ancestor(place, item)]
     around = [item for item in (*loops_around(place), place) if isinstance(item, LoopNode)]
     _require_same_conditions(block, place, primitive)
+    require_no_return(
+        nodes_between(place, block), primitive, f"what block {block.name!r} would come to run before"
+    )
     for index, other in enumerate(order):
         if other is block:
             continue

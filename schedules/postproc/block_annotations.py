@@ -7,7 +7,7 @@ from ir.tir import ForKind
 
 from ..error import ScheduleError
 from ..random_variable import BlockRV, LoopRV
-from ..rule.block_facts import PREPROC_ANNOTATION, contiguous_var, is_data_parallel
+from ..rule.block_facts import PREPROC_ANNOTATION, begins_at_zero, contiguous_var, is_data_parallel
 from ..schedule import Schedule
 from ..tree import BlockNode, LoopNode, child_blocks, loops_around
 
@@ -52,8 +52,11 @@ def _parallelize(sch: Schedule, block: BlockRV, node: BlockNode, most: int) -> N
     """Run the outer loops in parallel as one, up to ``most`` iterations."""
     chosen: list[LoopRV] = []
     jobs = 1
-    for loop, rv in zip(loops_around(node), sch.get_loops(block), strict=True):
+    loops = loops_around(node)
+    for loop, rv in zip(loops, sch.get_loops(block), strict=True):
         if not _is_free(loop) or not is_data_parallel(loop):
+            break
+        if chosen and not (begins_at_zero(loops[0]) and begins_at_zero(loop)):  # these cannot be fused
             break
         jobs *= _number(loop.extent)
         if jobs > most:
@@ -62,7 +65,10 @@ def _parallelize(sch: Schedule, block: BlockRV, node: BlockNode, most: int) -> N
         if not isinstance(loop.body, LoopNode):
             break
     if chosen:
-        sch.parallel(sch.fuse(*chosen) if len(chosen) > 1 else chosen[0])
+        try:
+            sch.parallel(sch.fuse(*chosen) if len(chosen) > 1 else chosen[0])
+        except ScheduleError:
+            return  # iterations that are not known to be independent are not for the cores
 
 
 def _vectorize(sch: Schedule, block: BlockRV, node: BlockNode, most: int) -> None:

@@ -8,6 +8,7 @@ from ir.tir import ForKind
 
 from ..error import ScheduleError
 from ..random_variable import BlockRV, LoopRV
+from ..rule.block_facts import begins_at_zero
 from ..schedule import Schedule
 from ..tree import BlockNode, LoopNode, all_blocks, blocks_below, child_blocks, loops_around
 from .base import Postproc
@@ -76,7 +77,7 @@ class RewriteParallelVectorizeUnroll(Postproc):
         lanes = self._lanes(node)
         width = extent.value
         in_register_tile = _below_reduction(node)
-        if width % lanes == 0 and width > lanes:
+        if width % lanes == 0 and width > lanes and begins_at_zero(node):
             kept = dict(node.annotations)  # how far to unroll, where this is the outermost loop too
             for key in kept:
                 sch.unannotate(loop, key)
@@ -89,7 +90,9 @@ class RewriteParallelVectorizeUnroll(Postproc):
         elif width <= lanes and width & (width - 1) == 0:
             self._try_vectorize(sch, loop)
         elif width > 4:
-            self._try_vectorize(sch, loop)  # lowering takes it apart into whole vectors and narrower ones
+            self._try_vectorize(
+                sch, loop
+            )  # lowering takes it apart into vectors, whole ones and narrower ones
         elif in_register_tile:
             sch.unroll(loop)
 

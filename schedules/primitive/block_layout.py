@@ -235,6 +235,7 @@ def _nest_of(block: BlockNode, primitive: str) -> TreeNode:
         own = loops.get(loop_var)
         if (
             own is not None
+            and constant_difference(own.min, item.dom.min) == 0
             and constant_difference(own.extent, item.dom.extent) == 0
             and loop_var not in plain
         ):

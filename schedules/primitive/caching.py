@@ -19,6 +19,7 @@ from ..declaration import PrimitiveFamily, primitive
 from ..random_variable import BlockRV
 from ..reduction_order import why_not_run
 from ..region import Box, contains
+from ..returns import returns_below
 from ..rewriting import rewrite_inside
 from ..surroundings import evaluated_by, loads_in
 from ..tree import (
@@ -156,7 +157,7 @@ def write_back_point(
     Args:
         scope: of the writer.
         writer: makes the values.
-        readers: blocks, and nodes that read before what is in them runs.
+        readers: blocks, nodes that read before what is in them runs, and returns, behind which the caller reads.
     """
     child: TreeNode = writer
     while child is not scope:
@@ -479,8 +480,14 @@ def _cache_write(
         for item in scope_children(block)
         if item is not block and buffer in read_buffers(item) and not any(item is other for other in chosen)
     ]
-    place, anchor, before = write_back_point(scope, block, [*readers, *_nodes_that_load(scope, buffer)])
-    if not any(item is buffer for item in scope.alloc_buffers):
+    is_own = any(item is buffer for item in scope.alloc_buffers)
+    readers += (
+        _nodes_that_load(scope, buffer)
+        if is_own
+        else [*_nodes_that_load(scope, buffer), *returns_below(scope)]
+    )
+    place, anchor, before = write_back_point(scope, block, readers)
+    if not is_own:
         for consumer in chosen:
             together, _ = insertion_point(scope, block, [consumer])
             _require_covered(block, buffer, together, "cache_write", region)

@@ -26,6 +26,7 @@ from ..analysis import (
 from ..argument import Argument, Block, Loop
 from ..bounds import clause_beyond, guards, inside, is_open, tiles_at_most
 from ..coverage import (
+    run_by_loops_of_their_own,
     why_not_contiguous,
     why_not_covered,
     why_not_whole,
@@ -301,9 +302,13 @@ def _compute_at(block: BlockNode, loop: LoopNode, preserve_unit_loops: bool, ind
     domains = _defined(domains, consumers, loop)
     if why_not_whole(block, block.iter_vars) is not None:
         unsolved = [item for item in block.iter_vars if item.var not in domains]
-        is_known = len(boxes) == 1 and all(
-            is_all_read(consumers, buffer, box, loop) or _is_computed_here(block, loop, consumers, buffer)
-            for buffer, box in boxes.items()
+        is_known = (
+            run_by_loops_of_their_own(block, unsolved)
+            and len(boxes) == 1
+            and all(
+                is_all_read(consumers, buffer, box, loop) or _is_computed_here(block, loop, consumers, buffer)
+                for buffer, box in boxes.items()
+            )
         )
         _require_whole(block, unsolved if is_known else block.iter_vars, primitive)
     branches = _children_under(loop)

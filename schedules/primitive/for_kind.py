@@ -13,6 +13,7 @@ from ..declaration import PrimitiveFamily, primitive
 from ..dependence import why_iterations_conflict
 from ..effects import require_no_effects
 from ..random_variable import LoopRV
+from ..returns import require_no_return
 from ..tree import BlockNode, LoopNode, blocks_below
 
 THREAD_TAGS = frozenset(
@@ -69,6 +70,7 @@ def _require_no_conflict(
 ) -> None:
     """Refuse where an iteration may write what another one reads or writes."""
     require_no_effects(blocks, primitive)
+    require_no_return([loop], primitive, f"loop {loop.var.name!r}, whose iterations would have no order")
     reason = why_iterations_conflict(loop, blocks, as_threads=as_threads)
     require(reason is None, primitive, f"{reason}")
 

@@ -25,6 +25,7 @@ from ..effects import require_no_effects
 from ..error import ScheduleError
 from ..random_variable import BlockRV, DecisionVar, ExprRV, LoopRV
 from ..reduction_order import loops_of_sums, why_not_begun_once
+from ..returns import require_no_return
 from ..simplify import simplify_bindings
 from ..surroundings import evaluated_by
 from ..tree import (
@@ -153,6 +154,7 @@ class LoopPrimitives(PrimitiveFamily):
             return
         _require_extents_known(order, chain)
         require_no_effects(below, "reorder")
+        require_no_return([chain[0]], "reorder", "what the loops hold")
         names = why_two_names(below)
         require(names is None, "reorder", f"the order of block {below[0].name!r} must stay: {names}")
         moved = [position for position, (a, b) in enumerate(zip(order, chain, strict=True)) if a is not b]

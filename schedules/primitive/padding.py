@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import takewhile
 from typing import Any
 
@@ -251,7 +251,7 @@ def _require_einsum(block: BlockNode, sizes: dict[Any, Any], primitive: str) -> 
                 f"{var.name!r} does not index {region.buffer.name}: what block {block.name!r} makes of the padding would overwrite it",
             )
     if grown:
-        _require_total(block, primitive)
+        _require_total(block, grown, primitive)
     if not reductions & grown.keys():
         return
     store = block.body.leaf if isinstance(block.body, LeafNode) else None
@@ -293,8 +293,10 @@ def _at_zeros(product: tir.PrimExpr) -> tir.PrimExpr:
     return _at_zeros(product.a) * _at_zeros(product.b) if isinstance(product, tir.Mul) else product
 
 
-def _require_total(block: BlockNode, primitive: str) -> None:
-    """Zeros may not make the body undefined: it also runs in the padding, where nobody wants its result."""
+def _require_total(block: BlockNode, grown: Collection[Any], primitive: str) -> None:
+    """Zeros, and values of variables behind their domains, may not make the body undefined: it also runs in the padding, where nobody
+    wants its result.
+    """
 
     def visit(node: Any) -> None:
         if isinstance(node, tir.Div | tir.Mod | tir.FloorDiv | tir.FloorMod) and not is_float(node.dtype):
@@ -303,9 +305,31 @@ def _require_total(block: BlockNode, primitive: str) -> None:
                 primitive,
                 f"block {block.name!r} divides by {node.b}, which would be zero in the padding",
             )
+        elif (
+            isinstance(node, tir.Call)
+            and getattr(node.op, "name", "") in _LIMITED
+            and not is_float(node.dtype)
+        ):
+            number = node.args[1]
+            require(
+                _is_harmless(number) or not mentions(node, grown),
+                primitive,
+                f"block {block.name!r} computes {node}, which may have no value in the padding",
+            )
 
     if isinstance(block.body, LeafNode):
         tir.post_order_visit(block.body.leaf, visit)
+
+
+_LIMITED = frozenset({"tir.shift_left", "tir.shift_right", "tir.pow"})
+"""Calls that have no value for some of the numbers of a type."""
+
+
+def _is_harmless(number: tir.PrimExpr) -> bool:
+    """Whether an amount, or an exponent, is a number that the program has, or 0, as what is loaded is in the padding."""
+    if isinstance(number, tir.IntImm):
+        return number.value >= 0
+    return isinstance(number, tir.BufferLoad)
 
 
 def _is_constant(expr: tir.PrimExpr, value: int) -> bool:
@@ -420,7 +444,7 @@ def _decompose_padding(block: BlockNode, loop: LoopNode) -> BlockNode:
     for item, value in zip(block.iter_vars, block.iter_values, strict=True):
         first, count = bounds[item.var]
         own = next((other for other in moved if other.var is value and _spans(other, item)), None)
-        if own is not None and not mentions(block.predicate, {own.var}):
+        if own is not None and not _is_used_beside(own, item, block, moved, store):
             own.extent = tir.const(count, own.var.dtype)
             own.touch()
             values.append(value)
@@ -474,6 +498,16 @@ def _require_fillable(block: BlockNode, loops: Sequence[LoopNode], primitive: st
             f"where block {block.name!r} runs depends on {load.buffer.name}, which it writes",
         )
     require_own_elements(block, loops, primitive)
+
+
+def _is_used_beside(
+    loop: LoopNode, item: IterVar, block: BlockNode, loops: Sequence[LoopNode], store: tir.BufferStore
+) -> bool:
+    """Whether a loop that feeds a variable says anything else, which would change if it ran over fewer values."""
+    bound = zip(block.iter_vars, block.iter_values, strict=True)
+    others = [value for other, value in bound if other is not item]
+    ends = [end for other in loops for end in (other.min, other.extent)]
+    return any(mentions(part, {loop.var}) for part in (*others, *ends, block.predicate, store))
 
 
 def _spans(loop: LoopNode, item: IterVar) -> bool:

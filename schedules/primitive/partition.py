@@ -20,6 +20,7 @@ from ..effects import has_effects, require_no_effects
 from ..error import ScheduleError
 from ..random_variable import ExprRV, LoopRV
 from ..region import Box, bind_region, relax_loops, union_boxes
+from ..returns import require_no_return
 from ..surroundings import loads_around
 from ..tree import (
     BlockNode,
@@ -221,23 +222,15 @@ def _mergeable_chains(loops: Sequence[LoopNode]) -> list[list[LoopNode]]:
     first = loops[0]
     require(len({id(scope_of(loop)) for loop in loops}) == 1, primitive, "the loops are not in one scope")
     for loop in loops:
-        name = loop.var.name
-        require(
-            not loop.annotations and loop.thread_binding is None,
-            primitive,
-            f"loop {name!r} has annotations or a thread binding",
-        )
-        require(
-            isinstance(loop.min, tir.IntImm) and loop.min.value == 0,
-            primitive,
-            f"loop {name!r} starts at {loop.min}, not at 0",
-        )
         require(
             constant_difference(loop.extent, first.extent) == 0,
             primitive,
-            f"loop {name!r} has extent {loop.extent}, loop {first.var.name!r} has {first.extent}",
+            f"loop {loop.var.name!r} has extent {loop.extent}, loop {first.var.name!r} has {first.extent}",
         )
     chains = _chains(loops, primitive)
+    for chain in chains:
+        for loop in chain:  # one loop takes the place of all, also of those around the given ones
+            _require_plain(loop, primitive)
     depth = len(chains[0])
     require(
         all(len(chain) == depth for chain in chains),
@@ -251,12 +244,28 @@ def _mergeable_chains(loops: Sequence[LoopNode]) -> list[list[LoopNode]]:
                 primitive,
                 f"loops {chain[level].var.name!r} and {chains[0][level].var.name!r} around them have different extents",
             )
+    require_no_return([chain[0] for chain in chains], primitive, "the nests")
     _require_stated(chains)
     _require_effects_in_order(chains)
     for position, chain in enumerate(chains):
         for later in chains[position + 1 :]:
             _require_no_crossing(chain, later)
     return chains
+
+
+def _require_plain(loop: LoopNode, primitive: str) -> None:
+    """Refuse a loop that another one from 0 cannot stand for."""
+    name = loop.var.name
+    require(
+        not loop.annotations and loop.thread_binding is None,
+        primitive,
+        f"loop {name!r} has annotations or a thread binding",
+    )
+    require(
+        isinstance(loop.min, tir.IntImm) and loop.min.value == 0,
+        primitive,
+        f"loop {name!r} starts at {loop.min}, not at 0",
+    )
 
 
 def _chains(loops: Sequence[LoopNode], primitive: str) -> list[list[LoopNode]]:

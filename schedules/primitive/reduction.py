@@ -20,6 +20,7 @@ from ..dependence import why_iterations_conflict
 from ..effects import require_no_effects
 from ..random_variable import BlockRV, LoopRV
 from ..reduction_order import predicate_at_begin, why_not_begun_once, why_not_run
+from ..returns import require_no_return
 from ..surroundings import loads_around
 from ..tree import (
     BlockNode,
@@ -108,6 +109,9 @@ def _loops_of_init(block: BlockNode, loop: LoopNode) -> list[LoopNode]:
             )
     require_begun_once(block, loops[position:], "decompose_reduction")
     _require_unseen(block, loops[position:])
+    require_no_return(
+        [loop], "decompose_reduction", f"loop {loop.var.name!r}, before which the init would be"
+    )
     return loops[position:]
 
 

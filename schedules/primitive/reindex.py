@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ir import structural_equal, tir
@@ -12,7 +12,7 @@ from ir.tir.conjunction import conjuncts
 from ir.tir.stmt_functor import StmtExprMutator, substitute
 
 from ..access import relaxed_below, state_around, state_loads_of_indices, why_not_elementwise
-from ..affine import constant_difference, mentions, simplify_polynomial
+from ..affine import constant_difference, mentions, simplify_polynomial, without_casts
 from ..analysis import read_buffers, require, require_blocks_only, scope_children, written_buffers
 from ..argument import AnyBuffer, Argument, Block, BufferIndex, Map
 from ..bounds import guards
@@ -25,11 +25,13 @@ from ..coverage import (
     why_not_whole,
 )
 from ..declaration import PrimitiveFamily, primitive
+from ..dependence import require_own_elements
 from ..early import is_conditional, may_be_idle, may_be_undefined
 from ..effects import require_no_effects_of_indices
 from ..error import ScheduleError
 from ..random_variable import BlockRV
 from ..reduction_order import why_not_run
+from ..returns import require_no_return
 from ..state import ScheduleState
 from ..surroundings import loads_around, names_around
 from ..tree import (
@@ -142,6 +144,7 @@ def _reindex(block: BlockNode, buffer_index: int, is_write: bool) -> BlockNode:
             )
     reason = why_not_whole(block, used)
     if is_write:
+        _require_last_values(block, used, primitive)
         require(reason is None, primitive, f"{reason}; the copy would write back elements that nobody wrote")
     elif reason is not None:
         is_given = allocating_scope(block, buffer) is None
@@ -166,6 +169,18 @@ def _reindex(block: BlockNode, buffer_index: int, is_write: bool) -> BlockNode:
     fresh = {item.var: tir.Var(f"v{n}", item.var.dtype) for n, item in enumerate(used)}
     name = f"{(buffer if is_write else cache).name}_reindex"
     return _stage(block, buffer, indices, cache, index_map, used, loops, values, fresh, name, is_write)
+
+
+def _require_last_values(block: BlockNode, used: Sequence[IterVar], primitive: str) -> None:
+    """The copy runs in the order of the variables: of several values for one element, the one that the block stores last must stay."""
+    bound = dict(zip([item.var for item in block.iter_vars], block.iter_values, strict=True))
+    values = [bound[item.var] for item in used]
+    running = [loop for loop in loops_around(block) if any(mentions(value, {loop.var}) for value in values)]
+    is_same_order = len(values) == len(running) and all(
+        without_casts(value) is loop.var for value, loop in zip(values, running, strict=True)
+    )
+    if not is_same_order:
+        require_own_elements(block, running, primitive)
 
 
 def _end(item: IterVar) -> Any:
@@ -468,6 +483,8 @@ def _stage(
     for var, extent, low in reversed(loops):
         nest = LoopNode(var, extent, nest, min_value=low)
     top = _top(block, scope)
+    side = "behind" if is_write else "before"
+    require_no_return([top], "reindex", f"the nest of block {block.name!r}, {side} which the copy would be")
     for other in blocks_below(top):
         require(
             other is block or buffer not in (read_buffers(other) if is_write else written_buffers(other)),

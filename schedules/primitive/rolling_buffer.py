@@ -28,6 +28,7 @@ from ..dependence import writes_one_value
 from ..effects import require_no_effects, require_no_effects_of_indices
 from ..error import ScheduleError
 from ..random_variable import BlockRV
+from ..region import Box
 from ..rewriting import rewrite_inside
 from ..surroundings import loads_around
 from ..tree import BlockNode, LoopNode, blocks_below, is_ancestor, loops_around, scope_of
@@ -139,7 +140,7 @@ def _why_other_values(block: BlockNode, loop: LoopNode) -> str | None:
 
 
 def _rolling_dimensions(
-    shared: list[LoopNode], box: Any, block: BlockNode
+    shared: list[LoopNode], box: Box, block: BlockNode
 ) -> list[tuple[int, LoopNode, int, int]]:
     """(dimension, loop, window, step) of the loops whose steps overlap, outermost first.
 
@@ -154,13 +155,21 @@ def _rolling_dimensions(
                 continue
             others = [other for other in shared if other is not loop and (other.var,) in terms]
             if 0 < step < extent.value and not others and loop.kind == tir.ForKind.SERIAL:
-                found.append((dim, loop, extent.value, step))
+                if not _says_more(loop, dim, box, shared):
+                    found.append((dim, loop, extent.value, step))
     require(
         found,
         "rolling_buffer",
         f"no serial loop around block {block.name!r} moves its tile by less than the tile's size along one dimension",
     )
     return found
+
+
+def _says_more(loop: LoopNode, dim: int, box: Box, shared: Sequence[LoopNode]) -> bool:
+    """Whether a loop moves a tile along more than one dimension, or says how far others run: the step before then made other elements."""
+    elsewhere = [part for position, bounds in enumerate(box) if position != dim for part in bounds]
+    ends = [end for other in shared for end in (other.min, other.extent)]
+    return any(mentions(part, {loop.var}) for part in (*elsewhere, *ends))
 
 
 def _is_new(

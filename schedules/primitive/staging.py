@@ -36,6 +36,7 @@ from ..region import (
     starts_of,
     union_boxes,
 )
+from ..returns import nodes_between, require_no_return, returns_below
 from ..surroundings import loads_around, loads_in
 from ..tree import (
     BlockNode,
@@ -304,6 +305,7 @@ def _may_be_computed_first(block: BlockNode, scope: BlockNode, expr: tir.PrimExp
     used = [item for item in block.iter_vars if mentions(expr, {item.var})]
     return not (
         is_conditional(block, scope)
+        or returns_below(scope)
         or may_be_idle(block, scope, used)
         or why_not_whole(block, used) is not None
     )
@@ -466,7 +468,15 @@ def _stage_at(
             primitive,
             f"under loop {loop.var.name!r} more of {buffer.name} is read than block {first.name!r} has written then",
         )
-    if not is_write:
+    children = loop.body.nodes if isinstance(loop.body, SeqNode) else [loop.body]
+    touching = [child for child in children if any(is_ancestor(child, item) for item in users)]
+    if is_write:
+        require_no_return(
+            nodes_between(touching[0], touching[-1]) or touching,
+            primitive,
+            f"what writes {buffer.name} under loop {loop.var.name!r}",
+        )
+    else:
         require_filled(block, buffer, boxes[buffer], [*loops_around(loop), loop], primitive)
     cache = similar_buffer(buffer, storage_scope)
     name = fresh_block_name(block, cache_name(buffer, storage_scope))
@@ -476,8 +486,6 @@ def _stage_at(
     copy = _auto_copy(source, target, boxes[buffer], name, around_copy, around_scope, is_used, primitive)
     for item in users:
         replace_buffer(item, buffer, cache)
-    children = loop.body.nodes if isinstance(loop.body, SeqNode) else [loop.body]
-    touching = [child for child in children if any(is_ancestor(child, item) for item in users)]
     if is_write:
         insert_beside(touching[-1], copy, before=False)
     else:

@@ -295,6 +295,10 @@ class _Matcher:
             raise self._fail(
                 f"loop {node.loop_var.name} has extent {node.extent}, the description's {desc.loop_var.name} has {desc.extent}"
             )
+        if constant_difference(desc.min, node.min) != 0:
+            raise self._fail(
+                f"loop {node.loop_var.name} starts at {node.min}, the description's {desc.loop_var.name} at {desc.min}"
+            )
         self._bind(desc.loop_var, node.loop_var)
         self.match(desc.body, node.body)
 

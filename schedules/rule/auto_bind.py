@@ -11,10 +11,11 @@ from ..analysis import why_not_complete, why_not_reduction
 from ..dependence import why_iterations_conflict
 from ..error import ScheduleError
 from ..random_variable import BlockRV, ExprRV
+from ..returns import returns_below
 from ..schedule import Schedule
 from ..tree import LoopNode, blocks_below, loops_around
 from .base import ScheduleRule
-from .block_facts import is_data_parallel, node_of
+from .block_facts import begins_at_zero, is_data_parallel, node_of
 
 
 class AutoBind(ScheduleRule):
@@ -57,14 +58,14 @@ def bind_block(
 ) -> None:
     """Bind the outer loops of a block that is bound to no thread yet; the threads are sampled where there are candidates.
 
-    A nest in which some block must run in order is left as it is.
+    A nest in which some block must run in order, or where the function may return, is left as it is.
     """
     node = node_of(sch, block)
     nodes = loops_around(node)
     nest = blocks_below(nodes[0]) if nodes else [node]
     if any(why_not_complete(item) is not None and why_not_reduction(item) is not None for item in nest):
         return
-    if any(loop.thread_binding is not None for loop in nodes):
+    if any(loop.thread_binding is not None for loop in nodes) or returns_below(nodes[0] if nodes else node):
         return
     count = _parallel_prefix(nodes)
     loops = sch.get_loops(block)
@@ -90,8 +91,7 @@ def _parallel_prefix(loops: Sequence[LoopNode]) -> int:
     count = 0
     outer: set[tir.Var] = set()
     for loop in loops:
-        begins_at_zero = isinstance(loop.min, tir.IntImm) and loop.min.value == 0
-        if not is_data_parallel(loop) or not begins_at_zero or mentions(loop.extent, outer):
+        if not is_data_parallel(loop) or not begins_at_zero(loop) or mentions(loop.extent, outer):
             break
         if why_iterations_conflict(loop, blocks_below(loop)) is not None:
             break

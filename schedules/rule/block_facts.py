@@ -163,11 +163,16 @@ def _extent(item: Any) -> Any:
 
 def contiguous_var(block: BlockNode) -> Any:
     """The block's variable that indexes the last dimension of the output alone, or None; opaque blocks use loops instead."""
-    region = block.writes[0].region
-    if not region:
+    if not block.writes or not block.writes[0].region:
         return None
+    region = block.writes[0].region
     last = region[-1].min
     return last if any(item.var is last for item in block.iter_vars) else None
+
+
+def begins_at_zero(loop: LoopNode) -> bool:
+    """Whether a loop is one that can be split and fused."""
+    return isinstance(loop.min, tir.IntImm) and loop.min.value == 0
 
 
 def loop_position(block: BlockNode, var: Any) -> int | None:

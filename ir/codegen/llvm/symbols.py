@@ -36,9 +36,10 @@ _MATHEMATICS = frozenset(
 
 _LIBRARY = frozenset(
     "memcpy memmove memset memcmp mempcpy memchr bcmp bcopy bzero strlen strcmp strncmp strcoll wcslen atoi puts fputs malloc calloc"
-    " realloc free abort exit _init _fini _start _end _edata _etext".split()
+    " realloc free abort exit atexit _init _fini _start _end _edata _etext".split()
 )
-"""Other functions of C that LLVM calls or takes for known by their names, those that keep a process going, and names of linkers."""
+"""Other functions of C that LLVM calls, defines where it loads code, or takes for known by their names, those that keep a process going,
+and names of linkers."""
 
 _EXTERNAL = frozenset(
     f"tir.{name}" for name in ("call_extern", "call_pure_extern", "call_llvm_intrin", "call_llvm_pure_intrin")

@@ -9,6 +9,7 @@ from ...attrs import DictAttrs
 from ...error import IRValueError
 from ...tir import stmt as S
 from ...tir.analysis.block_access_region import get_block_access_region
+from ...tir.analysis.undefined_vars import undefined_vars
 from ...tir.buffer import Buffer
 from ...tir.expr import IterVar, PrimExpr, Range, StringImm, Var
 from ...tir.function import PrimFunc
@@ -245,6 +246,23 @@ class ForFrame(TIRFrame):
 
     def close(self) -> None:
         emit(self._make(self.vars, self.doms, self.body()))
+
+
+def require_known_at_begin(builder: IRBuilder, buffer: Buffer) -> None:
+    """Refuse to allocate at the begin of a block, or function, what only a loop or a value in it says."""
+    inner: set[Var] = set()
+    for frame in reversed(builder.frames):
+        if isinstance(frame, BlockFrame):
+            break
+        inner.update(frame.vars if isinstance(frame, ForFrame) else ())
+        inner.update([frame.var] if isinstance(frame, LetFrame) else ())
+    for extent in buffer.shape:
+        named = [var for var in undefined_vars(extent) if var in inner]
+        if named:
+            raise IRValueError(
+                f"extent {extent} names {named[0].name}, which is not known yet where the block or function around begins, and there"
+                " T.alloc_buffer allocates; T.decl_buffer allocates where it stands, or allocate the most that is needed"
+            )
 
 
 class LetFrame(TIRFrame):

@@ -86,6 +86,7 @@ def alloc_buffer(
         shape, dtype, data, strides, elem_offset, scope, align, offset_factor, buffer_type, axis_separators
     )
     builder = IRBuilder.current()
+    F.require_known_at_begin(builder, buffer)
     block = builder.find(F.BlockFrame)
     if block is not None:
         block.alloc_buffers.append(buffer)

@@ -107,7 +107,7 @@ def _describe(error: BaseException) -> str:
 
 
 class Ambiguous:
-    """Stands in a scope for a variable that a loop variable of its name has hidden, behind that loop."""
+    """Stands in a scope for a variable that a loop variable of its name has hidden, behind that loop and in what repeats it."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -154,8 +154,8 @@ def _name(evaluator: Evaluator, node: ast.Name) -> Any:
     found = evaluator.lookup(node.id)
     if found.__class__ is Ambiguous:
         raise IRValueError(
-            f"{node.id} is a variable that a loop variable of this name, above, has hidden: here it would mean the first one, and in"
-            " Python the last iteration's; give the loop variable another name"
+            f"{node.id} is a variable that a loop variable of this name has hidden, above or in an earlier turn of a loop around: here it"
+            " would mean the first one, and in Python the last iteration's; give the loop variable another name"
         )
     return found
 

@@ -185,6 +185,17 @@ def _forget_hidden(parser: Parser, target: ast.expr) -> None:
                     scope[item.id] = Ambiguous(item.id)
 
 
+def _forget_hidden_inside(parser: Parser, body: list[ast.stmt]) -> None:
+    """What a loop repeats runs behind the loops in it, from the second turn on: refuse the variables that these hide in all of it."""
+    for statement_inside in body:
+        if isinstance(statement_inside, ast.FunctionDef):  # a macro's names are its own
+            continue
+        if isinstance(statement_inside, ast.For):
+            _forget_hidden(parser, statement_inside.target)
+        for field in ("body", "orelse"):
+            _forget_hidden_inside(parser, getattr(statement_inside, field, []))
+
+
 def _check_is_new(parser: Parser, target: ast.Name, value: Any) -> None:
     """Refuse an assignment that looks like a change: a variable has one value, and another one of its name would hide it."""
     name = target.id
@@ -344,6 +355,7 @@ def _for(parser: Parser, node: ast.For) -> None:
         )
     if node.orelse:
         raise parser.error(node.orelse[0], "for loops have no else in a prim_func")
+    _forget_hidden_inside(parser, node.body)
     with frame as variables, parser.scope():
         target = node.target
         if isinstance(target, ast.Tuple | ast.List) and frame.single:
@@ -383,6 +395,7 @@ def _name_targets(parser: Parser, target: ast.expr, value: Any) -> None:
 def _while(parser: Parser, node: ast.While) -> None:
     if node.orelse:
         raise parser.error(node.orelse[0], "while loops have no else in a prim_func")
+    _forget_hidden_inside(parser, node.body)
     condition = lift(parser.eval(node.test))
     with parser.at(node.test):
         frame = T.While(condition)

@@ -383,6 +383,14 @@ def test_constants_at_the_ends_of_their_dtypes() -> None:
         ),
         ("for n in range(2):\n    A[n, 0] = 1.0\nA[0, 0] = n", "give the loop variable another name"),
         (
+            "while A[0, 0] < n:\n    for n in range(2):\n        A[n, 1] = 1.0\n    A[0, 0] += 1.0",
+            "in an earlier turn of a loop around",
+        ),
+        (
+            "for k in range(3):\n    A[k, 0] = n\n    if k > 0:\n        for n in range(2):\n            A[n, 1] = 1.0",
+            "in an earlier turn of a loop around",
+        ),
+        (
             "A[0, 0] = [1, 5, 7].count(n)",
             "count of a list looks for an equal value while the program is read",
         ),
@@ -409,6 +417,31 @@ def test_what_python_would_answer_silently_is_refused(body: str, expected: str) 
     assert expected in in_prim_func(body)
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        "for i in range(4):\n    B = T.alloc_buffer((i + 1,))\n    B[i] = 1.0",
+        "m = n * 2\nB = T.alloc_buffer((4, m))\nB[0, 0] = 1.0",
+        'for i in range(4):\n    with T.block("b"):\n        m = n * 2\n        B = T.alloc_buffer((m,))\n        B[0] = 1.0',
+    ],
+)
+def test_an_allocation_of_what_is_not_known_where_its_block_begins(body: str) -> None:
+    """The error was that a variable is not defined, at the function's first loop."""
+    message = in_prim_func(body)
+    assert "T.decl_buffer allocates where it stands" in message
+    assert "T.alloc_buffer(" in message.split("\n")[3], message
+
+
+def test_an_allocation_where_it_stands_may_be_as_large_as_a_loop_says() -> None:
+    func = from_source(
+        "@T.prim_func\ndef f(A: T.Buffer((4,), 'int32')):\n    for i in range(4):\n"
+        "        B = T.decl_buffer((i + 1,), 'int32')\n        B[i] = A[i] * 2\n        A[i] = B[i]\n"
+    )
+    a = np.arange(4, dtype="int32")
+    run(func, a)
+    assert a.tolist() == [0, 2, 4, 6]
+
+
 def test_none_that_is_stored_is_marked() -> None:
     lines = in_prim_func("A[0, 0] = None").split("\n")
     assert lines[0] == "error: None is no value that an element can have; expected a number or an expression"
@@ -423,3 +456,15 @@ def test_a_variable_that_is_hidden_and_not_used_behind_the_loop_is_no_error() ->
     a = np.zeros(4, "int32")
     run(func, a, 5)
     assert a.tolist() == [5, 0, 7, 7]
+
+
+def test_a_loop_may_be_repeated_by_one_whose_variable_it_hides() -> None:
+    """Each turn of the outer loop has its variable anew, and what a turn computes is its own."""
+    func = from_source(
+        "@T.prim_func\ndef f(A: T.Buffer((4,), 'int32'), n: T.int32):\n"
+        "    for i in range(4):\n        A[i] = i\n        m = A[i] + n\n        A[i] = m\n"
+        "        for i in range(2):\n            A[i] = A[i] + 1\n        for m in range(1):\n            A[m] = A[m] + 10\n"
+    )
+    a = np.zeros(4, "int32")
+    run(func, a, 100)
+    assert a.tolist() == [100 + 4 * 11, 101 + 3, 102, 103]

@@ -164,3 +164,54 @@ def test_a_marked_loop_whose_iterations_may_conflict_stays_serial() -> None:
     assert postprocess(sch, TARGET)
     assert "T.parallel" not in sch.mod.script()
     assert_same_meaning(func, sch)
+
+
+INTERIOR = """@T.prim_func
+def main(A: T.Buffer((6, 50)), B: T.Buffer((6, 50))):
+    for i in range(6):
+        with T.block("check"):
+            vi = T.axis.spatial(6, i)
+            assert A[vi, 0] < T.float32(100), "too large"
+            T.evaluate(0)
+    for i in range(1, 5):
+        for j in range(1, 49):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = A[vi - 1, vj] + A[vi, vj + 1]
+"""
+
+
+def test_loops_that_begin_elsewhere_are_vectorized_whole() -> None:
+    """Of 48 lanes that begin at 1 there is no loop over vectors, which would be of a split loop: there was no candidate."""
+    func = from_source(INTERIOR)
+    sch = Schedule(func)
+    sch.annotate(sch.get_loops("B")[1], "meta_schedule.vectorize", 1)
+    assert postprocess(sch, TARGET)
+    assert "T.vectorized(1, 49)" in sch.mod.script()
+    assert_same_meaning(func, sch)
+
+
+@pytest.mark.parametrize("key", ["parallel", "vectorize", "unroll_explicit"])
+def test_root_annotations_leave_alone_what_they_do_not_fit(key: str) -> None:
+    """Loops that cannot be fused, and blocks that write nothing."""
+    func = from_source(INTERIOR)
+    sch = Schedule(func)
+    sch.annotate(sch.get_block("root"), f"meta_schedule.{key}", 1000)
+    assert postprocess(sch, TARGET)
+    assert ("T.parallel(1, 5)" in sch.mod.script()) == (key == "parallel")
+    assert_same_meaning(func, sch)
+
+
+def test_a_root_annotation_parallelizes_no_iterations_that_conflict() -> None:
+    func = from_source("""@T.prim_func
+def main(A: T.Buffer((4, 4), "int32"), B: T.Buffer((8,), "int32")):
+    for j, i in T.grid(4, 4):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi + vj] = A[vi, vj]
+""")
+    sch = Schedule(func)
+    sch.annotate(sch.get_block("root"), "meta_schedule.parallel", 1000)
+    assert postprocess(sch, TARGET)
+    assert "T.parallel" not in sch.mod.script()
+    assert_same_meaning(func, sch)

@@ -466,6 +466,28 @@ def test_a_block_that_runs_for_a_part_of_its_domain_gets_no_new_loops() -> None:
     assert_same_meaning(triangle, sch)
 
 
+def test_variables_that_share_a_loop_with_others_do_not_run_over_all_their_values() -> None:
+    """One loop feeds both: what B holds comes of the diagonal alone, and not of the last row."""
+    program = from_source("""@T.prim_func
+def main(A: T.Buffer((4, 4, 3), "int32"), C: T.Buffer((4,), "int32")):
+    B = T.alloc_buffer((8,), "int32")
+    for i, k in T.grid(4, 3):
+        with T.block("B"):
+            v, w, r = T.axis.remap("SSR", [i, i, k])
+            with T.init():
+                B[w] = 0
+            B[w] = B[w] + A[v, w, r]
+    for i in range(4):
+        with T.block("C"):
+            v = T.axis.spatial(4, i)
+            C[v] = B[v]
+""")
+    sch = Schedule(program)
+    assert_refused(
+        sch, lambda: sch.compute_at("B", sch.get_loops("C")[0]), "'B' does not run over all values"
+    )
+
+
 def test_moving_what_was_split_over_a_symbolic_extent() -> None:
     """A split that covers its loop runs over all values, whatever the extent."""
 

@@ -573,3 +573,19 @@ def test_memory_of_an_iteration_inside_of_another_block_is_not_padded() -> None:
         lambda: sch.transform_layout("G", ("write", 0), lambda i: 9 - i, 7),
         "each iteration of a loop inside of a block has buffer G for itself",
     )
+
+
+def test_a_loop_that_a_predicate_ends_early_is_not_taken_for_one_over_all_values() -> None:
+    """It begins at 2: the new loops would begin at 0."""
+    sch = Schedule(
+        from_source("""@T.prim_func
+def main(A: T.Buffer((4,), "int32"), C: T.Buffer((4,), "int32")):
+    for i in range(2, 6):
+        with T.block("C"):
+            v = T.axis.spatial(4, i)
+            T.where(i < 4)
+            C[v] = A[v] + 1
+""")
+    )
+    step = lambda: sch.transform_block_layout("C", lambda i: (i // 2, i % 2))
+    assert_refused(sch, step, "bound to i, not to a loop of its own over all its values")

@@ -1,4 +1,4 @@
-"""pad_einsum: what it copies is stated around it, and the padding adds nothing."""
+"""pad_einsum: what it copies is stated around it, and the padding adds nothing. decompose_padding: loops that say more than a variable."""
 
 from __future__ import annotations
 
@@ -81,4 +81,63 @@ def test_the_padding_may_be_multiplied_by_numbers(product: str) -> None:
     original = from_source(SUM.format(product=product))
     sch = Schedule(original)
     sch.pad_einsum("r", [1, 4])
+    assert_same_meaning(original, sch)
+
+
+SHIFTS = """
+from ir.script import tir as T
+@T.prim_func
+def main(A: T.Buffer((5,), "int32"), B: T.Buffer((5,), "int32"), C: T.Buffer((5,), "int32")):
+    for i in range(5):
+        with T.block("x"):
+            v = T.axis.spatial(5, i)
+            C[v] = {value}
+"""
+
+
+@pytest.mark.parametrize(
+    "value", ["T.shift_left(A[v], v * 7)", "T.shift_right(A[v], B[v] - 1)", "T.pow(A[v], v - 5)"]
+)
+def test_the_padding_computes_nothing_that_has_no_value(value: str) -> None:
+    """Shifts by 32 and more are undefined, also where nobody wants the result."""
+    sch = Schedule(from_source(SHIFTS.format(value=value)))
+    assert_refused(sch, lambda: sch.pad_einsum("x", [8]), "pad_einsum", "may have no value in the padding")
+
+
+@pytest.mark.parametrize("value", ["T.shift_left(A[v], 3)", "T.pow(A[v], 2)"])
+def test_the_padding_may_be_shifted_by_numbers_of_the_program(value: str) -> None:
+    original = from_source(SHIFTS.format(value=value))
+    sch = Schedule(original)
+    sch.pad_einsum("x", [8])
+    assert_same_meaning(original, sch)
+
+
+FRAME = """
+from ir.script import tir as T
+@T.prim_func
+def main(A: T.Buffer((8, 20), "int32"), C: T.Buffer((10, 20), "int32")):
+    for i in range(10):
+        for j in {inner}:
+            with T.block("x"):
+                v = T.axis.spatial(10, i)
+                w = T.axis.spatial(20, {bound})
+                C[v, w] = T.if_then_else(1 <= v and v < 9, A[v - 1, w], 0)
+"""
+
+
+@pytest.mark.parametrize(
+    ("inner", "bound"),
+    [
+        ("range(1)", "i"),
+        ("range(10)", "i + j"),
+        ("range(i + 1)", "j"),
+        ("range(i, 10)", "j"),
+        ("range(20)", "j"),
+    ],
+)
+def test_a_loop_that_says_more_than_one_variable_is_not_cut(inner: str, bound: str) -> None:
+    """It ran from 0 for what its variable has at 1, and the other variables, or loops, with it."""
+    original = from_source(FRAME.format(inner=inner, bound=bound))
+    sch = Schedule(original)
+    sch.decompose_padding("x", sch.get_loops("x")[0])
     assert_same_meaning(original, sch)

@@ -312,3 +312,38 @@ def main(a: T.handle, b: T.handle) -> None:
     TensorIntrin.register("test.copy4", copy, copy, override=True)
     sch = Schedule(from_source(masked.replace('"root"', '"B"')))
     assert_refused(sch, lambda: sch.tensorize("B", "test.copy4"), "tensorize", "under a predicate")
+
+
+@pytest.mark.parametrize(("loop", "variable"), [("range(2, 6)", "(2, 6)"), ("range(4)", "4")])
+def test_an_intrinsic_touches_the_elements_that_its_loops_run_over(loop: str, variable: str) -> None:
+    """A loop that begins elsewhere touches others: the intrinsic took the first four of each row for those in the middle."""
+    text = """@T.prim_func
+def main(a: T.handle, b: T.handle) -> None:
+    A = T.match_buffer(a, (4,), "int32", offset_factor=1)
+    B = T.match_buffer(b, (4,), "int32", offset_factor=1)
+    with T.block("root"):
+        T.reads(A[0:4])
+        T.writes(B[0:4])
+        for i in range(4):
+            with T.block("e"):
+                v = T.axis.spatial(4, i)
+                B[v] = A[v]
+"""
+    described = from_source(text)
+    TensorIntrin.register("test.copy_row", described, described, override=True)
+    func = from_source(f"""@T.prim_func
+def main(A: T.Buffer((2, 8), "int32"), B: T.Buffer((2, 8), "int32")):
+    for r in range(2):
+        with T.block("B"):
+            vr = T.axis.spatial(2, r)
+            for i in {loop}:
+                with T.block("e"):
+                    v = T.axis.spatial({variable}, i)
+                    B[vr, v] = A[vr, v]
+""")
+    sch = Schedule(func)
+    if loop == "range(4)":
+        sch.tensorize("B", "test.copy_row")
+        assert_same_meaning(func, sch)
+    else:
+        assert_refused(sch, lambda: sch.tensorize("B", "test.copy_row"), "loop i starts at 2")

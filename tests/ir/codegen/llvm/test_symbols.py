@@ -104,6 +104,13 @@ def test_kernels_of_one_module_have_symbols_of_their_own() -> None:
         assert found[0] == i
 
 
+def test_a_kernel_may_be_called_as_what_is_defined_where_code_is_loaded() -> None:
+    """LLVM defines ``atexit`` beside all code: there were two."""
+    found = np.zeros(1, "int32")
+    build(_storing(7, "atexit"))["atexit"](found)
+    assert found[0] == 7
+
+
 def test_a_kernel_may_be_called_as_the_external_function_that_it_calls() -> None:
     func = from_source("""
 @T.prim_func
