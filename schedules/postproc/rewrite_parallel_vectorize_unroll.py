@@ -90,9 +90,8 @@ class RewriteParallelVectorizeUnroll(Postproc):
         elif width <= lanes and width & (width - 1) == 0:
             self._try_vectorize(sch, loop)
         elif width > 4:
-            self._try_vectorize(
-                sch, loop
-            )  # lowering takes it apart into vectors, whole ones and narrower ones
+            # lowering takes it apart into vectors, whole ones and narrower ones
+            self._try_vectorize(sch, loop)
         elif in_register_tile:
             sch.unroll(loop)
 
