@@ -247,9 +247,13 @@ def state_around(block: BlockNode) -> None:
 def _widen(node: BlockNode, region: tir.BufferRegion, *, is_write: bool) -> None:
     """Widen what the blocks around a node state, until one states a region of the node already or has its buffer for itself."""
     buffer, scope = region.buffer, scope_of(node)
-    while scope is not None and (scope.reads or scope.writes) and not _is_local(buffer, scope):
+    while scope is not None and (scope.reads or scope.writes) and buffer not in scope.alloc_buffers:
         stated = scope.writes if is_write else scope.reads
         box = known_before(relaxed_below(node, region, scope), _changing_in(scope), buffer.shape)
+        for view in reversed(scope.match_buffers):
+            if view.buffer is buffer:  # known only in this block, which touches what it is a view of
+                buffer = view.source.buffer
+                box = [(item.min, item.extent) for item in view.source.region]
         known: list[Box] = [
             [(item.min, item.extent) for item in other.region] for other in stated if other.buffer is buffer
         ]
@@ -275,11 +279,6 @@ def _changing_in(scope: BlockNode) -> set[tir.Var]:
     buffers = [region.buffer for region in scope.writes]
     views = [item.buffer for item in scope.match_buffers]
     return {buffer.data for buffer in (*buffers, *scope.alloc_buffers, *views)}
-
-
-def _is_local(buffer: tir.Buffer, scope: BlockNode) -> bool:
-    """Whether a buffer is known only in a block, which allocates it or has it as a view."""
-    return buffer in scope.alloc_buffers or any(item.buffer is buffer for item in scope.match_buffers)
 
 
 def _holds(outer: Box, inner: Box, buffer: tir.Buffer, scope: BlockNode) -> bool:

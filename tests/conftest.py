@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 import tempfile
 from collections.abc import Iterator
@@ -28,6 +29,13 @@ settings.load_profile("loopsmith")
 # A shell that starts the tests in the background has them, and whatever processes they start, ignore Ctrl-C.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def garbage_is_sought_among_the_new() -> None:
+    """What was loaded, collected and cached before a module stays: to look for garbage in gigabytes of it, again and again, takes long."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

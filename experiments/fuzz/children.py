@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import pickle
 import signal
@@ -79,6 +80,7 @@ def _child(
         os.close(writing)
         return os.fdopen(reading, "rb"), process
     try:
+        gc.freeze()  # to look for garbage among what the parent has would copy all of its pages
         os.close(reading)
         for batch in batches:
             signal.alarm(seconds)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import bisect
+import functools
 import math
 from fractions import Fraction
 
@@ -132,19 +134,28 @@ def test_floats_saturate_in_narrow_integers(dtype: str, low: int, high: int) -> 
 
 def rounded(value: int | float, dtype: str) -> float:
     """To nearest even, once, found among all numbers of a float of 16 bits or less; what is beyond them is left to ml_dtypes."""
+    numbers, bits = finite_numbers(dtype)
+    exact = Fraction(value)
+    assert numbers[0] <= exact <= numbers[-1]
+    at = bisect.bisect_right(numbers, exact)
+    if numbers[at - 1] == exact:
+        return numbers[at - 1]
+    to_below, to_above = exact - Fraction(numbers[at - 1]), Fraction(numbers[at]) - exact
+    if to_below == to_above:
+        return numbers[at - 1] if bits[at - 1] % 2 == 0 else numbers[at]
+    return numbers[at - 1] if to_below < to_above else numbers[at]
+
+
+@functools.cache
+def finite_numbers(dtype: str) -> tuple[list[float], list[int]]:
+    """All finite numbers of a float in ascending order, but the negative zero, and how they are written."""
     numpy_dtype = np.dtype("float16") if dtype == "float16" else np.dtype(getattr(ml_dtypes, dtype))
     bits = np.arange(1 << (8 * numpy_dtype.itemsize), dtype=f"uint{8 * numpy_dtype.itemsize}")
     with np.errstate(all="ignore"):
         numbers = bits.view(numpy_dtype).astype("float64")
-    finite = np.isfinite(numbers)
-    candidates = sorted(zip(numbers[finite].tolist(), bits[finite].tolist()))
-    exact = Fraction(value)
-    below = max((c for c in candidates if Fraction(c[0]) <= exact), key=lambda c: c[0])
-    above = min((c for c in candidates if Fraction(c[0]) >= exact), key=lambda c: c[0])
-    to_below, to_above = exact - Fraction(below[0]), Fraction(above[0]) - exact
-    if to_below == to_above:
-        return below[0] if below[1] % 2 == 0 else above[0]
-    return below[0] if to_below < to_above else above[0]
+    finite = np.isfinite(numbers) & ((numbers != 0) | ~np.signbit(numbers))
+    pairs = sorted(zip(numbers[finite].tolist(), bits[finite].tolist()))
+    return [number for number, _ in pairs], [code for _, code in pairs]
 
 
 @pytest.mark.meaning("cast-float")

@@ -657,3 +657,30 @@ def main(A: T.Buffer((4, 8), "int32"), C: T.Buffer((5, 8), "int32")):
     sch.split(sch.get_loops("outer")[0], [None, 5])
     from_source(sch.mod.script())
     assert_same_meaning(program, sch)
+
+
+VIEWS = """@T.prim_func
+def main(C: T.Buffer((8,), "int32")):
+    with T.block("outer"):
+        T.reads(C[4])
+        T.writes(C[2:6])
+        V = T.match_buffer(C[2:6], (4,), "int32"{strides})
+        {second}
+        with T.block("inner"):
+            T.reads({view}[2])
+            T.writes({view}[0:4])
+            for i in range(4):
+                {view}[i] = {view}[2] + i
+"""
+
+
+@pytest.mark.parametrize("strides", ["", ', strides=("s",)'])
+@pytest.mark.parametrize(
+    ("second", "view"), [("pass", "V"), ('W = T.match_buffer(V[0:4], (4,), "int32")', "W")]
+)
+def test_copies_of_a_view_are_stated_of_what_it_shows(strides: str, second: str, view: str) -> None:
+    """The copy reads all of the view, and the block that has it stated one element."""
+    func = from_source(VIEWS.format(strides=strides, second=second, view=view))
+    sch = Schedule(func)
+    sch.cache_inplace("inner", 0, "global")
+    assert_same_meaning(func, sch)
