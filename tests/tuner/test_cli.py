@@ -77,15 +77,31 @@ def _is_one_paragraph(text: str) -> bool:
     ],
     ids=lambda item: " ".join(item) if isinstance(item, list) else None,
 )
-def test_mistakes_get_one_paragraph_and_status_2(arguments: list[str], says: str, tmp_path: Path) -> None:
+def test_mistakes_get_one_paragraph_and_status_2(
+    arguments: list[str],
+    says: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     (tmp_path / "broken.onnx").write_bytes(b"\x08\x07\x12\x04oops" * 7)
     (tmp_path / "records.jsonl").write_text("")
     if "newer.db" in arguments:
         _database_of_the_future(tmp_path / "newer.db")
-    done = loopsmith(*arguments, cwd=tmp_path)
-    assert done.returncode == 2, done.stderr
-    assert _is_one_paragraph(done.stderr), done.stderr
-    assert says in done.stderr
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["loopsmith", *arguments])
+    with pytest.raises(SystemExit) as leaving:
+        entry.main()
+    complaint = capsys.readouterr().err
+    assert leaving.value.code == 2, complaint
+    assert _is_one_paragraph(complaint), complaint
+    assert says in complaint
+
+
+def test_a_mistake_is_the_same_for_the_shell(tmp_path: Path) -> None:
+    done = loopsmith("tune", "missing.onnx", cwd=tmp_path)
+    assert done.returncode == 2
+    assert _is_one_paragraph(done.stderr) and "no file missing.onnx" in done.stderr
 
 
 def test_without_a_command_there_is_help_and_no_complaint(tmp_path: Path) -> None:
