@@ -14,16 +14,16 @@ Rewrite = Callable[[Any], Any]
 
 
 def rewrite_inside(block: BlockNode, rewrite: Rewrite, region: Rewrite | None = None) -> None:
-    """:func:`rewrite_block` of a block and of all blocks in it. The block's own bindings and predicate stand outside."""
+    """:func:`rewrite_block` of a block and of all blocks in it. The block's own domains, bindings and predicate stand outside."""
     for item in all_blocks(block):
         rewrite_block(item, rewrite, region)
 
 
 def rewrite_block(block: BlockNode, rewrite: Rewrite, region: Rewrite | None = None) -> None:
-    """Rewrite what is in a block, other blocks in it aside: of those only the bindings and the predicate.
+    """Rewrite what is in a block, other blocks in it aside: of those only the domains, bindings and the predicate.
 
     Args:
-        block: whose own bindings and predicate stay.
+        block: whose own domains, bindings and predicate stay.
         rewrite: expressions, statements and matched views.
         region: what the block reads and writes; ``rewrite`` if that is not given.
     """
@@ -64,7 +64,19 @@ def _rewrite_node(node: TreeNode, rewrite: Rewrite) -> None:
             node.template = rewritten
             node.touch()
     elif isinstance(node, BlockNode):
-        _change(node, iter_values=_each(node.iter_values, rewrite), predicate=rewrite(node.predicate))
+        _change(
+            node,
+            iter_vars=_each(node.iter_vars, lambda item: _rewrite_domain(item, rewrite)),
+            iter_values=_each(node.iter_values, rewrite),
+            predicate=rewrite(node.predicate),
+        )
+
+
+def _rewrite_domain(item: tir.IterVar, rewrite: Rewrite) -> tir.IterVar:
+    low, extent = rewrite(item.dom.min), rewrite(item.dom.extent)
+    if low is item.dom.min and extent is item.dom.extent:
+        return item
+    return item.replace(dom=tir.Range.from_min_extent(low, extent))
 
 
 def _each(items: tuple[Any, ...], rewrite: Rewrite) -> tuple[Any, ...]:
