@@ -9,8 +9,10 @@ from ir import tir
 from ir.arith import Analyzer, detect_iter_map, int_set, inverse_affine_iter_map
 
 from ..affine import Polynomial, constant_difference, mentions, polynomial, simplify_polynomial, split_by
-from ..region import Box, union_boxes
-from ..tree import BlockNode
+from ..analysis import producers_of, require
+from ..bounds import is_open
+from ..region import Box, contains, relax_loops, union_boxes
+from ..tree import BlockNode, LoopNode, is_ancestor, loops_around
 
 
 def solve_domains(
@@ -53,6 +55,70 @@ def solve_domains(
                 ((low_a, extent_a),) = union_boxes([[domains[var]], [(low, extent)]], [dom.extent])
                 domains[var] = (low_a, extent_a)
     return {var: domain for var, domain in domains.items() if var not in unsolved}
+
+
+def within_iteration(
+    block: BlockNode, domains: Mapping[Any, tuple[Any, Any]], loop: LoopNode
+) -> dict[Any, tuple[Any, Any]]:
+    """The (min, extent) of each block variable without what other iterations of a loop around both the block and what it reads run.
+
+    A box is covered by whole tiles, and more of them than it needs where its begin is not known to be that of one. In another iteration
+    such an instance has its inputs; in this one nobody may have written them yet.
+
+    Args:
+        block: is where it was.
+        domains: of its variables under the new loop.
+        loop: under which it will be.
+
+    Raises:
+        ScheduleError: which of the instances this iteration runs is not known.
+    """
+    producers = producers_of(block)
+    around = [item for item in loops_around(block) if is_ancestor(item, loop)]
+    place = next(
+        (item for item in reversed(around) if any(is_ancestor(item, other) for other in producers)), None
+    )
+    found = dict(domains)
+    if place is None:
+        return found
+    inner = [item for item in loops_around(block) if is_ancestor(place, item) and item is not place]
+    analyzer = Analyzer()
+    for item in (*loops_around(loop), loop):
+        analyzer.bind(item.var, item.range())
+    for var, value, dom in _bound_variables(block):
+        low, extent = domains.get(var, (dom.min, dom.extent))
+        point = tir.Range.from_min_extent(value - dom.min, tir.const(1, value.dtype))
+        ((first, size),) = relax_loops([point], inner, [dom.extent])
+        own = analyzer.simplify(first + dom.min), size
+        asked = analyzer.simplify(low), analyzer.simplify(extent)
+        if contains([own], [asked]):
+            continue
+        if _lies_in(own, asked, analyzer):
+            found[var] = own
+            continue
+        known = any(is_open(part) for part in (*own, *asked)) or _lies_in(asked, own, analyzer)
+        require(
+            known,
+            "compute_at",
+            f"under loop {loop.var.name!r} block {block.name!r} would run for {asked[1]} values of {var.name} from {asked[0]} on, and"
+            f" under loop {place.var.name!r}, where what it reads is made, it runs for {own[1]} from {own[0]} on",
+        )
+    return found
+
+
+def _lies_in(inner: tuple[Any, Any], outer: tuple[Any, Any], analyzer: Analyzer) -> bool:
+    """Whether one range is within another for all values of the loops around."""
+    (low, extent), (first, size) = inner, outer
+    return bool(
+        contains([outer], [inner])
+        or (analyzer.can_prove(low >= first) and analyzer.can_prove(low + extent <= first + size))
+    )
+
+
+def _bound_variables(block: BlockNode) -> list[tuple[Any, Any, tir.Range]]:
+    return [
+        (item.var, value, item.dom) for item, value in zip(block.iter_vars, block.iter_values, strict=True)
+    ]
 
 
 def domain_of(block: BlockNode, var: tir.Var) -> tir.Range:

@@ -54,7 +54,7 @@ from ..tree import (
     loops_around,
     scope_of,
 )
-from .block_domains import is_constant, solve_domains
+from .block_domains import is_constant, solve_domains, within_iteration
 from .boxes import are_adjacent, boxes_of_each, required_boxes, unit_loops
 from .caching import reads_within
 from .filled import is_all_read
@@ -311,6 +311,7 @@ def _compute_at(block: BlockNode, loop: LoopNode, preserve_unit_loops: bool, ind
             )
         )
         _require_whole(block, unsolved if is_known else block.iter_vars, primitive)
+    domains = within_iteration(block, domains, loop)
     branches = _children_under(loop)
     first = next(i for i, child in enumerate(branches) if any(is_ancestor(child, item) for item in consumers))
     producers = producers_of(block)
