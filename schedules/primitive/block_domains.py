@@ -91,7 +91,9 @@ def within_iteration(
         ((first, size),) = relax_loops([point], inner, [dom.extent])
         own = analyzer.simplify(first + dom.min), size
         asked = analyzer.simplify(low), analyzer.simplify(extent)
-        if contains([own], [asked]):
+        if contains([own], [asked]) or contains(
+            [own], [(dom.min, dom.extent)]
+        ):  # what is beyond the domain is guarded
             continue
         if _lies_in(own, asked, analyzer):
             found[var] = own
