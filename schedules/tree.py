@@ -100,6 +100,11 @@ class LoopNode(TreeNode):
         """The values of the loop variable."""
         return tir.Range.from_min_extent(self.min, self.extent)
 
+    @property
+    def begins_at_zero(self) -> bool:
+        """Whether the loop is one that can be split and fused."""
+        return isinstance(self.min, tir.IntImm) and self.min.value == 0
+
     def _build(self) -> tir.Stmt:
         return tir.For(
             self.var,

@@ -20,8 +20,9 @@ from .state import TaskState, TuningRun
 
 _MAX_ROWS = 30
 _MAX_NAME = 44
-_MAX_NAMES = 5
 """Characters of a kernel's name; one that is cut ends in an ellipsis."""
+_MAX_NAMES = 5
+"""Kernels that a sentence names; the others are counted."""
 
 
 class Progress(MeasureCallback):

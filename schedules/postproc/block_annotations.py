@@ -7,7 +7,7 @@ from ir.tir import ForKind
 
 from ..error import ScheduleError
 from ..random_variable import BlockRV, LoopRV
-from ..rule.block_facts import PREPROC_ANNOTATION, begins_at_zero, contiguous_var, is_data_parallel
+from ..rule.block_facts import PREPROC_ANNOTATION, contiguous_var, is_data_parallel
 from ..schedule import Schedule
 from ..tree import BlockNode, LoopNode, child_blocks, loops_around
 
@@ -56,7 +56,7 @@ def _parallelize(sch: Schedule, block: BlockRV, node: BlockNode, most: int) -> N
     for loop, rv in zip(loops, sch.get_loops(block), strict=True):
         if not _is_free(loop) or not is_data_parallel(loop):
             break
-        if chosen and not (begins_at_zero(loops[0]) and begins_at_zero(loop)):  # these cannot be fused
+        if chosen and not (loops[0].begins_at_zero and loop.begins_at_zero):  # these cannot be fused
             break
         jobs *= _number(loop.extent)
         if jobs > most:

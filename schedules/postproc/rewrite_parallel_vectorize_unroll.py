@@ -8,7 +8,6 @@ from ir.tir import ForKind
 
 from ..error import ScheduleError
 from ..random_variable import BlockRV, LoopRV
-from ..rule.block_facts import begins_at_zero
 from ..schedule import Schedule
 from ..tree import BlockNode, LoopNode, all_blocks, blocks_below, child_blocks, loops_around
 from .base import Postproc
@@ -77,7 +76,7 @@ class RewriteParallelVectorizeUnroll(Postproc):
         lanes = self._lanes(node)
         width = extent.value
         in_register_tile = _below_reduction(node)
-        if width % lanes == 0 and width > lanes and begins_at_zero(node):
+        if width % lanes == 0 and width > lanes and node.begins_at_zero:
             kept = dict(node.annotations)  # how far to unroll, where this is the outermost loop too
             for key in kept:
                 sch.unannotate(loop, key)

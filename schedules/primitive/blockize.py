@@ -80,7 +80,7 @@ class Division:
         for loop in loops:
             used = any(mentions(value, {loop.var}) for value in block.iter_values)
             require(
-                not used or (isinstance(loop.min, tir.IntImm) and loop.min.value == 0),
+                not used or loop.begins_at_zero,
                 primitive,
                 f"loop {loop.var.name!r} around block {block.name!r} starts at {loop.min}, not at 0",
             )

@@ -224,7 +224,7 @@ def _require_in_blocks(body: TreeNode, loop: LoopNode) -> None:
 
 def _require_start_at_zero(loop: LoopNode, primitive: str) -> None:
     require(
-        isinstance(loop.min, tir.IntImm) and loop.min.value == 0,
+        loop.begins_at_zero,
         primitive,
         f"loop {loop.var.name!r} starts at {loop.min}, not at 0",
     )

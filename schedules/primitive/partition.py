@@ -262,7 +262,7 @@ def _require_plain(loop: LoopNode, primitive: str) -> None:
         f"loop {name!r} has annotations or a thread binding",
     )
     require(
-        isinstance(loop.min, tir.IntImm) and loop.min.value == 0,
+        loop.begins_at_zero,
         primitive,
         f"loop {name!r} starts at {loop.min}, not at 0",
     )

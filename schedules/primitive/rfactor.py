@@ -15,7 +15,7 @@ from ir.tir import IterVar
 from ir.tir.conjunction import conjuncts
 from ir.tir.stmt_functor import StmtExprMutator, substitute
 
-from ..affine import constant_difference, mentions, simplify_polynomial, variables_in
+from ..affine import mentions, simplify_polynomial, variables_in
 from ..analysis import require, require_blocks_only, why_not_reduction
 from ..argument import Argument, Loop
 from ..declaration import PrimitiveFamily, primitive
@@ -414,11 +414,7 @@ def _parts_of(loop: LoopNode, kind: int) -> IterVar:
 
 def _part_in(loop: LoopNode, var: tir.PrimExpr) -> tir.PrimExpr:
     """The number of the part that an iteration computes."""
-    return var if _begins_at_zero(loop) else var - loop.min
-
-
-def _begins_at_zero(loop: LoopNode) -> bool:
-    return constant_difference(loop.min, 0) == 0
+    return var if loop.begins_at_zero else var - loop.min
 
 
 def _partial_block(
@@ -434,7 +430,7 @@ def _partial_block(
     iter_vars = [parts]
     values: list[Any] = [_part_in(loop, loop.var)]
     renamed: dict[Any, Any] = {}
-    reduce_vars: dict[Any, Any] = {loop.var: factor_var if _begins_at_zero(loop) else loop.min + factor_var}
+    reduce_vars: dict[Any, Any] = {loop.var: factor_var if loop.begins_at_zero else loop.min + factor_var}
     around = {item.var: item for item in loops_around(block)}
     for item, value in zip(block.iter_vars, block.iter_values, strict=True):
         if item.iter_type == IterVar.DataPar or not mentions(value, {loop.var}):

@@ -15,7 +15,7 @@ from ..returns import returns_below
 from ..schedule import Schedule
 from ..tree import LoopNode, blocks_below, loops_around
 from .base import ScheduleRule
-from .block_facts import begins_at_zero, is_data_parallel, node_of
+from .block_facts import is_data_parallel, node_of
 
 
 class AutoBind(ScheduleRule):
@@ -91,7 +91,7 @@ def _parallel_prefix(loops: Sequence[LoopNode]) -> int:
     count = 0
     outer: set[tir.Var] = set()
     for loop in loops:
-        if not is_data_parallel(loop) or not begins_at_zero(loop) or mentions(loop.extent, outer):
+        if not is_data_parallel(loop) or not loop.begins_at_zero or mentions(loop.extent, outer):
             break
         if why_iterations_conflict(loop, blocks_below(loop)) is not None:
             break

@@ -170,11 +170,6 @@ def contiguous_var(block: BlockNode) -> Any:
     return last if any(item.var is last for item in block.iter_vars) else None
 
 
-def begins_at_zero(loop: LoopNode) -> bool:
-    """Whether a loop is one that can be split and fused."""
-    return isinstance(loop.min, tir.IntImm) and loop.min.value == 0
-
-
 def loop_position(block: BlockNode, var: Any) -> int | None:
     """The position, among the loops around a block, of the one bound to a block variable directly."""
     for item, value in zip(block.iter_vars, block.iter_values, strict=True):

@@ -10,6 +10,8 @@ from schedules.access import access_regions, box_touched
 from schedules.affine import simplify_polynomial
 from schedules.tree import BlockNode, loops_around
 
+from .checks import assert_same_meaning
+
 PROGRAM = """@T.prim_func
 def main(A: T.Buffer((64,), "int32"), C: T.Buffer((64,), "int32")):
     for i in range(4):
@@ -74,3 +76,30 @@ def test_a_box_is_said_in_names_of_its_place(name: str, index: str, low: str, ex
     outer, inner = loops_around(block)
     ((found_low, found_extent),) = box_touched(block, block.reads[0], [inner], outer)
     assert (str(found_low), str(found_extent)) == (low, extent)
+
+
+VIEWS = """@T.prim_func
+def main(C: T.Buffer((8,), "int32")):
+    with T.block("outer"):
+        T.reads(C[4])
+        T.writes(C[2:6])
+        V = T.match_buffer(C[2:6], (4,), "int32"{strides})
+        {second}
+        with T.block("inner"):
+            T.reads({view}[2])
+            T.writes({view}[0:4])
+            for i in range(4):
+                {view}[i] = {view}[2] + i
+"""
+
+
+@pytest.mark.parametrize("strides", ["", ', strides=("s",)'])
+@pytest.mark.parametrize(
+    ("second", "view"), [("pass", "V"), ('W = T.match_buffer(V[0:4], (4,), "int32")', "W")]
+)
+def test_copies_of_a_view_are_stated_of_what_it_shows(strides: str, second: str, view: str) -> None:
+    """The copy reads all of the view, and the block that has it stated one element."""
+    func = from_source(VIEWS.format(strides=strides, second=second, view=view))
+    sch = Schedule(func)
+    sch.cache_inplace("inner", 0, "global")
+    assert_same_meaning(func, sch)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -659,63 +657,3 @@ def main(A: T.Buffer((4, 8), "int32"), C: T.Buffer((5, 8), "int32")):
     sch.split(sch.get_loops("outer")[0], [None, 5])
     from_source(sch.mod.script())
     assert_same_meaning(program, sch)
-
-
-VIEWS = """@T.prim_func
-def main(C: T.Buffer((8,), "int32")):
-    with T.block("outer"):
-        T.reads(C[4])
-        T.writes(C[2:6])
-        V = T.match_buffer(C[2:6], (4,), "int32"{strides})
-        {second}
-        with T.block("inner"):
-            T.reads({view}[2])
-            T.writes({view}[0:4])
-            for i in range(4):
-                {view}[i] = {view}[2] + i
-"""
-
-
-@pytest.mark.parametrize("strides", ["", ', strides=("s",)'])
-@pytest.mark.parametrize(
-    ("second", "view"), [("pass", "V"), ('W = T.match_buffer(V[0:4], (4,), "int32")', "W")]
-)
-def test_copies_of_a_view_are_stated_of_what_it_shows(strides: str, second: str, view: str) -> None:
-    """The copy reads all of the view, and the block that has it stated one element."""
-    func = from_source(VIEWS.format(strides=strides, second=second, view=view))
-    sch = Schedule(func)
-    sch.cache_inplace("inner", 0, "global")
-    assert_same_meaning(func, sch)
-
-
-COUNTED = """@T.prim_func
-def main(A: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")):
-    I = T.alloc_buffer((1,), "int32")
-    with T.block("I"):
-        T.reads()
-        T.writes(I[0])
-        I[0] = 5
-    for i in range(I[0]):
-        with T.block("C"):
-            vi = T.axis.spatial(8, i)
-            T.reads(A[vi])
-            T.writes(C[vi])
-            C[vi] = A[vi] * 2.0
-"""
-
-
-@pytest.mark.parametrize(
-    "step",
-    [
-        lambda sch: sch.cache_read("C_o", 1, "global"),
-        lambda sch: sch.transform_layout("I", ("write", 0), lambda i: [i // 2, i % 2]),
-    ],
-    ids=["cache_read", "transform_layout"],
-)
-def test_the_domain_of_a_block_inside_reads_as_the_rest_does(step: Callable[[Schedule], object]) -> None:
-    """What ``blockize`` makes of the loop has its extent, which is loaded, as a domain."""
-    func = from_source(COUNTED)
-    sch = Schedule(func)
-    sch.blockize(sch.get_loops("C")[0])
-    step(sch)
-    assert_same_meaning(func, sch)
