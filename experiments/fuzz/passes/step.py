@@ -15,12 +15,16 @@ from ..verdict import Verdict, crash
 
 _MAY_REFUSE = {"tir.ForceNarrowIndexToInt32": IRValueError}
 """What passes raise for programs that they say they do not take, such as one whose loops were widened; the next pass goes on."""
+_LARGEST_SCRIPT = 300_000
+"""Characters. Passes that copy loops, one behind the other, make programs that take minutes to judge: sequences end there."""
 Check = Callable[[IRModule, str], str]
 """From a module and the name of the pass that left it to what is wrong with it; empty where nothing is."""
 
 
 def judge_sequence(mod: IRModule, passes: Sequence[Pass], check: Check) -> Verdict:
     """Applies passes one after the other, and checks what each leaves.
+
+    A sequence ends early, without a look at the last program, where that is too large.
 
     Args:
         mod: a module that is well-formed.
@@ -40,6 +44,8 @@ def judge_sequence(mod: IRModule, passes: Sequence[Pass], check: Check) -> Verdi
             return Verdict(found.kind, f"{error}{_behind(done)}", f"{name}, {found.place}")
         if structural_hash(mod) != before:
             return Verdict("changed its input", _behind(done).strip(), name)
+        if len(after.script()) > _LARGEST_SCRIPT:
+            break
         found = _judged(after, check, name) if not structural_equal(mod, after) else Verdict("ok")
         if found.failed:
             return Verdict(found.kind, f"{found.detail}{_behind(done)}", name)
