@@ -205,6 +205,26 @@ def test_an_impure_call_is_marked_at_its_line() -> None:
     assert "R.print(y, format='{}')" in _marked_line(message)
 
 
+def test_a_kernel_that_is_called_like_a_function_is_marked_and_told_of_call_tir() -> None:
+    message = message_of(
+        """
+@I.ir_module
+class Module:
+    @T.prim_func(private=True)
+    def k(A: T.Buffer((2,), "float32"), B: T.Buffer((2,), "float32")):
+        B[0] = A[1]
+
+    @R.function
+    def main(x: R.Tensor((2,), "float32")):
+        y = Module.k(x)
+        return y
+"""
+    )
+    assert "k takes 2 arguments, its outputs among them, the call gives 1" in message
+    assert "R.call_tir(k, (...), out_sinfo=...)" in message
+    assert "y = Module.k(x)" in _marked_line(message)
+
+
 def test_a_broken_rule_of_a_module_is_marked_at_its_statement() -> None:
     message = message_of(
         """
