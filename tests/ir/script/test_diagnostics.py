@@ -48,7 +48,11 @@ def test_the_place_is_marked() -> None:
     ("body", "expected"),
     [
         ("A[0, 0] = T.exq(A[0, 0])", "the namespace T has no 'exq'; did you mean T.exp?"),
-        ("A[0] = 1.0", "buffer A has 2 dimensions, got 1 indices"),
+        ("A[0] = 1.0", "buffer A has 2 dimensions, got 1 indices: A[0]"),
+        (
+            "for i in T.grid(4, 4, 4):\n    A[i] = 1.0",
+            "buffer A has 2 dimensions, got 3 indices: A[i_0, i_1, i_2]",
+        ),
         ("A[0, 0] = A + 1.0", "buffer A is no value; read an element, as in A[i]"),
         ("for i in 5:\n    pass", "expected a loop such as range"),
         ("for i, j in range(5):\n    pass", "expected one loop variable, got 2"),
