@@ -485,7 +485,7 @@ def _with(parser: Parser, node: ast.With) -> None:
         parser.set(name, inner[name])
     for name in inner:
         if name not in names:
-            parser.ended[name] = (
+            parser.ended[-1][name] = (
                 f"it is bound in a dataflow block, whose last statement, R.output({name}), gives it to what follows"
             )
 

@@ -21,7 +21,7 @@ from ..ir_builder import tir_functions as T
 from ..ir_builder.core import Frame, name_value
 from ..ir_builder.tir_access import region_as_load
 from .core import CHECKS, FUNCTIONS, GLOBAL_CALLS, Parser, statement
-from .evaluator import Ambiguous, assign_names, lift, unpack
+from .evaluator import Ambiguous, assign_names, lift, unpack, what_is_no_buffer
 
 
 class MetaVar:
@@ -227,19 +227,11 @@ def _is_variable(value: Any) -> bool:
     return isinstance(value, E.Var)
 
 
-def _what_is_no_buffer(value: Any) -> str:
-    if not isinstance(value, E.Var):
-        return f"a {type(value).__name__}"
-    if value.dtype != "handle":
-        return f"the {value.dtype} variable {value.name}"
-    return f'the handle {value.name}; say what it points to, as in B = T.match_buffer({value.name}, (16,), "float32"), and store to B'
-
-
 def _store(parser: Parser, target: ast.Subscript, value: Any) -> None:
     buffer = parser.eval(target.value)
     index = parser.eval(target.slice)
     if not isinstance(buffer, Buffer):
-        raise parser.error(target.value, f"expected a buffer to store to, got {_what_is_no_buffer(buffer)}")
+        raise parser.error(target.value, f"expected a buffer to store to, got {what_is_no_buffer(buffer)}")
     with parser.at(target):
         T.buffer_store(buffer, value, index)
 

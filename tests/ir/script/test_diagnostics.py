@@ -83,10 +83,16 @@ def test_the_place_is_marked() -> None:
             "2 kinds in 'SS', but 1 bindings",
         ),
         ("B = T.match_buffer(n + 1, (16,))", "T.match_buffer of a region must be inside a block"),
+        (
+            "for i in range(4):\n    pass\nA[i, 0] = 1.0",
+            "name 'i' is not defined here; it is bound in a loop, a block or a branch",
+        ),
+        ("p = T.handle('float32')\nA[0, 0] = p[0]", 'as in B = T.match_buffer(p, (16,), "float32")'),
+        ("A[0, 0] = n[0]", "expected a buffer to read, got the int32 variable n"),
         ("n[0] = 1", "expected a buffer to store to, got the int32 variable n"),
         (
             "p = T.handle('float32')\np[0] = 1",
-            'as in B = T.match_buffer(p, (16,), "float32"), and store to B',
+            'as in B = T.match_buffer(p, (16,), "float32")',
         ),
         (
             "with T.block:\n    pass",
