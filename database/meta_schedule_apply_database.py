@@ -129,7 +129,10 @@ class MetaScheduleApplyDatabase(ModulePass):
                 functions[var] = scheduled.with_attrs({**func.attrs.dict, "tir.is_scheduled": True})
         if self.strict and self.report.misses():
             names = "; ".join(f"{item.name}: {item.reason}" for item in self.report.misses())
-            raise MissingRecordError(f"strict application found kernels without a record: {names}")
+            raise MissingRecordError(
+                f"kernels without a record, which a strict build refuses: {names}; tune them first (loopsmith tune) and name that"
+                " database, or build without strict, which gives them default schedules"
+            )
         return mod.replace(functions=functions)
 
     def _store(self) -> Database | None:

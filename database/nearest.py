@@ -35,6 +35,9 @@ class NearestRecord:
         """One line for a report."""
         if not self.differences:
             return "an equal workload and target (other structure inside the blocks)"
+        other = next((item for item in self.differences if item.field == "blocks"), None)
+        if other is not None:
+            return f"no record of this kernel: it has blocks {_show(other.wanted)}, the nearest that was tuned {_show(other.found)}"
         return "; ".join(str(difference) for difference in self.differences)
 
 

@@ -172,8 +172,13 @@ class Executable:
         try:
             handle = _opened(path.resolve())
             text = ctypes.c_char.in_dll(handle, METADATA_SYMBOL)
-        except (OSError, ValueError) as error:
+        except OSError as error:
             raise ExecutableError(f"{path} is no model library of loopsmith: {error}") from error
+        except ValueError as error:
+            raise ExecutableError(
+                f"{path} is no model library of loopsmith: it describes no model; one of kernels, which build(...).export_library"
+                " writes, is for C, as its header says"
+            ) from error
         metadata = json.loads(ctypes.string_at(ctypes.addressof(text)))
         check_compatible(metadata, str(path))
         constants = _constants_of(handle, metadata)

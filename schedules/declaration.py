@@ -200,7 +200,10 @@ def _binder(
         if len(given) < len(names):
             given = {**defaults, **given}
         if is_wrong or len(given) != len(names):
-            inspect.signature(body).bind(sch, *args, **kwargs)  # raises the TypeError that Python would
+            try:
+                inspect.signature(body).bind(sch, *args, **kwargs)
+            except TypeError as error:  # as Python's, which names the function as well
+                raise TypeError(f"{body.__name__}: {error}") from None
         return given
 
     return bind

@@ -90,7 +90,7 @@ def _inputs_of(mod: IRModule) -> list[tuple[str, Any]]:
 
 def require_static(mod: IRModule, path: Path) -> None:
     """Refuse inputs with open dimensions, naming them and the option that fills them in."""
-    open_inputs = []
+    open_inputs, examples = [], []
     for name, info in _inputs_of(mod):
         dims = (
             list(info.shape.values)
@@ -100,10 +100,11 @@ def require_static(mod: IRModule, path: Path) -> None:
         if any(not hasattr(dim, "value") for dim in dims):
             shown = ",".join(str(getattr(dim, "value", getattr(dim, "name", "?"))) for dim in dims)
             open_inputs.append(f"{name} ({shown})")
+            examples.append(f"--shape {name}:{','.join(str(getattr(dim, 'value', 1)) for dim in dims)}")
     if open_inputs:
         raise TunerError(
             f"{path}: dynamic dimensions have no value in inputs {'; '.join(open_inputs)}."
-            f" Give each a shape, as --shape {open_inputs[0].split(' ')[0]}:1,3,224,224"
+            f" Give each a shape, such as {' '.join(examples)}"
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import textwrap
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -21,6 +22,8 @@ from .state import TaskState, TuningRun
 _MAX_ROWS = 30
 _MAX_NAME = 44
 """Characters of a kernel's name; one that is cut ends in an ellipsis."""
+_MAX_REASON = 400
+"""Characters of why a trial failed: enough to name the place."""
 _MAX_NAMES = 5
 """Kernels that a sentence names; the others are counted."""
 
@@ -99,7 +102,7 @@ class Progress(MeasureCallback):
             found = task.best_secs < float("inf")
             if task.trials and (not found or task.choice == "last resort"):
                 reasons = "; ".join(
-                    f"{kind}: {text.splitlines()[0] if text else ''}"
+                    f"{kind}: {textwrap.shorten(text, _MAX_REASON, placeholder=' ...')}"
                     for kind, text in task.last_errors.items()
                 )
                 kept = "; kept a program that needs no search" if found else ""

@@ -34,8 +34,8 @@ class Campaign:
     counts: Counter[str] = field(default_factory=Counter)
     groups: dict[str, list[int]] = field(default_factory=dict)
     """The seeds of each signature, in the order in which they failed."""
-    invalid: list[int] = field(default_factory=list)
-    """The seeds of programs that the interpreter refuses."""
+    invalid: dict[str, list[int]] = field(default_factory=dict)
+    """The seeds of programs that the interpreter refuses, by why."""
 
     def run(self, seeds: Sequence[int]) -> bool:
         """Judges seeds, prints a line for each new kind of failure, and in the end a table; whether somebody should look."""
@@ -90,7 +90,7 @@ class Campaign:
     def _enter(self, seed: int, verdict: Verdict) -> None:
         self.counts[verdict.kind] += 1
         if verdict.kind == "invalid":
-            self.invalid.append(seed)
+            self.invalid.setdefault(verdict.signature, []).append(seed)
         if not verdict.failed:
             return
         place = verdict.place or self._blame(seed)
@@ -120,11 +120,8 @@ class Campaign:
             print(
                 "  none: seeds that stand for no program, for their space has no more candidates; no failure"
             )
-        if self.invalid:
-            more = len(self.invalid) - _NAMED
-            print(
-                f"  invalid: {', '.join(map(str, self.invalid[:_NAMED]))}"
-                + (f" and {more} more" if more > 0 else "")
-            )
+        for signature, seeds in self.invalid.items():
+            more = f" and {len(seeds) - _NAMED} more" if len(seeds) > _NAMED else ""
+            print(f"  {signature}: {', '.join(map(str, seeds[:_NAMED]))}{more}")
         if self._judges_too_little:
             print("  so many invalid programs are a defect of the generator or of the interpreter")

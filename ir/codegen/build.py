@@ -137,6 +137,15 @@ class NativeModule:
             found = self._functions[name] = NativeFunction(self, self.signatures[name])
         return found
 
+    def __call__(self, *args: Any) -> Any:
+        """Call the kernel of a module that has one; raises KernelError where it has several."""
+        if len(self.signatures) != 1:
+            raise KernelError(
+                f"the module has {len(self.signatures)} kernels; name one, as in module[name](...), of:"
+                f" {', '.join(sorted(self.signatures)) or 'none'}"
+            )
+        return self[next(iter(self.signatures))](*args)
+
     def __contains__(self, name: object) -> bool:
         return name in self.signatures
 

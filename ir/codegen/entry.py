@@ -100,7 +100,7 @@ def _is_held(number: float, dtype: str) -> bool:
 def _checked(kernel: str, item: Parameter, number: int) -> int:
     low, high = dt.integer_range(item.dtype)
     if not low <= number <= high:
-        raise KernelError(f"{kernel}: {item.name} must be {item.dtype}, {number} is none")
+        raise KernelError(f"{kernel}: argument {item.name} must be {item.dtype}, got {number}")
     return number
 
 

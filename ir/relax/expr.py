@@ -163,7 +163,8 @@ def convert_to_expr(value: Any) -> RelaxExpr:
         if value and isinstance(value, list) and all(isinstance(item, int | PrimExpr) for item in value):
             return ShapeExpr(value)
         return Tuple([convert_to_expr(item) for item in value])
-    raise IRTypeError(f"cannot use a {type(value).__name__} as a Relax expression: {value!r}")
+    advice = "; write R.const(array)" if isinstance(value, np.ndarray) else ""
+    raise IRTypeError(f"cannot use a {type(value).__name__} as a Relax expression: {value!r}{advice}")
 
 
 def _exprs(values: Any) -> tuple[RelaxExpr, ...]:
@@ -265,6 +266,8 @@ def const(value: Any, dtype: str | None = None) -> Constant:
     if isinstance(value, Constant):
         return value
     array = np.asarray(value.numpy() if hasattr(value, "numpy") else value)
+    if array.dtype.kind in "OSU":
+        raise IRTypeError(f"relax.const: {value!r} is no number and no array of numbers")
     if dtype is not None:
         wanted: Any = dt.to_numpy(dtype)
     else:

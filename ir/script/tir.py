@@ -212,6 +212,12 @@ for _lanes in (2, 4, 8, 16, 32, 64):
     _NAMESPACE[f"boolx{_lanes}"] = DtypeFunction(f"boolx{_lanes}")
 
 
+_INSTEAD = {
+    "print": 'call a function that is registered with ir.register_func, as in T.call_packed("name", ...)'
+}
+"""By a name that people look for: what to write."""
+
+
 def __getattr__(name: str) -> Any:
     """Dtypes with unusual lanes (``T.float32x3``) and intrinsics that were registered later."""
     try:
@@ -225,6 +231,8 @@ def __getattr__(name: str) -> Any:
         return _script_function(record)
     if f"tir.{name}" in _Op.registry:
         return _with_dtype(f"tir.{name}")
+    if name in _INSTEAD:
+        raise AttributeError(f"the namespace T has no {name!r}; {_INSTEAD[name]}")
     close = _difflib.get_close_matches(name, [key for key in _NAMESPACE if not key.startswith("_")], 1)
     hint = f"; did you mean T.{close[0]}?" if close else ""
     raise AttributeError(f"the namespace T has no {name!r}{hint}")

@@ -306,6 +306,11 @@ def create_prim_func(ops: Any, index_dtype_override: str | None = None) -> PrimF
     attribute ``layout_free_placeholders`` give the function attribute ``layout_free_buffers`` (their indices among the
     parameters). ``index_dtype_override`` makes all loops, shapes and indices of that dtype.
     """
+    if not isinstance(index_dtype_override, str | None):
+        raise IRTypeError(
+            "create_prim_func takes a list of parameters, as in create_prim_func([A, B, C]), and perhaps the dtype of indices,"
+            f" got {index_dtype_override!r} as dtype"
+        )
     arguments = list(ops) if isinstance(ops, tuple | list) else [ops]
     for item in arguments:
         if not isinstance(item, Tensor | Var):

@@ -76,6 +76,10 @@ def const(value: Any, dtype: str | None = None, span: Span | None = None) -> Pri
     if isinstance(value, PrimExpr):
         return value if dtype is None or value.dtype == dtype else cast(dtype, value)
     if isinstance(value, np.ndarray):
+        if value.size != 1:
+            raise IRTypeError(
+                f"an array of numpy of shape {value.shape} is no number; take an element of it, as in a[0], or pass it as a parameter"
+            )
         value = value.item()
     if dtype is None:
         if isinstance(value, bool | np.bool_):

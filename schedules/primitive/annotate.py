@@ -48,10 +48,19 @@ class _Value(Input):
         return f"{name}={show(int(value) if isinstance(value, bool) else value)}"
 
 
+class _Key(Argument):
+    """The name of an annotation."""
+
+    def settle(self, sch: ScheduleState, value: Any, given: Mapping[str, Any]) -> Any:
+        if not isinstance(value, str):
+            raise ScheduleError(f"annotate: the name of an annotation is a string, got {value!r}")
+        return value
+
+
 class AnnotationPrimitives(PrimitiveFamily):
     """Annotations of blocks and loops."""
 
-    @primitive("Annotate", block_or_loop=BlockOrLoop(), ann_key=Argument(), ann_val=_Value())
+    @primitive("Annotate", block_or_loop=BlockOrLoop(), ann_key=_Key(), ann_val=_Value())
     def annotate(self, block_or_loop: BlockRV | LoopRV, ann_key: str, ann_val: Any) -> None:
         """Attach a value to a block or loop; one that is there under this key already stays as it is.
 

@@ -15,6 +15,7 @@ import pytest
 from database import Database, DatabaseError, MemoryDatabase, Session, TensorInfo, TuningRecord, Workload
 from ir import assert_structural_equal, te, tir
 from ir.target import Target
+from tests.programs.expressions import softmax
 from tests.programs.nodes import matmul, scaled
 
 TARGET = Target("llvm -mcpu=znver4 -num-cores 2")
@@ -244,6 +245,12 @@ class DatabaseContract:
         assert near is not None
         assert near.explain() == "A.shape is (4, 4) there, (4, 6) here; B.shape is (4, 4) there, (6, 4) here"
         assert near.record.workload == workload
+        near = again.nearest_record(softmax(), TARGET)
+        assert near is not None
+        assert near.explain().startswith("no record of this kernel: it has blocks (")
+        assert (
+            "the nearest that was tuned (" in near.explain() and "number of arguments" not in near.explain()
+        )
 
     def test_with_makes_it_current(self, database: Database) -> None:
         assert Database.current() is None

@@ -59,7 +59,7 @@ def test_a_primitive_is_a_method_with_signature_and_documentation(kind: Instruct
     ],
 )
 def test_a_wrong_call_is_refused_as_python_does(arguments: Any, options: Any, message: str) -> None:
-    with pytest.raises(TypeError, match=message):
+    with pytest.raises(TypeError, match=f"annotate_loop_of_a_test: .*{message}"):
         annotate_loop_of_a_test(Schedule(program), *arguments, **options)
 
 

@@ -53,6 +53,8 @@ def _is_one_paragraph(text: str) -> bool:
         (["tune"], "name one model"),
         (["tune", "--zoo", "resnet18", "--time", "soon"], "seconds (90 or 90s), minutes (30m)"),
         (["tune", "--zoo", "resnet18", "--target", "abacus"], "abacus"),
+        (["tasks", "open.onnx"], "such as --shape x:1,3 --shape w:1,1"),
+        (["build", "one.onnx", "--strict"], "strict build refuses: relu: no database; tune them first"),
         (["build", "--zoo", "resnet18", "--database", "missing.db"], "does not exist"),
         (["build", "--zoo", "resnet18", "-o", "no/such/folder/model.so"], "no folder"),
         (["build", "--zoo", "resnet18", "-o", "model.txt"], ".so; name it model.so"),
@@ -86,6 +88,10 @@ def test_mistakes_get_one_paragraph_and_status_2(
 ) -> None:
     (tmp_path / "broken.onnx").write_bytes(b"\x08\x07\x12\x04oops" * 7)
     (tmp_path / "records.jsonl").write_text("")
+    if "open.onnx" in arguments:
+        _write_model(tmp_path / "open.onnx", {"x": ["n", 3], "w": ["n", "m"]})
+    if "one.onnx" in arguments:
+        _write_model(tmp_path / "one.onnx", {"x": [2, 3]})
     if "newer.db" in arguments:
         _database_of_the_future(tmp_path / "newer.db")
     monkeypatch.chdir(tmp_path)
@@ -96,6 +102,21 @@ def test_mistakes_get_one_paragraph_and_status_2(
     assert leaving.value.code == 2, complaint
     assert _is_one_paragraph(complaint), complaint
     assert says in complaint
+
+
+def _write_model(path: Path, inputs: dict[str, list[int | str]]) -> None:
+    """A Relu of each input."""
+    onnx = pytest.importorskip("onnx")
+    helper, kind = onnx.helper, onnx.TensorProto.FLOAT
+    nodes = [helper.make_node("Relu", [name], [f"{name}_relu"]) for name in inputs]
+    given = [helper.make_tensor_value_info(name, kind, shape) for name, shape in inputs.items()]
+    found = [helper.make_tensor_value_info(f"{name}_relu", kind, shape) for name, shape in inputs.items()]
+    model = helper.make_model(
+        helper.make_graph(nodes, "relus", given, found),
+        opset_imports=[helper.make_opsetid("", 18)],
+        ir_version=9,
+    )
+    path.write_bytes(model.SerializeToString())
 
 
 def test_a_mistake_is_the_same_for_the_shell(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from ir.codegen.llvm.compile import CodegenError
 from ir.error import IRError
 from ir.script import from_source
 from ir.target import Target
-from runners import MeasureResult, ReplayBuilder, ReplayRunner, ResultKind, RunnerError
+from runners import MeasureResult, ReplayBuilder, ReplayRunner, ResultKind, RunnerError, RunnerResult
 from runners.native import build_native
 from runners.verify import VERSION
 from tests.programs.expressions import matmul
@@ -98,6 +98,30 @@ def test_the_summary_says_why_all_trials_of_a_kernel_failed() -> None:
         measure_callbacks=[PlainProgress(3, None, Console(file=shown, width=200))],
     )
     assert "all 3 trials failed: crash: recorded as crash" in shown.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("message", "shown_as"),
+    [
+        (
+            "undefined: A[64] [bounds]\n  at B[vi] = A[vi + 1]\n  for i = 63",
+            "A[64] [bounds] at B[vi] = A[vi + 1] for i = 63",
+        ),
+        ("long " * 1000, "long long ..."),
+    ],
+)
+def test_the_summary_names_the_place_of_a_failure(message: str, shown_as: str) -> None:
+    shown = io.StringIO()
+    tune_tir(
+        matmul(16),
+        "cpu",
+        None,
+        1,
+        builder=ReplayBuilder(),
+        runner=ReplayRunner(lambda _: RunnerResult(None, message, ResultKind.PROGRAM_ERROR)),
+        measure_callbacks=[PlainProgress(1, None, Console(file=shown, width=1000, markup=False))],
+    )
+    assert shown_as in shown.getvalue() and len(shown.getvalue()) < 2000
 
 
 @pytest.mark.parametrize(("trials", "said"), [(1, False), (200, True)])

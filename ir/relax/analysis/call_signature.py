@@ -64,6 +64,8 @@ def kernel_call_problems(call: Call, kernel: PrimFunc, name: str) -> Iterator[st
         yield from _in_destination_style(call, kernel, name)
     elif call.op.struct_info_ is None or not isinstance(call.op.struct_info_, FuncStructInfo):
         return
+    elif len(call.args) != len(kernel.params):
+        yield f"{name} takes {len(kernel.params)} arguments, its outputs among them, the call gives {len(call.args)}"
     else:
         tensors = [arg.struct_info_ for arg in call.args if isinstance(arg.struct_info_, TensorStructInfo)]
         handles = [param for param in kernel.params if param in kernel.buffer_map]

@@ -175,7 +175,7 @@ class _Checker:
             recursive = isinstance(call.op, Var) and any(var.vid is call.op.vid for var in self.own_vars)
             if not recursive and not is_pure(call):
                 where = "a dataflow block" if self.in_dataflow else "a function that claims to be pure"
-                self.problem(f"impure call in {where}", call)
+                self.problem(f"impure call in {where}{self.pure_form(call)}", call)
         if not self.check_info:
             return
         if isinstance(call.op, Op) and call.struct_info_ is not None:
@@ -210,6 +210,13 @@ class _Checker:
         info = known.struct_info_ if known is not None else None
         if isinstance(info, FuncStructInfo) and isinstance(captured, Tuple):
             self.closures[var.vid] = func.name_hint, info, captured.fields
+
+    def pure_form(self, call: Call) -> str:
+        """How a kernel that is called like a function would be called without effects, for the end of a message."""
+        callee = call.op.name_hint if isinstance(call.op, GlobalVar) else ""
+        if not isinstance(self.functions.get(callee), PrimFunc):
+            return ""
+        return f" (a kernel writes its arguments; R.call_tir({callee}, (...), out_sinfo=...) gives it new ones for its outputs)"
 
     def check_callee(self, call: Call) -> None:
         """A call and the function or kernel that it calls agree."""

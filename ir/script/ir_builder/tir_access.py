@@ -139,13 +139,19 @@ def regions(values: Sequence[Any]) -> list[S.BufferRegion]:
     return found
 
 
+def _wrong_count(buffer: Buffer, indices: Sequence[Any]) -> IRValueError:
+    """The error for another number of indices than dimensions; a name may stand for several, such as the variable of a T.grid."""
+    written = ["..." if isinstance(item, slice) else str(item) for item in indices]
+    return IRValueError(
+        f"buffer {buffer.name} has {len(buffer.shape)} dimensions, got {len(indices)} indices: {buffer.name}[{', '.join(written)}]"
+    )
+
+
 def make_store(buffer: Buffer, value: Any, indices: Any, predicate: Any = None) -> S.BufferStore:
     """The store statement; slices among the indices become vectors."""
     index = vector_indices(buffer, indices if isinstance(indices, list | tuple) else (indices,))
     if len(index) != len(buffer.shape):
-        raise IRValueError(
-            f"buffer {buffer.name} has {len(buffer.shape)} dimensions, got {len(index)} indices"
-        )
+        raise _wrong_count(buffer, index)
     lanes = dt.lanes(buffer.dtype)
     if index and isinstance(index[-1], PrimExpr):
         lanes *= dt.lanes(index[-1].dtype)
@@ -221,9 +227,7 @@ def subscript(buffer: Buffer, indices: Any) -> Any:
     """``buffer[indices]``: a load, or a region when there are slices without step."""
     items = indices if isinstance(indices, tuple | list) else (indices,)
     if len(items) != len(buffer.shape):
-        raise IRValueError(
-            f"buffer {buffer.name} has {len(buffer.shape)} dimensions, got {len(items)} indices"
-        )
+        raise _wrong_count(buffer, items)
     slices = [item for item in items if isinstance(item, slice)]
     if any(isinstance(item, Range) for item in items) or (
         slices and all(item.step is None for item in slices)

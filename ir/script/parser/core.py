@@ -68,6 +68,7 @@ class Parser(Evaluator):
     def scope(self, dialect: str | None = None) -> Iterator[None]:
         """A scope of variables, in a dialect if given; what was opened for its rest is closed by its frame."""
         self.scopes.append({})
+        self.ended.append({})
         try:
             if dialect is None:
                 yield
@@ -75,7 +76,10 @@ class Parser(Evaluator):
                 with self._in_dialect(dialect):
                     yield
         finally:
-            self.scopes.pop()
+            names = self.scopes.pop()
+            self.ended.pop()
+            if dialect is None:
+                self.ended[-1].update(dict.fromkeys(names, _IN_A_SCOPE))
 
     @contextmanager
     def _in_dialect(self, dialect: str) -> Iterator[None]:
@@ -151,6 +155,9 @@ GLOBAL_CALLS: dict[str, Callable[[Any, GlobalVar, list[Any]], Any]] = {}
 ARGUMENTS: dict[str, Callable[[Any, list[Any], dict[str, Any]], tuple[list[Any], dict[str, Any]]]] = {}
 """What a dialect does with the arguments of every call before it is made: ``(parser, args, kwargs)``."""
 
+_IN_A_SCOPE = "it is bound in a loop, a block or a branch that has ended; bind it before that one"
+_AT_THE_TOP = "; import at the top of the file"
+_LOOPS = "; write its turns one by one, or make the function with relax.BlockBuilder; a loop of the program is a function that calls itself"
 _INSTEAD = {
     (
         "tir",
@@ -158,6 +165,13 @@ _INSTEAD = {
     ): "; say in a condition when the loop ends, as in while i[0] < n and found[0] == 0, or guard the body with if",
     ("tir", "Continue"): "; guard the rest of the body with if",
     ("tir", "Delete"): "; a name ends with its scope",
+    ("tir", "Import"): _AT_THE_TOP,
+    ("tir", "ImportFrom"): _AT_THE_TOP,
+    ("relax", "Import"): _AT_THE_TOP,
+    ("relax", "ImportFrom"): _AT_THE_TOP,
+    ("relax", "For"): _LOOPS,
+    ("relax", "While"): _LOOPS,
+    ("relax", "AugAssign"): "; write x = x + y instead of x += y",
 }
 """What is written instead of a statement that a dialect has not."""
 

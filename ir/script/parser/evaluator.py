@@ -13,11 +13,12 @@ import functools
 import inspect
 import operator
 from collections.abc import Callable, Mapping, Sequence
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from ...error import DiagnosticError, IRError, IRTypeError, IRValueError
+from ...error import DiagnosticError, IRError, IRTypeError, IRValueError, did_you_mean
 from ...expr import GlobalVar, RelaxExpr
 from ...function import BaseFunc
 from ...tir import expr as E
@@ -55,6 +56,8 @@ class Evaluator:
         self.source = source
         self.outer = [*outer, vars(builtins)]
         self.scopes: list[dict[str, Any]] = [{}]
+        self.ended: list[dict[str, str]] = [{}]
+        """For each scope, by name that an ended scope in it has taken along: what to do about that, for the message of a use."""
 
     def lookup(self, name: str, default: Any = _MISSING) -> Any:
         """The value of a name; raises NameError with the nearest known name."""
@@ -66,6 +69,9 @@ class Evaluator:
                 return mapping[name]
         if default is not _MISSING:
             return default
+        for ended in reversed(self.ended):
+            if name in ended:
+                raise NameError(f"name {name!r} is not defined here; {ended[name]}")
         known = [key for scope in (*self.scopes, *self.outer[:-1]) for key in scope]
         close = difflib.get_close_matches(name, known, 1)
         hint = f"; did you mean {close[0]!r}?" if close else ""
@@ -162,7 +168,18 @@ def _name(evaluator: Evaluator, node: ast.Name) -> Any:
 
 @evaluates(ast.Attribute)
 def _attribute(evaluator: Evaluator, node: ast.Attribute) -> Any:
-    return getattr(evaluator.eval(node.value), node.attr)
+    value = evaluator.eval(node.value)
+    try:
+        return getattr(value, node.attr)
+    except AttributeError as error:
+        if isinstance(value, ModuleType) or hasattr(
+            type(value), "__getattr__"
+        ):  # these have messages of their own
+            raise
+        known = [name for name in dir(value) if not name.startswith("_")]
+        raise AttributeError(
+            f"{ast.unparse(node.value)} has no {node.attr!r}{did_you_mean(node.attr, known)}"
+        ) from error
 
 
 @evaluates(ast.Tuple)
@@ -252,7 +269,20 @@ def _check_compares_nothing(function: Any, args: list[Any]) -> None:
 def _subscript(evaluator: Evaluator, node: ast.Subscript) -> Any:
     value = evaluator.eval(node.value)
     index = evaluator.eval(node.slice)
-    return subscript(value, index) if value.__class__ is Buffer else value[index]
+    if value.__class__ is Buffer:
+        return subscript(value, index)
+    if isinstance(value, E.Var):
+        raise IRTypeError(f"expected a buffer to read, got {what_is_no_buffer(value)}")
+    return value[index]
+
+
+def what_is_no_buffer(value: Any) -> str:
+    """What stands where a buffer belongs, for a message; a handle's says how it becomes one."""
+    if not isinstance(value, E.Var):
+        return f"a {type(value).__name__}"
+    if value.dtype != "handle":
+        return f"the {value.dtype} variable {value.name}"
+    return f'the handle {value.name}; say what it points to, as in B = T.match_buffer({value.name}, (16,), "float32")'
 
 
 @evaluates(ast.Slice)

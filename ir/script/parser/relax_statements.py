@@ -483,6 +483,11 @@ def _with(parser: Parser, node: ast.With) -> None:
             output = next(item for item in node.body if _is_output(item))
             raise parser.error(output, f"R.output: {name!r} is not bound in this dataflow block")
         parser.set(name, inner[name])
+    for name in inner:
+        if name not in names:
+            parser.ended[-1][name] = (
+                f"it is bound in a dataflow block, whose last statement, R.output({name}), gives it to what follows"
+            )
 
 
 def _branch(parser: Parser, node: ast.If, nodes: list[ast.stmt]) -> tuple[X.SeqExpr, X.Var, bool]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 from typing import Any
 
 from ...expr import GlobalVar
@@ -20,7 +21,7 @@ from ..ir_builder import tir_functions as T
 from ..ir_builder.core import Frame, name_value
 from ..ir_builder.tir_access import region_as_load
 from .core import CHECKS, FUNCTIONS, GLOBAL_CALLS, Parser, statement
-from .evaluator import Ambiguous, assign_names, lift, unpack
+from .evaluator import Ambiguous, assign_names, lift, unpack, what_is_no_buffer
 
 
 class MetaVar:
@@ -230,7 +231,7 @@ def _store(parser: Parser, target: ast.Subscript, value: Any) -> None:
     buffer = parser.eval(target.value)
     index = parser.eval(target.slice)
     if not isinstance(buffer, Buffer):
-        raise parser.error(target.value, f"expected a buffer to store to, got a {type(buffer).__name__}")
+        raise parser.error(target.value, f"expected a buffer to store to, got {what_is_no_buffer(buffer)}")
     with parser.at(target):
         T.buffer_store(buffer, value, index)
 
@@ -431,6 +432,12 @@ def _with_items(parser: Parser, node: ast.With, items: list[ast.withitem]) -> No
     item = items[0]
     frame = parser.eval(item.context_expr)
     if not isinstance(frame, Frame):
+        called = ast.unparse(item.context_expr)
+        if inspect.isroutine(frame):
+            raise parser.error(
+                item.context_expr,
+                f"expected a scope, got the function {called}; call it, as in {called}(...)",
+            )
         raise parser.error(
             item.context_expr,
             f"expected a scope such as T.block, T.init or T.allocate, got a {type(frame).__name__}",
@@ -464,6 +471,11 @@ def _return(parser: Parser, node: ast.Return) -> None:
             " or write the return where the macro is used",
         )
     value = None if node.value is None else lift(parser.eval(node.value))
+    if isinstance(value, Buffer):
+        raise parser.error(
+            node,
+            f"a prim_func returns a number or nothing, got buffer {value.name}; its results are stored to buffers that are parameters",
+        )
     with parser.at(node):
         T.evaluate(_ret(value))
 

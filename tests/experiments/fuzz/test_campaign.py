@@ -176,6 +176,21 @@ def test_the_seeds_of_invalid_programs_are_named(capsys: pytest.CaptureFixture[s
     assert "18, 19 and 5 more\n" in capsys.readouterr().out
 
 
+class RefusedForReasons(Numbers):
+    """numbers that are no programs, for one of two reasons"""
+
+    def judge(self, seed: int, options: argparse.Namespace) -> Verdict:
+        if seed < 18:
+            return Verdict("ok")
+        return Verdict("invalid", "a race" if seed == 19 else f"index {seed} of dimension 0\n  at A[i]")
+
+
+def test_why_programs_are_invalid_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    Campaign(RefusedForReasons(), argparse.Namespace()).run(range(21))
+    lines = capsys.readouterr().out.splitlines()
+    assert "  invalid | index _ of dimension _: 18, 20" in lines and "  invalid | a race: 19" in lines
+
+
 @pytest.mark.parametrize("arguments", [["reduce", "tir"], ["tir", "--show"]])
 def test_ctrl_c_ends_the_other_commands_too(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object) -> None:

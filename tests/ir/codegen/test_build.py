@@ -50,6 +50,27 @@ def test_symbolic_extents_come_from_arrays(native: NativeModule) -> None:
         np.testing.assert_allclose(c, a + b * 2, rtol=1e-6)
 
 
+def test_a_module_of_one_kernel_is_called_without_its_name(native: NativeModule) -> None:
+    a, b, c = arrays()
+    native(a, b, c, 2.0)
+    np.testing.assert_allclose(c, a + b * 2, rtol=1e-6)
+
+
+def test_a_module_of_several_kernels_wants_a_name() -> None:
+    both = build(
+        IRModule(
+            {
+                "first": add.with_attr("global_symbol", "first"),
+                "second": add.with_attr("global_symbol", "second"),
+            }
+        )
+    )
+    with pytest.raises(
+        KernelError, match=r"2 kernels; name one, as in module\[name\]\(...\), of: first, second"
+    ):
+        both(*arrays(), 1.0)
+
+
 def test_wrong_arguments_are_named(native: NativeModule) -> None:
     a, b, c = arrays()
     with pytest.raises(KernelError, match=r"takes 4 arguments \(A, B, C, scale\), got 3"):

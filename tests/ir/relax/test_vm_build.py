@@ -16,12 +16,14 @@ import pytest
 import runners
 from ir import relax as rx
 from ir import tir
+from ir.codegen.build import build
 from ir.dtype import to_numpy
 from ir.error import IRError
 from ir.relax.struct_info import TensorStructInfo
 from ir.relax.testing import evaluate
 from ir.script import from_source
 from runners.program import ArgumentError, ExecutableError
+from tests.programs.expressions import elementwise
 
 op = rx.op
 ROOT = Path(__file__).parents[3]
@@ -170,6 +172,10 @@ def test_loading_what_is_no_model(tmp_path):
     (tmp_path / "text.so").write_text("hello")
     with pytest.raises(ExecutableError, match="no model library"):
         runners.load_module(tmp_path / "text.so")
+    kernels = build(elementwise())
+    kernels.export_library(tmp_path / "kernels.so")
+    with pytest.raises(ExecutableError, match="describes no model; one of kernels, .*, is for C"):
+        runners.load_module(tmp_path / "kernels.so")
 
 
 def test_loading_what_was_cut_short(built, tmp_path):

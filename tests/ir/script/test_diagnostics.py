@@ -14,10 +14,12 @@ from ir.script import relax as R
 from ir.script import tir as T
 from ir.tir.interpreter import run
 
+ARRAY = np.zeros((2, 3), "float32")
+
 
 def message_of(text: str) -> str:
     with pytest.raises(ir.DiagnosticError) as caught:
-        from_source(textwrap.dedent(text))
+        from_source(textwrap.dedent(text), {"ARRAY": ARRAY})
     return str(caught.value)
 
 
@@ -46,7 +48,11 @@ def test_the_place_is_marked() -> None:
     ("body", "expected"),
     [
         ("A[0, 0] = T.exq(A[0, 0])", "the namespace T has no 'exq'; did you mean T.exp?"),
-        ("A[0] = 1.0", "buffer A has 2 dimensions, got 1 indices"),
+        ("A[0] = 1.0", "buffer A has 2 dimensions, got 1 indices: A[0]"),
+        (
+            "for i in T.grid(4, 4, 4):\n    A[i] = 1.0",
+            "buffer A has 2 dimensions, got 3 indices: A[i_0, i_1, i_2]",
+        ),
         ("A[0, 0] = A + 1.0", "buffer A is no value; read an element, as in A[i]"),
         ("for i in 5:\n    pass", "expected a loop such as range"),
         ("for i, j in range(5):\n    pass", "expected one loop variable, got 2"),
@@ -77,7 +83,32 @@ def test_the_place_is_marked() -> None:
             "2 kinds in 'SS', but 1 bindings",
         ),
         ("B = T.match_buffer(n + 1, (16,))", "T.match_buffer of a region must be inside a block"),
-        ("n[0] = 1", "expected a buffer to store to, got a Var"),
+        (
+            "for i in range(4):\n    pass\nA[i, 0] = 1.0",
+            "name 'i' is not defined here; it is bound in a loop, a block or a branch",
+        ),
+        ("p = T.handle('float32')\nA[0, 0] = p[0]", 'as in B = T.match_buffer(p, (16,), "float32")'),
+        ("A[0, 0] = n[0]", "expected a buffer to read, got the int32 variable n"),
+        ("n[0] = 1", "expected a buffer to store to, got the int32 variable n"),
+        (
+            "p = T.handle('float32')\np[0] = 1",
+            'as in B = T.match_buffer(p, (16,), "float32")',
+        ),
+        (
+            "with T.block:\n    pass",
+            "expected a scope, got the function T.block; call it, as in T.block(...)",
+        ),
+        (
+            "for i in range(4):\n    with T.block('b'):\n        v = T.axis.spacial(4, i)",
+            "T.axis has no 'spacial'; did you mean 'spatial'?",
+        ),
+        ("T.print(A[0, 0])", 'as in T.call_packed("name", ...)'),
+        ("return A", "a prim_func returns a number or nothing, got buffer A"),
+        ("import math", "Import statements are not supported in a prim_func; import at the top of the file"),
+        (
+            "A[0, 0] = A[0, 0] + ARRAY",
+            "an array of numpy of shape (2, 3) is no number; take an element of it",
+        ),
         ("a = b = n", "assign to one target at a time"),
         ("T.evaluate(1 / n)", "/ on integers is ambiguous"),
         ("x: T.int64 = n", "x is declared int64, but its value is int32"),
@@ -128,7 +159,18 @@ def test_prim_func(body: str, expected: str) -> None:
             "if R.const(True, 'bool'):\n    y = x\nelse:\n    z = x\nreturn x",
             "both branches must bind one name last",
         ),
-        ("for i in range(4):\n    pass\nreturn x", "For statements are not supported in a Relax function"),
+        (
+            "for i in range(4):\n    pass\nreturn x",
+            "For statements are not supported in a Relax function; write its turns one by one",
+        ),
+        ("x += x\nreturn x", "AugAssign statements are not supported in a Relax function; write x = x + y"),
+        (
+            "with R.dataflow():\n    y = R.add(x, x)\nreturn y",
+            "name 'y' is not defined here; it is bound in a dataflow block, whose last statement, R.output(y), gives it",
+        ),
+        ("y = R.const('a')\nreturn y", "relax.const: 'a' is no number and no array of numbers"),
+        ("y = R.take(x, ARRAY, axis=0)\nreturn y", "write R.const(array)"),
+        ("y = x.strct_info\nreturn y", "x has no 'strct_info'; did you mean 'struct_info"),
         ("a, b, c = (x, x)\nreturn x", "expected 3 values, got 2"),
         ("y = R.matmul(x, x)\nreturn y", "matmul"),
         ("y = R.emit(x, R.Tensor((4, 4), 'float32'))\nreturn y", "R.emit: annotate the assignment instead"),
@@ -203,6 +245,47 @@ def test_an_impure_call_is_marked_at_its_line() -> None:
     message = in_relax("y = R.add(x, x)\nR.print(y, format='{}')\nreturn y")
     assert "impure call in a function that claims to be pure" in message
     assert "R.print(y, format='{}')" in _marked_line(message)
+
+
+def test_what_a_dataflow_block_bound_is_forgotten_in_the_next_function() -> None:
+    message = message_of(
+        """
+@I.ir_module
+class Module:
+    @R.function
+    def f(x: R.Tensor((2,), "float32")):
+        with R.dataflow():
+            y = R.add(x, x)
+            z = R.add(y, x)
+            R.output(z)
+        return z
+
+    @R.function
+    def g(x: R.Tensor((2,), "float32")):
+        return y
+"""
+    )
+    assert message.startswith("error: name 'y' is not defined\n")
+
+
+def test_a_kernel_that_is_called_like_a_function_is_marked_and_told_of_call_tir() -> None:
+    message = message_of(
+        """
+@I.ir_module
+class Module:
+    @T.prim_func(private=True)
+    def k(A: T.Buffer((2,), "float32"), B: T.Buffer((2,), "float32")):
+        B[0] = A[1]
+
+    @R.function
+    def main(x: R.Tensor((2,), "float32")):
+        y = Module.k(x)
+        return y
+"""
+    )
+    assert "k takes 2 arguments, its outputs among them, the call gives 1" in message
+    assert "R.call_tir(k, (...), out_sinfo=...)" in message
+    assert "y = Module.k(x)" in _marked_line(message)
 
 
 def test_a_broken_rule_of_a_module_is_marked_at_its_statement() -> None:

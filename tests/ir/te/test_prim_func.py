@@ -365,3 +365,12 @@ def test_a_compute_that_returns_nothing_is_refused():
         IRTypeError, match="compute B: the function returned None, expected the value of an element"
     ):
         te.compute((4,), lambda i: None, name="B")
+
+
+def test_parameters_are_one_list() -> None:
+    a = te.placeholder((4,), name="A")
+    b = te.compute((4,), lambda i: a[i] + 1.0, name="B")
+    with pytest.raises(
+        IRTypeError, match=r"takes a list of parameters, as in create_prim_func\(\[A, B, C\]\)"
+    ):
+        te.create_prim_func(a, b)  # type: ignore[arg-type]

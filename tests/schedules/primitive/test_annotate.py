@@ -97,6 +97,12 @@ def test_values_that_no_trace_stores_are_refused(value: Any) -> None:
         sch.annotate(sch.get_block("B"), "note", value)
 
 
+def test_a_key_is_a_string() -> None:
+    sch = Schedule(rowsum)
+    with pytest.raises(ScheduleError, match="annotate: the name of an annotation is a string, got 3"):
+        sch.annotate(sch.get_loops("B")[0], 3, 4)  # type: ignore[arg-type]
+
+
 def test_values_that_traces_store() -> None:
     sch = Schedule(rowsum)
     for number, value in enumerate([1, 2.5, "text", None, [1, ["x"]], (1, 2), {"a": {"b": 1}}, tir.const(3)]):

@@ -20,6 +20,7 @@ class RefusedTensorOperators(RefusedOperators):
     __slots__ = ()
 
     _called: ClassVar[str] = "nn.Tensor"
+    _namespace: ClassVar[str] = "op"
     _truth: ClassVar[str] = (
         "an nn.Tensor has no truth value while a method is traced; use op.multiply and op.add of bool tensors instead of Python's and,"
         " or, if and 0 < x < 5, op.equal and op.not_equal instead of ==, != and in, op.where instead of a conditional expression, and"

@@ -161,7 +161,8 @@ def _convert_arg_spec(arg_spec: Any, arg_name: str) -> Any:
         converted = [_convert_arg_spec(item, f"{name}_tmp{i}") for i, item in enumerate(elements)]
         return Tuple(name, tuple(converted) if isinstance(elements, tuple) else converted)
     raise NNTypeError(
-        f"argument {arg_name!r}: expected int, spec.Tensor, spec.Object, spec.Tuple or a list of those, got {arg_spec!r}"
+        f"argument {arg_name!r}: expected int (the type), spec.Tensor, spec.Object, spec.Tuple or a list of those, got {arg_spec!r};"
+        ' a tensor of a shape is spec.Tensor([2, 5], "float32")'
     )
 
 

@@ -216,10 +216,11 @@ def operand(value: Any) -> Any:
     """
     if isinstance(value, Tensor):
         return value._expr
-    if isinstance(value, int | float) and not isinstance(value, bool):
+    if isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool):
         return value
+    instead = "; write Tensor.from_const(array)" if isinstance(value, np.ndarray) else ""
     raise NNTypeError(
-        f"cannot combine a tensor with a {type(value).__name__}; expected a Tensor, an int or a float"
+        f"cannot combine a tensor with a {type(value).__name__}; expected a Tensor, an int or a float{instead}"
     )
 
 

@@ -90,6 +90,8 @@ Value = Expr | Known
 def computed_dtype(dtype: Any, what: str) -> str:
     """The name of a numpy dtype in which native code computes; raises ConversionError for strings and floats of 8 bits or less."""
     name = np.dtype(dtype).name
+    if np.dtype(dtype).kind in "OSU":
+        name = "strings"
     if name not in dt.SCALARS:
         raise ConversionError(f"{what} is of {name}; only tensors of numbers are supported")
     if dt.is_float(name) and dt.bits(name) <= 8:

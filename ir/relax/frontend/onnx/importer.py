@@ -387,8 +387,8 @@ class GraphImporter:
             listed.append((domain or "ai.onnx", op_type, self._opset(domain), nodes))
         raise UnsupportedOperatorError(
             f"the model uses {len(rows)} operator{'s' if len(rows) > 1 else ''} that cannot be imported yet:\n"
-            + "\n".join(rows)
-            + "\nExport the model without them, or register a converter with ir.relax.frontend.onnx.converter.",
+            + ";\n".join(rows)
+            + ".\nExport the model without them, or register a converter with ir.relax.frontend.onnx.converter.",
             listed,
         )
 

@@ -164,6 +164,14 @@ def test_kernels(params: list[Any], make: Any, problem: str | None) -> None:
         assert problem in problem_of(mod)
 
 
+@pytest.mark.parametrize("given", [1, 2, 4])
+def test_a_direct_call_of_a_kernel_with_another_number_of_arguments(given: int) -> None:
+    mod = calling(
+        [VECTOR] * given, lambda get, *args: relax.Call(get("scale"), args, None, None, None, VECTOR)
+    )
+    assert f"scale takes 3 arguments, its outputs among them, the call gives {given}" in problem_of(mod)
+
+
 def test_symbolic_extents_of_kernels() -> None:
     n = tir.Var("n", "int64")
     good = kernel_call("scale", 1, relax.TupleStructInfo([info(n * 2, 4), VECTOR]))

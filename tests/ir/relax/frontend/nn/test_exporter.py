@@ -360,3 +360,12 @@ def test_equal_subroutines_are_shared() -> None:
     for weight in weights:
         expected = np.tanh(expected @ weight)
     np.testing.assert_allclose(evaluate(mod, x, *weights, name="forward"), expected, rtol=1e-5)
+
+
+def test_a_shape_alone_is_no_specification() -> None:
+    class Net(nn.Module):
+        def main(self, x: nn.Tensor) -> nn.Tensor:
+            return x
+
+    with pytest.raises(nn.NNError, match=r'got 2; a tensor of a shape is spec.Tensor\(\[2, 5\], "float32"\)'):
+        Net().export_tvm(spec={"main": {"x": [2, 5]}})

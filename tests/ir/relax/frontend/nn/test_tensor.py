@@ -12,6 +12,7 @@ from ir import IRError, tir
 from ir.relax.expr import Var
 from ir.relax.frontend import nn
 from ir.relax.struct_info import ShapeStructInfo, TensorStructInfo
+from ir.relax.testing.evaluate import evaluate
 
 
 @pytest.fixture
@@ -144,6 +145,34 @@ def test_python_decides_nothing_of_tensors(name: str) -> None:
     info = nn.spec.Tensor([2], "float32")
     with pytest.raises(nn.NNError, match=advice):
         Net().export_tvm(spec={"main": {"a": info, "b": info}})
+
+
+def test_numbers_of_numpy_on_the_left_are_numbers() -> None:
+    class Net(nn.Module):
+        def main(self, a: nn.Tensor) -> nn.Tensor:
+            return np.float32(3) - a * np.int64(2)
+
+    mod, _ = Net().export_tvm(spec={"main": {"a": nn.spec.Tensor([2], "float32")}})
+    given = np.array([1.5, -2], "float32")
+    np.testing.assert_array_equal(evaluate(mod, given), np.float32(3) - given * 2)
+
+
+@pytest.mark.parametrize(
+    ("combine", "advice"),
+    [
+        (lambda a: np.ones(2, "float32") * a, "Tensor.from_const"),
+        (lambda a: a + np.ones(2, "float32"), "Tensor.from_const"),
+        (lambda a: np.exp(a), "numpy.exp does not take nn.Tensors; call a function of op"),
+    ],
+    ids=["array on the left", "array on the right", "function"],
+)
+def test_arrays_and_functions_of_numpy_are_refused(combine: Callable[..., Any], advice: str) -> None:
+    class Net(nn.Module):
+        def main(self, a: nn.Tensor) -> Any:
+            return combine(a)
+
+    with pytest.raises(nn.NNError, match=advice):
+        Net().export_tvm(spec={"main": {"a": nn.spec.Tensor([2], "float32")}})
 
 
 def test_tensors_are_keys_and_may_be_absent() -> None:

@@ -313,8 +313,17 @@ def test_all_unsupported_operators_are_reported_at_once() -> None:
     message = str(caught.value)
     assert "Foo (domain my.domain, opset 3): node foo0, foo1, foo2 and 2 more" in message
     assert "StringNormalizer (domain ai.onnx, opset 18): node stringnormalizer_y" in message
+    assert "stringnormalizer_y; Foo" in " ".join(message.split())
+    assert "2 more. Export the model without" in " ".join(message.split())
     assert ("my.domain", "Foo", 3, [f"foo{i}" for i in range(5)]) in caught.value.operators
     assert isinstance(caught.value, IRError)
+
+
+def test_inputs_of_strings_are_refused_by_name() -> None:
+    source = model([node("Identity", ["x"], ["y"])], {"x": [2]}, ["y"])
+    source.graph.input[0].type.tensor_type.elem_type = TensorProto.STRING
+    with pytest.raises(IRError, match="input 'x' is of strings; only tensors of numbers are supported"):
+        from_onnx(source)
 
 
 @pytest.mark.parametrize("keep", [0, 1, 30, 100])
