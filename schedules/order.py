@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from ir import tir
 
-from .analysis import read_buffers, require, scope_children, written_buffers
+from .analysis import is_output_block, read_buffers, require, scope_children, written_buffers
 from .coverage import why_conditional
 from .dependence import why_iterations_conflict, why_overwritten, writes_one_value
 from .effects import require_no_effects
@@ -49,6 +49,10 @@ def require_order_kept(
     require_no_return(
         nodes_between(place, block), primitive, f"what block {block.name!r} would come to run before"
     )
+    if is_output_block(block):
+        require_no_return(
+            nodes_between(block, place), primitive, f"what block {block.name!r} would come to run behind"
+        )
     for index, other in enumerate(order):
         if other is block:
             continue

@@ -121,3 +121,17 @@ def loads_in(expr: tir.PrimExpr) -> list[tir.BufferLoad]:
     found: list[Any] = []
     tir.post_order_visit(expr, lambda node: found.append(node) if isinstance(node, tir.BufferLoad) else None)
     return found
+
+
+def names_given_in(stmt: tir.Stmt) -> set[tir.Var]:
+    """The variables that loops and lets in a statement give values: outside of it they have none."""
+    found: set[tir.Var] = set()
+
+    def visit(node: Any) -> None:
+        if isinstance(node, tir.For):
+            found.add(node.loop_var)
+        elif isinstance(node, tir.LetStmt | tir.Let):
+            found.add(node.var)
+
+    tir.post_order_visit(stmt, visit)
+    return found

@@ -7,14 +7,13 @@ into a PrimFunc on demand; subtrees that did not change since are reused.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import count
 from typing import Any
 
 from ir import tir
 from ir.node import Node
 from ir.tir import ForKind
-from ir.tir.stmt_functor import substitute
 
 
 class TreeNode:
@@ -518,66 +517,3 @@ def insert_beside(anchor: TreeNode, node: TreeNode, before: bool) -> None:
     placeholder = LeafNode(tir.Evaluate(tir.const(0)))
     parent.replace_child(anchor, placeholder)
     parent.replace_child(placeholder, SeqNode([node, anchor] if before else [anchor, node]))
-
-
-def _substituted(expr: Any, values: dict[Any, Any]) -> Any:
-    """:func:`substitute` with short ways for what most bindings are."""
-    kind = expr.__class__
-    if kind is tir.IntImm:
-        return expr
-    return values.get(expr, expr) if kind is tir.Var else substitute(expr, values)
-
-
-def _rewrite_opaque_block(block: BlockNode, values: dict[Any, Any]) -> None:
-    """Substitute in the regions of a block without iteration variables."""
-
-    def mapped(region: tir.BufferRegion) -> tir.BufferRegion:
-        ranges = tuple(substitute(item, values) for item in region.region)
-        same = all(a is b for a, b in zip(ranges, region.region, strict=True))
-        return region if same else tir.BufferRegion(region.buffer, ranges)
-
-    reads = tuple(mapped(item) for item in block.reads)
-    writes = tuple(mapped(item) for item in block.writes)
-    matched = tuple(substitute(item, values) for item in block.match_buffers)
-    old = (*block.reads, *block.writes, *block.match_buffers)
-    if any(a is not b for a, b in zip((*reads, *writes, *matched), old, strict=True)):
-        block.change(reads=reads, writes=writes, match_buffers=matched)
-
-
-def rewrite_expressions(
-    node: TreeNode, values: dict[Any, Any], finish: Callable[[BlockNode], None] | None = None
-) -> None:
-    """Substitute loop variables below ``node``: in loop ranges, block bindings and predicates, and leaves outside blocks.
-
-    Blocks with iteration variables are closed over them, so the walk does not enter them; opaque blocks (without any) use the
-    loops around them directly. ``finish`` is called on each block whose bindings changed (to simplify them).
-    """
-    if isinstance(node, BlockNode):
-        new_values = tuple(_substituted(value, values) for value in node.iter_values)
-        changed = any(a is not b for a, b in zip(new_values, node.iter_values, strict=True))
-        predicate = _substituted(node.predicate, values)
-        if changed or predicate is not node.predicate:
-            node.change(iter_values=new_values, predicate=predicate)
-            if changed and finish is not None:
-                finish(node)
-        if not node.iter_vars:
-            _rewrite_opaque_block(node, values)
-            rewrite_expressions(node.body, values, finish)
-        return
-    if isinstance(node, LoopNode):
-        low, extent = _substituted(node.min, values), _substituted(node.extent, values)
-        if low is not node.min or extent is not node.extent:
-            node.min, node.extent = low, extent
-            node.touch()
-    elif isinstance(node, LeafNode):
-        new_leaf = substitute(node.leaf, values)
-        if new_leaf is not node.leaf:
-            node.leaf = new_leaf
-            node.touch()
-    elif isinstance(node, WrapNode):
-        bodies = {name: tir.Evaluate(tir.const(0)) for name in node.bodies}
-        new_template = substitute(node.template.replace(**bodies), values)
-        node.template = new_template
-        node.touch()
-    for child in node.children():
-        rewrite_expressions(child, values, finish)

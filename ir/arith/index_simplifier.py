@@ -70,6 +70,15 @@ def _within(bounds: tuple[int, int], dtype: str) -> tuple[int, int]:
     return bounds if low <= bounds[0] and bounds[1] <= high else (low, high)
 
 
+def _bounds_of_cast(cast: E.Cast, value: tuple[int, int]) -> tuple[int, int]:
+    """Bounds of a cast, by those of what it casts."""
+    smallest, largest = _range(cast.value.dtype)
+    low, high = max(value[0], smallest), min(value[1], largest)
+    if dt.is_uint(cast.value.dtype) and high >= INF:
+        return _range(cast.dtype)  # the upper half of uint64 is negative as int64
+    return _within((low, high), cast.dtype)
+
+
 def _is_scaled_down(value: Linear, smaller: Linear) -> bool:
     """Whether a form is one term, and another one no more than that of it."""
     if len(value.terms) != 1 or value.const:
@@ -150,15 +159,6 @@ class IndexSimplifier:
         """Bounds of what is cast or bound by a let: of a number of ℤ if it is index arithmetic, else of data."""
         return self.bounds(value) if self.is_index(value) else self._data_bounds(value)[0]
 
-    def _bounds_of_cast(self, cast: E.Cast) -> tuple[int, int]:
-        value = cast.value
-        # What becomes another type than an index's is data, whatever it is made of.
-        low, high = self.bounds_of_value(value) if dt.is_index(cast.dtype) else self._data_bounds(value)[0]
-        smallest, largest = _range(value.dtype)
-        if dt.is_uint(value.dtype) and min(high, largest) >= INF:
-            return _range(cast.dtype)  # the upper half of uint64 is negative as int64
-        return _within((max(low, smallest), min(high, largest)), cast.dtype)
-
     # -- data ------------------------------------------------------------------
     def bounds_of_data(self, expr: PrimExpr) -> tuple[int, int]:
         """Smallest and largest value of an integer that wraps; ±INF where unknown."""
@@ -185,11 +185,11 @@ class IndexSimplifier:
             (low, high), (smallest, largest) = self._bounds_of_atom(expr), _range(expr.dtype)
             found = max(low, smallest), min(high, largest)
         elif kind is E.Cast and dt.is_integral(expr.value.dtype):
-            found = self._bounds_of_cast(expr)
+            inner, of_inner = self._data_bounds(expr.value)
+            found = _bounds_of_cast(expr, inner)
             if dt.is_index(expr.dtype) and dt.is_index(expr.value.dtype):
                 low, high = _range(expr.dtype)
-                inner, exact = self._data_bounds(expr.value)
-                exact = exact and low <= inner[0] and inner[1] <= high
+                exact = of_inner and low <= inner[0] and inner[1] <= high
         elif kind is E.Select:
             (x, of_x), (y, of_y) = self._data_bounds(expr.true_value), self._data_bounds(expr.false_value)
             found, exact = (min(x[0], y[0]), max(x[1], y[1])), of_x and of_y
@@ -256,7 +256,13 @@ class IndexSimplifier:
             pick = min if kind is E.Min else max
             return pick(a, c), pick(b, d)
         if kind is E.Cast and dt.is_integral(atom.value.dtype) and dt.lanes(atom.dtype) == 1:
-            return self._bounds_of_cast(atom)
+            # What becomes another type than an index's is data, whatever it is made of.
+            inner = (
+                self.bounds_of_value(atom.value)
+                if dt.is_index(atom.dtype)
+                else self._data_bounds(atom.value)[0]
+            )
+            return _bounds_of_cast(atom, inner)
         if kind is E.Select:
             (a, b), (c, d) = self.bounds(atom.true_value), self.bounds(atom.false_value)
             return min(a, c), max(b, d)

@@ -23,6 +23,7 @@ from ..first_instance import analyzer_of
 from ..random_variable import BlockRV, LoopRV
 from ..reduction_order import loops_of_sums, predicate_at_begin, why_not_begun_once, why_not_run
 from ..region import bind_region, relax_domains, union_boxes
+from ..rewriting import substitute_inside
 from ..state import ScheduleState
 from ..surroundings import LoadAround, loads_in
 from ..tree import (
@@ -35,10 +36,8 @@ from ..tree import (
     is_ancestor,
     loops_around,
     replace_node,
-    rewrite_expressions,
     scope_of,
     tree_of,
-    walk,
 )
 from .reduction import conjuncts
 
@@ -251,40 +250,16 @@ def _require_plain(top: TreeNode, block: BlockNode, primitive: str) -> None:
 
 def _make_inner(block: BlockNode, division: Division) -> None:
     """Iterate the inner parts only; a reduction's init has moved to the outer block."""
-    analyzer = Analyzer()
-    for item in (*division.outer_vars, *division.inner_vars):
-        analyzer.bind(item.var, item.dom)
     had_init = block.init is not None
-    reads = tuple(_substituted(region, division.values) for region in block.reads)
-    writes = tuple(_substituted(region, division.values) for region in block.writes)
-    own = own_updates(reads, writes, {item.buffer for item in writes})
-    if not isinstance(block.body, LeafNode):
-        rewrite_expressions(block.body, division.values)
-    for child in list(walk(block.body)):
-        if isinstance(child, LeafNode):
-            child.leaf = substitute(child.leaf, division.values)
-        elif isinstance(child, BlockNode):
-            child.change(
-                reads=tuple(_substituted(region, division.values) for region in child.reads),
-                writes=tuple(_substituted(region, division.values) for region in child.writes),
-                iter_values=tuple(substitute(value, division.values) for value in child.iter_values),
-                predicate=substitute(child.predicate, division.values),
-                match_buffers=tuple(substitute(match, division.values) for match in child.match_buffers),
-                init=None if child.init is None else substitute(child.init, division.values),
-            )
+    substitute_inside(block, division.values)
+    own = own_updates(block.reads, block.writes, {item.buffer for item in block.writes})
     block.change(
         iter_vars=tuple(division.inner_vars),
         iter_values=tuple(division.inner_values),
         predicate=division.inner_predicate,
-        reads=(*own, *reads) if had_init else reads,
-        writes=writes,
-        match_buffers=tuple(substitute(match, division.values) for match in block.match_buffers),
+        reads=(*own, *block.reads) if had_init else block.reads,
         init=None,
     )
-
-
-def _substituted(region: tir.BufferRegion, values: Mapping[Any, Any]) -> tir.BufferRegion:
-    return tir.BufferRegion(region.buffer, bind_region(region.region, values))
 
 
 def _outer_regions(

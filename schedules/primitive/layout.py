@@ -19,7 +19,7 @@ from ..declaration import PrimitiveFamily, primitive
 from ..effects import require_no_effects_of_indices
 from ..error import ScheduleError
 from ..random_variable import BlockRV
-from ..rewriting import rewrite_block, rewrite_inside
+from ..rewriting import declare_anew, rewrite_block, rewrite_inside
 from ..state import ScheduleState
 from ..tree import (
     BlockNode,
@@ -345,6 +345,7 @@ class IndexSimplifier(StmtExprMutator):
 
 def substitute_block(block: BlockNode, values: Mapping[Any, Any]) -> None:
     """Replace block variables in the body (blocks inside too), the init and the regions."""
+    declare_anew(block, values)
     simplify = IndexSimplifier(block)
 
     def mapped(region: tir.BufferRegion) -> tir.BufferRegion:

@@ -26,6 +26,7 @@ from ..error import ScheduleError
 from ..random_variable import BlockRV, DecisionVar, ExprRV, LoopRV
 from ..reduction_order import loops_of_sums, why_not_begun_once
 from ..returns import require_no_return
+from ..rewriting import rewrite_expressions
 from ..simplify import simplify_bindings
 from ..surroundings import evaluated_by
 from ..tree import (
@@ -37,7 +38,6 @@ from ..tree import (
     blocks_below,
     loops_around,
     replace_node,
-    rewrite_expressions,
     scope_of,
 )
 

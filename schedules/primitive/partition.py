@@ -21,6 +21,7 @@ from ..error import ScheduleError
 from ..random_variable import ExprRV, LoopRV
 from ..region import Box, bind_region, relax_loops, union_boxes
 from ..returns import require_no_return
+from ..rewriting import rewrite_expressions
 from ..surroundings import loads_around
 from ..tree import (
     BlockNode,
@@ -33,7 +34,6 @@ from ..tree import (
     is_ancestor,
     loops_around,
     replace_node,
-    rewrite_expressions,
     scope_of,
     tree_of,
 )

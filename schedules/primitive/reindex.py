@@ -33,7 +33,7 @@ from ..random_variable import BlockRV
 from ..reduction_order import why_not_run
 from ..returns import require_no_return
 from ..state import ScheduleState
-from ..surroundings import loads_around, names_around
+from ..surroundings import loads_around, names_around, names_given_in
 from ..tree import (
     BlockNode,
     LeafNode,
@@ -322,6 +322,12 @@ def _only_access(
         not any(mentions(index, outer) for index in found[0]),
         primitive,
         f"block {block.name!r} accesses {buffer.name} by the loops around it and not by its variables",
+    )
+    given = names_given_in(block.body.leaf)
+    require(
+        not any(mentions(index, given) for index in found[0]),
+        primitive,
+        f"block {block.name!r} accesses {buffer.name} by loops or lets in it and not by its variables",
     )
     scope = scope_of(block)
     assert scope is not None

@@ -11,7 +11,7 @@ from ir.tir.operators import index_number
 from ir.tir.stmt_functor import StmtExprMutator
 
 from ..access import relaxed_below, why_not_elementwise
-from ..affine import constant_difference, mentions, polynomial
+from ..affine import constant_difference, mentions, polynomial, simplify_polynomial
 from ..analysis import (
     consumers_of,
     is_output_block,
@@ -187,15 +187,15 @@ def _is_new(
             f"rolling_buffer: block {block.name!r} stores dimension {dim} at {index}, not at a variable"
         )
     bound = dict(zip([item.var for item in block.iter_vars], block.iter_values, strict=True))
-    terms = polynomial(bound[index]).terms
-    own = [item for item in inner if (item.var,) in terms]
+    own = [item for item in inner if mentions(bound[index], {item.var})]
     require(
-        len(own) == 1 and terms[(own[0].var,)] == 1,
+        len(own) == 1 and not mentions(simplify_polynomial(bound[index] - own[0].var), {own[0].var}),
         "rolling_buffer",
         f"variable {index} of block {block.name!r} does not run through its tile by one loop",
     )
+    first_new = simplify_polynomial(own[0].min + overlap)
     return tir.operators.logical_or(
-        loop.var < loop.min + 1, tir.LE(tir.const(overlap, own[0].var.dtype), own[0].var)
+        loop.var < loop.min + 1, tir.LE(tir.cast(own[0].var.dtype, first_new), own[0].var)
     )
 
 

@@ -37,7 +37,7 @@ from ..region import (
     union_boxes,
 )
 from ..returns import nodes_between, require_no_return, returns_below
-from ..surroundings import loads_around, loads_in
+from ..surroundings import loads_around, loads_in, names_given_in
 from ..tree import (
     BlockNode,
     LeafNode,
@@ -317,11 +317,14 @@ def _from_zero(var: tir.Var, dom: tir.Range) -> tir.PrimExpr:
 
 
 def _computed_indices(block: BlockNode, threshold: int) -> list[Any]:
-    """Index expressions worth a buffer, without repetition, in order of appearance."""
-    own = {item.var for item in block.iter_vars}
+    """Index expressions worth a buffer, without repetition, in order of appearance; not those of loops and lets in the block."""
+    assert isinstance(block.body, LeafNode)
+    own, given = {item.var for item in block.iter_vars}, names_given_in(block.body.leaf)
     counts: list[list[Any]] = []
 
     def count(expr: Any) -> None:
+        if mentions(expr, given):
+            return
         for entry in counts:
             if structural_equal(entry[0], expr):
                 entry[1] += 1
@@ -344,7 +347,6 @@ def _computed_indices(block: BlockNode, threshold: int) -> list[Any]:
                 else:
                     parts(index)
 
-    assert isinstance(block.body, LeafNode)
     tir.post_order_visit(block.body.leaf, visit)
     return [expr for expr, number in counts if number >= max(1, threshold)]
 

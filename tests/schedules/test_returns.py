@@ -91,6 +91,14 @@ CROSSING: dict[str, tuple[str, Step]] = {
         + stores("C", "B[v]"),
         lambda sch: sch.reverse_compute_at("C", loops(sch, "B")[0]),
     ),
+    "reverse_compute_at, to behind": (
+        LOOP
+        + stores("C", "A[v, 0]")
+        + "    if S[2] > 2:\n        T.evaluate(T.ret())\n"
+        + LOOP
+        + stores("D", "C[v]"),
+        lambda sch: sch.reverse_compute_at("C", loops(sch, "D")[0]),
+    ),
     "reverse_compute_inline": (
         LOOP
         + stores("B", "A[v, 0]")

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 
+from ir.codegen.build import build
 from ir.script import from_source
+from ir.tir import PrimFunc
 from schedules import Schedule
 
-from .checks import assert_same_meaning
+from .checks import arrays_for, assert_same_meaning, outputs_of
 
 COUNTED = """@T.prim_func
 def main(A: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")):
@@ -41,4 +45,86 @@ def test_the_domain_of_a_block_inside_reads_as_the_rest_does(step: Callable[[Sch
     sch = Schedule(func)
     sch.blockize(sch.get_loops("C")[0])
     step(sch)
+    assert_same_meaning(func, sch)
+
+
+ROWS = """@T.prim_func
+def main(A: T.Buffer((8, 8), "int32"), C: T.Buffer((8, 8), "int32")):
+    for i in range(8):
+        with T.block("O"):
+            {row}
+            T.reads(A[v, 0:8])
+            T.writes(C[v, 0:8])
+            {declared}
+            for j in range(v + 1):
+                with T.block("I"):
+                    u = T.axis.spatial(8, v)
+                    w = T.axis.spatial(8, j)
+                    {store}
+            for j in range(v + 1):
+                with T.block("J"):
+                    u = T.axis.spatial(8, v)
+                    w = T.axis.spatial(8, j)
+                    C[u, w] = D[u - w] * 2
+"""
+DECLARED = {
+    "allocated": ('D = T.alloc_buffer((v + 1,), "int32")', "D[w] = A[u, w]"),
+    "matched": ('D = T.match_buffer(A[v, 0:v + 1], (v + 1,), "int32")', "C[u, w] = 0"),
+}
+OF_LOOPS: dict[str, Callable[[Schedule], object]] = {
+    "split": lambda sch: sch.split(sch.get_loops("O")[0], [None, 4]),
+    "fuse": lambda sch: sch.fuse(*sch.split(sch.get_loops("O")[0], [None, 3])),
+    "loop_partition": lambda sch: sch.loop_partition(sch.get_loops("O")[0], [3, None]),
+}
+OF_BLOCKS: dict[str, Callable[[Schedule], object]] = {
+    "blockize": lambda sch: sch.blockize(sch.split(sch.get_loops("O")[0], [None, 4])[1]),
+    "blockize all": lambda sch: sch.blockize(sch.get_loops("O")[0]),
+    "transform_block_layout": lambda sch: sch.transform_block_layout("O", lambda i: [7 - i]),
+}
+
+
+def _rows(declared: str, *, opaque: bool) -> PrimFunc:
+    """Rows of a triangle, each with a buffer as long as it is: by a variable of the block, or by the loop around it."""
+    buffer, store = DECLARED[declared]
+    text = ROWS.format(
+        row="pass" if opaque else "v = T.axis.spatial(8, i)", declared=buffer, store=store
+    ).replace("pass\n            ", "")
+    return from_source(re.sub(r"\bv\b", "i", text) if opaque else text)
+
+
+@pytest.mark.parametrize("declared", DECLARED)
+@pytest.mark.parametrize(
+    ("step", "opaque"),
+    [(step, True) for step in OF_LOOPS.values()] + [(step, False) for step in OF_BLOCKS.values()],
+    ids=[*OF_LOOPS, *OF_BLOCKS],
+)
+def test_a_buffer_as_long_as_a_variable_says_stays_one_buffer(
+    step: Callable[[Schedule], object], opaque: bool, declared: str
+) -> None:
+    """Blocks that do not know the variable used the old buffer, whose extent nothing says, and views showed nothing of their source."""
+    func = _rows(declared, opaque=opaque)
+    sch = Schedule(func)
+    step(sch)
+    assert_same_meaning(func, sch)
+    arrays = arrays_for(func)
+    expected = outputs_of(func, arrays)
+    build(sch.mod, "cpu")["main"](*arrays)
+    np.testing.assert_array_equal(arrays[1], expected[1])
+
+
+def test_a_domain_that_a_variable_of_the_block_around_says_is_divided_with_it() -> None:
+    func = from_source("""@T.prim_func
+def main(A: T.Buffer((8, 8), "int32"), C: T.Buffer((8, 8), "int32")):
+    for i in range(8):
+        with T.block("O"):
+            v = T.axis.spatial(8, i)
+            T.reads(A[v, 0:8])
+            T.writes(C[v, 0:8])
+            for j in range(v + 1):
+                with T.block("I"):
+                    w = T.axis.spatial(v + 1, j)
+                    C[v, w] = A[v, w] + 1
+""")
+    sch = Schedule(func)
+    sch.blockize(sch.split(sch.get_loops("O")[0], [None, 4])[1])
     assert_same_meaning(func, sch)

@@ -657,3 +657,23 @@ def main(A: T.Buffer((4, 8), "int32"), C: T.Buffer((5, 8), "int32")):
     sch.split(sch.get_loops("outer")[0], [None, 5])
     from_source(sch.mod.script())
     assert_same_meaning(program, sch)
+
+
+@pytest.mark.parametrize("threshold", [0, 1, 2])
+def test_cache_index_knows_the_variables_of_the_block_only(threshold: int) -> None:
+    """What loops and lets in the block name was computed before it, where they have no value."""
+    func = from_source("""@T.prim_func
+def main(A: T.Buffer((8, 8), "int32"), C: T.Buffer((8,), "int32")):
+    for i in range(8):
+        with T.block("C"):
+            v = T.axis.spatial(8, i)
+            T.reads(A[0:8, 0:8], C[v])
+            T.writes(C[v])
+            y = v % 3
+            C[v] = A[v, y + v // 2] + A[v // 2, y + v // 2]
+            for k in range(y):
+                C[v] = C[v] + A[v // 2, (k + v) % 8] + A[v // 2, (k + v) % 8]
+""")
+    sch = Schedule(func)
+    assert sch.cache_index("C", "global", threshold)
+    assert_same_meaning(func, sch)

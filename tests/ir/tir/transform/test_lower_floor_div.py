@@ -58,3 +58,14 @@ def test_powers_of_two_stay_shifts(apply):  # type: ignore[no-untyped-def]
             O[i] = A[i // 8] + A[i % 16] + i // 1
 
     assert apply(LowerFloorDiv(), main) is main
+
+
+def test_a_product_that_wraps_may_be_negative_also_where_it_is_cast(apply):  # type: ignore[no-untyped-def]
+    """What is stored is data: the cast of it is no index arithmetic, the bounds of which say that it is not negative."""
+
+    @T.prim_func
+    def main(O: T.Buffer((8,), "int64")):
+        for i in range(8):
+            O[i] = T.cast(i * 1000000000, "int64") // T.int64(1000000000)
+
+    assert apply(LowerFloorDiv(), main) is main
