@@ -9,11 +9,11 @@ from ir import tir
 from ir.arith import Analyzer
 from ir.dtype import lanes
 from ir.node import Visitor
-from ir.tir.stmt_functor import substitute
+from ir.tir.stmt_functor import loads_in, substitute
 
 from .affine import mentions
 from .region import Box, bind_region, contains, relax_domains, relax_loops, relax_region, union_boxes
-from .surroundings import elements_along, evaluated_by, loads_in, names_around
+from .surroundings import elements_along, evaluated_by, names_around
 from .tree import (
     BlockNode,
     LeafNode,
@@ -297,6 +297,8 @@ def _holds(outer: Box, inner: Box, buffer: tir.Buffer, scope: BlockNode) -> bool
 
 class _OtherUses(Visitor):
     """Finds uses of a buffer other than by its loads and stores (of single elements)."""
+
+    remembers: ClassVar[bool] = True
 
     def __init__(self, buffer: tir.Buffer, allows_vectors: bool) -> None:
         super().__init__()

@@ -13,7 +13,7 @@ from typing import Any
 
 from ir import tir
 from ir.arith import Analyzer
-from ir.tir.stmt_functor import substitute
+from ir.tir.stmt_functor import loads_in, substitute
 
 from .affine import (
     constant_difference,
@@ -26,7 +26,7 @@ from .filled_box import fills_box, may_pass_over, reduced_extents, says_how_far
 from .first_instance import is_tiled, why_not_begun_first
 from .region import relax_domains
 from .stores import Store, calls_in, is_harmless, stores_in
-from .surroundings import evaluated_by, loads_in, nodes_around
+from .surroundings import evaluated_by, nodes_around
 from .touches import buffers_read_elsewhere
 from .tree import BlockNode, LeafNode, LoopNode, TreeNode, is_ancestor, loops_around, walk
 

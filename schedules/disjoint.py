@@ -21,7 +21,7 @@ from ir.arith.analyzer import constraints
 from ir.error import IRError
 from ir.tir.conjunction import conjuncts
 from ir.tir.evaluate import Evaluator
-from ir.tir.stmt_functor import StmtExprMutator
+from ir.tir.stmt_functor import StmtExprMutator, loads_in, variables_in
 
 from .affine import (
     Monomial,
@@ -33,7 +33,6 @@ from .affine import (
     without_casts,
 )
 from .integer_feasibility import Unknown, has_solution
-from .surroundings import loads_in
 from .tree import LoopNode
 
 _ANY_EXTENT = 1 << 62
@@ -59,10 +58,7 @@ class Access:
     @cached_property
     def variables(self) -> set[Any]:
         """What the indices and the predicate are made of."""
-        found: set[Any] = set()
-        for expr in (*[item.min for item in self.region], self.predicate):
-            tir.post_order_visit(expr, lambda node: found.add(node) if isinstance(node, tir.Var) else None)
-        return found
+        return set(variables_in(*[item.min for item in self.region], self.predicate))
 
     @cached_property
     def linear(self) -> list[tuple[Polynomial, int] | None]:

@@ -12,12 +12,11 @@ from ir import tir
 from ir.arith import Analyzer, detect_iter_map
 from ir.arith.analyzer import constraints
 from ir.tir.analysis.empty_domains import may_be_empty
-from ir.tir.stmt_functor import substitute
+from ir.tir.stmt_functor import loads_in, substitute, variables_in
 
-from .affine import mentions, polynomial, variables_in, without_casts
+from .affine import mentions, polynomial, without_casts
 from .bounds import is_open
 from .region import relax_domains
-from .surroundings import loads_in
 from .tree import BlockNode, loops_around
 
 

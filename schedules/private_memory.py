@@ -13,13 +13,14 @@ from ir import dtype as dt
 from ir import structural_equal, tir
 from ir.arith import Analyzer
 from ir.tir import ForKind
+from ir.tir.stmt_functor import loads_in
 
 from .affine import coefficient_of, constant_difference, mentions
 from .analysis import read_buffers, written_buffers
 from .bounds import is_open
 from .coverage import only_reduces, why_conditional, why_not_begun, why_not_covered
 from .region import relax_index
-from .surroundings import evaluated_by, loads_in
+from .surroundings import evaluated_by
 from .touches import Iteration, Touch
 from .tree import BlockNode, LeafNode, LoopNode, SeqNode, TreeNode, is_ancestor, loops_around, scope_of
 

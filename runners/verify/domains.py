@@ -337,13 +337,15 @@ def _sources(survey: Survey, expr: Any, scope: Scope) -> set[Any]:
 
 def _variables(expr: Any) -> list[Any]:
     """The variables of an expression, but not those in the indices of what it loads."""
-    found: list[Any] = []
+    found: dict[Any, None] = {}
+    seen: set[int] = set()
 
     def visit(node: Any) -> None:
         if isinstance(node, Var):
-            found.append(node)
-        elif not isinstance(node, BufferLoad):
+            found.setdefault(node)
+        elif not isinstance(node, BufferLoad) and id(node) not in seen:
+            seen.add(id(node))
             node._visit_children(visit)
 
     visit(expr)
-    return found
+    return list(found)

@@ -21,12 +21,13 @@ from ir.node import post_order_visit
 from ir.tir.expr import Call, IntImm
 from ir.tir.intrinsic.declaration import CallEffectKind, effect_of
 from ir.tir.stmt import Block, BufferStore, Evaluate, For, ForKind
+from ir.tir.stmt_functor import variables_in
 from ir.tir.transform.plan_and_update_buffer_allocation_location import (
     PlanAndUpdateBufferAllocationLocation,
 )
 
 from . import accesses
-from .accesses import Access, Accesses, Layout, Place, children, touched, variables_in
+from .accesses import Access, Accesses, Layout, Place, children, touched
 from .arrays import Unknown
 from .facts import entry
 from .own_memory import read_before_written, read_unwritten
@@ -198,7 +199,7 @@ def _turns_around(found: Sequence[Access], place: Place) -> Iterator[dict[Any, i
     In one turn of those all iterations of the parallel loop run.
     """
     conditions = dict.fromkeys(condition for item in found for condition in item.conditions)
-    used = variables_in(list(conditions))
+    used = variables_in(*conditions)
     asked = {variable: _span(span) for variable, span in place.extents.items() if variable in used}
     first, *others = _few_turns(place)
     if math.prod(end - begin for begin, end in asked.values()) <= _TURNS:
@@ -208,7 +209,7 @@ def _turns_around(found: Sequence[Access], place: Place) -> Iterator[dict[Any, i
     for values in itertools.product(*chosen):
         yield {**first, **dict(zip(asked, values))}
     indices = dict.fromkeys(index for item in found for index in item.indices)
-    if variables_in(list(indices)) & place.extents.keys():
+    if place.extents.keys() & variables_in(*indices):
         yield from others
 
 
@@ -265,7 +266,7 @@ def _elements(
     Raises:
         Unknown: it depends on data, or on a symbol, or a loop whose begin or extent is no number.
     """
-    used = variables_in(item.indices, item.conditions)
+    used = variables_in(*item.indices, *item.conditions)
     within = [variable for variable in item.extents if variable in used]
     ranges = {variable: np.arange(*_span(item.extents[variable])) for variable in within}
     iterations = np.arange(extent)

@@ -8,10 +8,10 @@ from typing import Any
 from ir import tir
 from ir.arith import Analyzer
 from ir.tir import IterVar
-from ir.tir.stmt_functor import substitute
+from ir.tir.stmt_functor import loads_in, substitute, variables_in
 
 from ..access import relaxed_below, state_around
-from ..affine import constant_difference, mentions, polynomial, simplify_polynomial, variables_in
+from ..affine import constant_difference, mentions, polynomial, simplify_polynomial
 from ..analysis import (
     consumers_of,
     is_output_block,
@@ -40,7 +40,7 @@ from ..random_variable import BlockRV, LoopRV
 from ..reduction_order import loops_of_sums, why_not_begun_once
 from ..region import Box, bind_region, lies_inside, relax_region, union_boxes
 from ..state import INLINE, ComputeLocation
-from ..surroundings import loads_in, nodes_around
+from ..surroundings import nodes_around
 from ..tree import (
     BlockNode,
     LoopNode,

@@ -10,10 +10,10 @@ from ir import dtype as dt
 from ir import tir
 from ir.arith import Analyzer, detect_iter_map, inverse_affine_iter_map
 from ir.tir.operators import index_number
-from ir.tir.stmt_functor import StmtExprMutator, substitute
+from ir.tir.stmt_functor import StmtExprMutator, loads_in, substitute, variables_in
 
 from ..access import access_regions
-from ..affine import constant_difference, mentions, polynomial, simplify_polynomial, variables_in
+from ..affine import constant_difference, mentions, polynomial, simplify_polynomial
 from ..analysis import (
     consumers_of,
     is_output_block,
@@ -35,7 +35,7 @@ from ..order import require_order_kept
 from ..random_variable import BlockRV
 from ..region import lies_inside
 from ..rewriting import rewrite_inside
-from ..surroundings import loads_around, loads_in, why_not_only_loops
+from ..surroundings import loads_around, why_not_only_loops
 from ..tree import BlockNode, LeafNode, detach, loops_around, scope_of, walk
 
 
@@ -442,13 +442,7 @@ class _Simplifier(StmtExprMutator):
 
 def _solve_consumer(block: BlockNode, store: tir.BufferStore, source: tir.BufferStore) -> Mapping[Any, Any]:
     """The consumer's variables in terms of the indices at which the producer stores, from the index at which it reads."""
-    loads: list[tir.BufferLoad] = []
-    tir.post_order_visit(
-        store.value,
-        lambda node: (
-            loads.append(node) if isinstance(node, tir.BufferLoad) and node.buffer is source.buffer else None
-        ),
-    )
+    loads = [load for load in loads_in(store.value) if load.buffer is source.buffer]
     require(loads, "reverse_compute_inline", f"block {block.name!r} does not read the producer's buffer")
     for load in loads[1:]:
         for first, index in zip(loads[0].indices, load.indices, strict=True):
@@ -526,14 +520,8 @@ def _consumer_guard(
     for item in block.iter_vars:
         value = values[item.var]
         conditions += [value >= item.dom.min, value < item.dom.min + item.dom.extent]
-    loads: list[tir.BufferLoad] = []
     store = _single_store(block, "reverse_compute_inline")
-    tir.post_order_visit(
-        store.value,
-        lambda node: (
-            loads.append(node) if isinstance(node, tir.BufferLoad) and node.buffer is source.buffer else None
-        ),
-    )
+    loads = [load for load in loads_in(store.value) if load.buffer is source.buffer]
     if not _reads_each_element(block, loads[0]):
         for read, written in zip(loads[0].indices, source.indices, strict=True):
             wanted = substitute(read, values)

@@ -13,9 +13,9 @@ from ir import structural_equal, tir
 from ir.arith import Analyzer
 from ir.tir import IterVar
 from ir.tir.conjunction import conjuncts
-from ir.tir.stmt_functor import StmtExprMutator, substitute
+from ir.tir.stmt_functor import StmtExprMutator, substitute, variables_in
 
-from ..affine import mentions, simplify_polynomial, variables_in
+from ..affine import mentions, simplify_polynomial
 from ..analysis import require, require_blocks_only, why_not_reduction
 from ..argument import Argument, Loop
 from ..declaration import PrimitiveFamily, primitive

@@ -8,7 +8,7 @@ from typing import Any
 from ir import structural_equal, tir
 from ir.arith import Analyzer
 from ir.tir import IterVar
-from ir.tir.stmt_functor import StmtExprMutator, substitute
+from ir.tir.stmt_functor import StmtExprMutator, loads_in, substitute
 
 from ..access import state_around, state_loads_of_indices
 from ..affine import constant_difference, mentions, polynomial, simplify_polynomial
@@ -37,7 +37,7 @@ from ..region import (
     union_boxes,
 )
 from ..returns import nodes_between, require_no_return, returns_below
-from ..surroundings import loads_around, loads_in
+from ..surroundings import loads_around
 from ..tree import (
     BlockNode,
     LeafNode,
@@ -337,7 +337,7 @@ def _computed_indices(block: BlockNode, threshold: int) -> list[Any]:
     def visit(node: Any) -> None:
         if isinstance(node, tir.BufferLoad):
             for index in node.indices:
-                if not isinstance(index, tir.BinaryOpExpr) or not mentions(index, own) or _loads_in(index):
+                if not isinstance(index, tir.BinaryOpExpr) or not mentions(index, own) or loads_in(index):
                     continue
                 if threshold == 0:
                     count(index)
@@ -347,12 +347,6 @@ def _computed_indices(block: BlockNode, threshold: int) -> list[Any]:
     assert isinstance(block.body, LeafNode)
     tir.post_order_visit(block.body.leaf, visit)
     return [expr for expr, number in counts if number >= max(1, threshold)]
-
-
-def _loads_in(expr: Any) -> bool:
-    found: list[Any] = []
-    tir.post_order_visit(expr, lambda node: found.append(node) if isinstance(node, tir.BufferLoad) else None)
-    return bool(found)
 
 
 class _ReplaceIndices(StmtExprMutator):

@@ -9,13 +9,12 @@ from ir import tir
 from ir.arith import Analyzer
 from ir.tir import IterVar
 from ir.tir.operators import index_number
-from ir.tir.stmt_functor import StmtExprMutator
+from ir.tir.stmt_functor import StmtExprMutator, loads_in
 
 from ..access import state_loads_of_indices, why_not_elementwise
 from ..affine import constant_difference, mentions, simplify_polynomial
 from ..region import Box, bind_region, relax_loops
 from ..rewriting import rewrite_inside
-from ..surroundings import loads_in
 from ..tree import BlockNode, LeafNode, LoopNode, SeqNode, TreeNode, loops_around, scope_of
 
 

@@ -28,6 +28,7 @@ import numpy as np
 from ir import dtype as dt
 from ir import tir
 from ir.tir import IndexMap
+from ir.tir.stmt_functor import variables_in
 
 from ..analysis import is_output_block
 from ..error import ScheduleError
@@ -41,7 +42,6 @@ from .block_facts import (
     contiguous_var,
     elementwise_consumer,
     has_data_reuse,
-    index_vars,
     is_one,
     loop_position,
     node_of,
@@ -149,11 +149,11 @@ class RegisterTiling(MultiLevelTiling):
             if region.buffer in written or n_loads[region.buffer] != 1:
                 continue
             dims = [i for i, item in enumerate(region.region) if item.min is vector_var]
-            used = set().union(*[index_vars(item.min) for item in region.region])
+            used = set(variables_in(*[item.min for item in region.region]))
             if len(dims) != 1 or not used & reductions:
                 continue
             others = {
-                var for i, item in enumerate(region.region) if i != dims[0] for var in index_vars(item.min)
+                var for i, item in enumerate(region.region) if i != dims[0] for var in variables_in(item.min)
             }
             if vector_var in others:
                 continue

@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ir import topi
+from ir import te, tir, topi
 from ir.script import from_source
 from runners.verify import KINDS, facts_of
 from runners.verify.domains import Domain
 from runners.verify.inputs import base_values
+from runners.verify.obligations import survey_of
 
 from .conftest import te_program
 
@@ -189,3 +190,17 @@ def test_indices_may_pass_through_floats() -> None:
     assert domain(kernel(f"for i in range(6):\n    O[i] = A[{floor}]")) == Domain(0, 19, index=True)
     away = floor.replace("floor", "round")  # half of -1 is rounded to -1, as kernels do
     assert domain(kernel(f"for i in range(6):\n    O[i] = A[{away}]")) == Domain(0, 18, index=True)
+
+
+def test_an_index_of_shared_parts_is_looked_at_once() -> None:
+    def body(i: Any, a: Any) -> Any:
+        def value(n: Any) -> Any:
+            x = tir.floormod(i[n], 4)
+            for _ in range(18):
+                x = tir.floormod(x * x + x, 4)
+            return a[x]
+
+        return te.compute((6,), value, "O")
+
+    func = te_program(body, ((6,), "int32"), ((10,), "float32"))["main"]
+    assert len(survey_of(func).obligations) < 60
