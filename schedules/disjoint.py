@@ -32,6 +32,7 @@ from .affine import (
     simplify_polynomial,
     without_casts,
 )
+from .bounds import analyzer_of
 from .integer_feasibility import Unknown, has_solution
 from .tree import LoopNode
 
@@ -265,9 +266,7 @@ def _values_of(loop: LoopNode) -> tuple[int, int]:
 
 def _simplified(access: Access, around: Sequence[LoopNode]) -> Access:
     """The access with its indices simplified: the digits of a fused loop, put together again, are the loop."""
-    analyzer = Analyzer()
-    for item in (*around, *access.inner):
-        analyzer.bind(item.var, item.range())
+    analyzer = analyzer_of((*around, *access.inner))
     region = [
         tir.Range.from_min_extent(simplify_polynomial(analyzer.simplify(item.min)), item.extent)
         for item in access.region
@@ -433,9 +432,7 @@ def _as_digits(
     """Sums of loops that a guard keeps below a bound, as the parts of a fused loop, where indices depend on the loops by them alone: (the
     sum, a variable for it, what that runs over, the indices in terms of it).
     """
-    analyzer = Analyzer()
-    for item in around:
-        analyzer.bind(item.var, item.range())
+    analyzer = analyzer_of(around)
     for clause in conjuncts(predicate):
         if not isinstance(clause, tir.LT) or mentions(clause.b, ranges):
             continue

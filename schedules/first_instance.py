@@ -19,7 +19,7 @@ from ir.tir.evaluate import Evaluator
 from ir.tir.stmt_functor import substitute, variables_in
 
 from .affine import Polynomial, constant_difference, mentions, polynomial
-from .bounds import clause_beyond, is_open
+from .bounds import analyzer_of, clause_beyond, is_open
 from .surroundings import nodes_around
 from .tree import BlockNode, LoopNode, WrapNode, loops_around
 
@@ -270,10 +270,3 @@ def begins_of(loops: Sequence[LoopNode]) -> dict[Any, tir.PrimExpr]:
     for loop in loops:
         begins[loop.var] = substitute(loop.min, begins)
     return begins
-
-
-def analyzer_of(loops: Sequence[LoopNode]) -> Analyzer:
-    analyzer = Analyzer()
-    for loop in loops:
-        analyzer.bind(loop.var, loop.range())
-    return analyzer

@@ -372,7 +372,7 @@ class Algebra:
                 min(a.largest, b.largest),
             )
         if dt.is_bool(value.dtype):
-            return self._either_condition(value, make, condition, a, b, lazy)
+            return self._either_condition(value, make, condition, a, b)
         of_a, of_b = self.error(a), self.error(b)
         slack: PrimExpr | None = None
         if of_a is not None or of_b is not None:
@@ -400,7 +400,6 @@ class Algebra:
         condition: Estimate,
         a: Estimate,
         b: Estimate,
-        lazy: bool,
     ) -> Estimate:
         no = Not(EQ(ZERO, ZERO))
         slack: PrimExpr = make(

@@ -17,9 +17,9 @@ from ..access import access_regions, known_before
 from ..affine import mentions, simplify_polynomial
 from ..analysis import require, why_two_names
 from ..argument import Argument, Input
+from ..bounds import analyzer_of
 from ..declaration import PrimitiveFamily, primitive
 from ..effects import require_no_effects
-from ..first_instance import analyzer_of
 from ..random_variable import BlockRV, LoopRV
 from ..reduction_order import loops_of_sums, predicate_at_begin, why_not_begun_once, why_not_run
 from ..region import bind_region, relax_domains, union_boxes
@@ -251,9 +251,6 @@ def _require_plain(top: TreeNode, block: BlockNode, primitive: str) -> None:
 
 def _make_inner(block: BlockNode, division: Division) -> None:
     """Iterate the inner parts only; a reduction's init has moved to the outer block."""
-    analyzer = Analyzer()
-    for item in (*division.outer_vars, *division.inner_vars):
-        analyzer.bind(item.var, item.dom)
     had_init = block.init is not None
     reads = tuple(_substituted(region, division.values) for region in block.reads)
     writes = tuple(_substituted(region, division.values) for region in block.writes)

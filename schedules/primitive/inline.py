@@ -8,7 +8,7 @@ from typing import Any
 
 from ir import dtype as dt
 from ir import tir
-from ir.arith import Analyzer, detect_iter_map, inverse_affine_iter_map
+from ir.arith import detect_iter_map, inverse_affine_iter_map
 from ir.tir.operators import index_number
 from ir.tir.stmt_functor import StmtExprMutator, loads_in, substitute, variables_in
 
@@ -26,6 +26,7 @@ from ..analysis import (
     written_buffers,
 )
 from ..argument import Block
+from ..bounds import analyzer_of
 from ..coverage import why_not_over_all_values
 from ..declaration import PrimitiveFamily, primitive
 from ..dependence import writes_one_value
@@ -60,9 +61,7 @@ class _Substitution(StmtExprMutator):
     def __init__(self, store: tir.BufferStore, producer: BlockNode) -> None:
         super().__init__()
         self._store = store
-        analyzer = Analyzer()
-        for item in producer.iter_vars:
-            analyzer.bind(item.var, item.dom)
+        analyzer = analyzer_of(variables=producer.iter_vars)
         loaded = tir.BufferLoad(store.buffer, store.indices)
         self._wraps = analyzer.changes_meaning(loaded, store.value)
         self._wraps_as_index = self._wraps or (
@@ -424,9 +423,7 @@ class _Simplifier(StmtExprMutator):
 
     def __init__(self, block: BlockNode) -> None:
         super().__init__()
-        self._analyzer = Analyzer()
-        for item in block.iter_vars:
-            self._analyzer.bind(item.var, item.dom)
+        self._analyzer = analyzer_of(variables=block.iter_vars)
 
     def index(self, index: tir.PrimExpr) -> tir.PrimExpr:
         """An index in simplest form."""
@@ -504,11 +501,7 @@ def _consumer_guard(
     block: BlockNode, producer: BlockNode, source: tir.BufferStore, values: Mapping[Any, Any]
 ) -> tir.PrimExpr | None:
     """The condition under which the consumer uses a produced element, or None when it uses all."""
-    analyzer = Analyzer()
-    for item in producer.iter_vars:
-        analyzer.bind(item.var, item.dom)
-    for loop in loops_around(producer):
-        analyzer.bind(loop.var, loop.range())
+    analyzer = analyzer_of(loops_around(producer), variables=producer.iter_vars)
     # What the producer's own predicate says of its variables holds where it stores.
     inverse = {
         value: item.var

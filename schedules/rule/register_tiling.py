@@ -184,7 +184,7 @@ class RegisterTiling(MultiLevelTiling):
         pad_loops(sch, block, padding)
         packed_buffers = [(node.reads[index].buffer, index in constants) for index in packs]
         tiles, vector_tile = self._split_loops(sch, block, vector_var)
-        self._restrict(sch, tiles, vector_tile, node)
+        self._restrict(sch, vector_tile, node)
         levels = [[loop for column in level for loop in column] for level in _levels(self.structure, tiles)]
         sch.reorder(*[loop for level in levels for loop in level])
         spatial_levels = [level for kind, level in zip(self.structure, levels, strict=True) if kind == "S"]
@@ -231,9 +231,7 @@ class RegisterTiling(MultiLevelTiling):
                 vector_tile = (parts[-1], factors[-1])
         return tiles, vector_tile
 
-    def _restrict(
-        self, sch: Schedule, tiles: Any, vector_tile: tuple[LoopRV, ExprRV] | None, node: BlockNode
-    ) -> None:
+    def _restrict(self, sch: Schedule, vector_tile: tuple[LoopRV, ExprRV] | None, node: BlockNode) -> None:
         """Build the machine's limits into the tables of a sketch: vector width, register file, unrolled code, cores."""
         if not isinstance(sch, SketchSchedule):
             return
