@@ -309,9 +309,12 @@ class Algebra:
         led = added(of_a, scaled(of_b, magnitude(a.value) / divisor))
         if led is None:
             return found
+        if of_b is not None:  # as far as the dividend would go alone to where both together may
+            led = Select(LT(of_b, divisor), led * (divisor / (divisor - of_b)), INFINITY)
         led = self.share(led)
         moved = self.share(or_zero(found.slack))
-        is_one_period = And(LT(led * FloatImm(WIDE, 2.02), divisor), LE(moved, led * FloatImm(WIDE, 1.01)))
+        furthest = Max(moved, self._moved(make, found.value, [a, b], 0, led))
+        is_one_period = And(LT(led * FloatImm(WIDE, 2.02), divisor), LE(furthest, led * FloatImm(WIDE, 1.01)))
         most = Select(LT(led, INFINITY), divisor * FloatImm(WIDE, 2.0) + or_zero(of_b), INFINITY)
         return replace(found, slack=Select(Or(Not(GT(led, ZERO)), is_one_period), moved, most))
 
