@@ -50,6 +50,10 @@ def domain(mod: Any) -> Domain | None:
         ("for i in range(6):\n    if I[i] < 0 or I[i] > 7 or A[I[i]] > 0:\n        O[i] = 1", -20, 20),
         ("for i in range(6):\n    O[i] = A[I[I[i]]]", 0, 5),
         ("for i, j in T.grid(6, 3):\n    O[i] = A[I[i] + i - j + 2]", 0, 2),
+        ("for i, j, k, m, n in T.grid(2, 2, 2, 2, 2):\n    O[i] = A[I[i] + i + j + k + m + n]", 0, 4),
+        ("for i in range(6):\n    O[i] = A[T.truncdiv(I[i], 2) + 4]", -9, 11),
+        # numbers beyond int64 are not followed
+        ('for i in range(6):\n    O[i] = A[T.Cast("int32", T.Cast("uint64", I[i]) + T.uint64(1))]', 0, 1),
     ],
 )
 def test_the_legal_range_is_found(body: str, low: int, high: int) -> None:

@@ -275,3 +275,34 @@ def test_what_is_shared_has_the_bounds_of_what_is_written_twice() -> None:
 
     assert verdict(reference, call) is None
     assert verdict(reference, lambda a, o: call(a, o, np.float32(1e-4))) is not None
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "T.Select(A[k] > 0.0, O[0] - A[k], O[0])",
+        "T.if_then_else(A[k] > 0.0, O[0] - A[k], O[0])",
+        "T.Select(A[k] > 0.0, A[k] + O[0], O[0])",
+    ],
+)
+def test_sums_of_what_is_chosen(value: str) -> None:
+    reference = compute_reference(
+        from_source(f"""
+@I.ir_module
+class Module:
+    @T.prim_func
+    def main(A: T.Buffer((40,), "float32"), O: T.Buffer((1,), "float32")):
+        O[0] = T.float32(0)
+        for k in range(40):
+            O[0] = {value}
+"""),
+        native,
+    )
+    sign = -1 if " - " in value else 1
+
+    def call(a: Any, o: Any) -> None:
+        with np.errstate(all="ignore"):
+            o[...] = sign * a[a > 0].sum(dtype=np.float32)
+
+    assert verdict(reference, call) is None
+    assert verdict(reference, lambda a, o: call(a[:-1], o)) is not None
