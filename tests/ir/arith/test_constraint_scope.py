@@ -139,3 +139,30 @@ def test_what_stands_behind_a_clause_that_may_fault_is_not_known_before_it(
     analyzer.enabled_extensions = Extension.ApplyConstraintsToBooleanBranches
     simplified = analyzer.simplify(connective(node, lambda number: clauses[number], 3, right))
     assert simplified.script() == expected
+
+
+BOUNDED: list[tuple[tir.PrimExpr, Callable[[int], bool]]] = [
+    (tir.floordiv(X, 4) < 3, lambda x: x // 4 < 3),
+    (tir.floordiv(X, 4) >= -2, lambda x: x // 4 >= -2),
+    (tir.floordiv(X + 3, 5) < 2, lambda x: (x + 3) // 5 < 2),
+    (X * 4 > 5, lambda x: x * 4 > 5),
+    (X * 4 < 6, lambda x: x * 4 < 6),
+    (X * 3 >= -7, lambda x: x * 3 >= -7),
+    (X * 3 <= -7, lambda x: x * 3 <= -7),
+    (X * 2 + 1 < 6, lambda x: x * 2 + 1 < 6),
+    (4 - X > 1, lambda x: 4 - x > 1),
+]
+
+
+@pytest.mark.parametrize(
+    ("condition", "holds"), BOUNDED, ids=lambda item: str(item) if isinstance(item, tir.PrimExpr) else ""
+)
+def test_a_condition_bounds_its_variable_by_the_last_number_that_meets_it(
+    condition: tir.PrimExpr, holds: Callable[[int], bool]
+) -> None:
+    values = [x for x in range(-40, 41) if holds(x)]
+    analyzer = Analyzer()
+    with analyzer.constraint_scope(condition):
+        for bound in range(-40, 41):
+            assert analyzer.can_prove(bound <= X) == (values[0] > -40 and bound <= values[0]), bound
+            assert analyzer.can_prove(bound >= X) == (values[-1] < 40 and bound >= values[-1]), bound
