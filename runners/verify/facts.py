@@ -192,7 +192,7 @@ def _updated(func: Any) -> set[Any]:
     outputs = {buffer.data for buffer in func.buffer_map.values()}
     stored: set[Any] = set()
     early: set[Any] = set()
-    views = _views(func)
+    views = views_of(func)
 
     def visit(node: Any) -> None:
         data = node.buffer.data
@@ -207,7 +207,7 @@ def _updated(func: Any) -> set[Any]:
     return early & stored & outputs
 
 
-def _views(func: Any) -> dict[Any, Any]:
+def views_of(func: Any) -> dict[Any, Any]:
     """For the data variable of each view, that of the buffer of which it shows a region."""
     views: dict[Any, Any] = {}
 

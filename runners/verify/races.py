@@ -29,7 +29,7 @@ from ir.tir.transform.plan_and_update_buffer_allocation_location import (
 from . import accesses
 from .accesses import Access, Accesses, Layout, Place, children, touched
 from .arrays import Unknown
-from .facts import entry
+from .facts import entry, views_of
 from .own_memory import read_before_written, read_unwritten
 
 Array = np.ndarray[Any, Any]
@@ -123,15 +123,13 @@ def _few_turns(place: Place) -> Iterator[dict[Any, int]]:
 def _read_only(func: Any, arguments: Sequence[Array]) -> dict[Any, Array]:
     """The arrays of the parameters that a program only reads, under no other name either."""
     written: set[Any] = set()
-    viewed: dict[Any, Any] = {}
 
     def visit(node: Any) -> None:
         if isinstance(node, BufferStore):
             written.add(node.buffer.data)
-        elif isinstance(node, Block):
-            viewed.update({match.buffer.data: match.source.buffer.data for match in node.match_buffers})
 
     post_order_visit(func.body, visit)
+    viewed = views_of(func)
     for view in list(written):
         while view in viewed:
             view = viewed[view]
@@ -168,9 +166,9 @@ def _find(node: Any, place: Place, loops: list[tuple[For, Place]]) -> None:
 
 
 def _race_in(loop: For, place: Place, given: Mapping[Any, Array]) -> Iterations:
-    extent = getattr(loop.extent, "value", None)
-    if extent is None:
+    if not (isinstance(loop.min, IntImm) and isinstance(loop.extent, IntImm)):
         return Iterations(None, False)
+    extent = loop.extent.value
     if extent < 2:
         return Iterations(None, True)
     inside = Place({}, place.values, place.conditions)
@@ -280,7 +278,8 @@ def _elements(
         iterations = iterations[
             : max(2, accesses.MOST // math.prod(values.size for values in ranges.values()))
         ]
-    begin = int(getattr(loop.min, "value", 0))
+    assert isinstance(loop.min, IntImm)
+    begin = loop.min.value
     found = touched(
         item, layout, {loop.loop_var: iterations + begin, **ranges}, around, given, item.conditions
     )

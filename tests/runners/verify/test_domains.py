@@ -52,6 +52,12 @@ def domain(mod: Any) -> Domain | None:
         ("for i, j in T.grid(6, 3):\n    O[i] = A[I[i] + i - j + 2]", 0, 2),
         ("for i, j, k, m, n in T.grid(2, 2, 2, 2, 2):\n    O[i] = A[I[i] + i + j + k + m + n]", 0, 4),
         ("for i in range(6):\n    O[i] = A[T.truncdiv(I[i], 2) + 4]", -9, 11),
+        # without a sign, all integers shifted so far are within
+        (
+            'for i in range(6):\n    O[i] = A[T.Cast("int32", T.shift_right(T.Cast("uint32", I[i]), T.uint32(29)))]',
+            -20,
+            20,
+        ),
         # numbers beyond int64 are not followed
         ('for i in range(6):\n    O[i] = A[T.Cast("int32", T.Cast("uint64", I[i]) + T.uint64(1))]', 0, 1),
     ],

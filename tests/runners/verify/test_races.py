@@ -431,3 +431,9 @@ for k in range(10):
 
 def test_what_lies_before_an_array_is_no_element_of_it() -> None:
     assert iterations("for i in T.parallel(8):\n    S[i - 1] = A[i, 0]") == Iterations(None, False)
+
+
+def test_a_loop_that_begins_where_a_variable_says_is_not_known() -> None:
+    body = "for k in range(4):\n    for i in T.parallel(k, k + 4):\n"
+    body += "        if i == 5:\n            S[0] = A[i, 0]\n        if i == 6:\n            S[0] = A[i, 1]"
+    assert iterations(body) == Iterations(None, False)
