@@ -94,7 +94,8 @@ class _Substitution(StmtExprMutator):
 
     def _indices(self, access: tir.BufferLoad | tir.BufferStore) -> tuple[tir.PrimExpr, ...]:
         outside, self._is_index = self._is_index, True
-        found = tuple(self.visit(item) for item in access.indices)
+        with self.forgetting():  # what stands as data, too, is no index there
+            found = tuple(self.visit(item) for item in access.indices)
         self._is_index = outside
         return found
 
