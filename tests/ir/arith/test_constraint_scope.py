@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ir import tir
+from ir import Range, tir
 from ir.arith import Analyzer
 from ir.arith.comparison import Extension
 from ir.arith.constraint_scope import ConstraintScope
@@ -166,3 +166,33 @@ def test_a_condition_bounds_its_variable_by_the_last_number_that_meets_it(
         for bound in range(-40, 41):
             assert analyzer.can_prove(bound <= X) == (values[0] > -40 and bound <= values[0]), bound
             assert analyzer.can_prove(bound >= X) == (values[-1] < 40 and bound >= values[-1]), bound
+
+
+@pytest.mark.parametrize(
+    ("condition", "holds"),
+    [
+        (tir.floordiv(X, 4) < V[0], lambda x, v: x // 4 < v),
+        (V[0] <= tir.floordiv(X, 4), lambda x, v: v <= x // 4),
+        (V[0] < X * 4, lambda x, v: v < x * 4),
+        (X * 4 < V[0], lambda x, v: x * 4 < v),
+        (X + 3 <= V[0], lambda x, v: x + 3 <= v),
+        (tir.floordiv(X, 4).equal(V[0]), lambda x, v: x // 4 == v),
+    ],
+    ids=str,
+)
+def test_a_condition_on_another_variable_bounds_by_what_that_may_be(
+    condition: tir.PrimExpr, holds: Callable[[int, int], bool]
+) -> None:
+    """For no value of the other variable is a number within the bounds that does not meet it; nothing that is false is proved."""
+    analyzer = Analyzer()
+    analyzer.bind(V[0], Range(5, 9))
+    values = [x for x in range(-60, 61) if any(holds(x, v) for v in range(5, 9))]
+    is_equal = isinstance(condition, tir.EQ)
+    with analyzer.constraint_scope(condition):
+        for bound in range(-60, 61):
+            is_below, is_above = bound <= values[0], bound >= values[-1]
+            for proved, is_right, is_known in (
+                (analyzer.can_prove(bound <= X), is_below and values[0] > -60, not is_equal),
+                (analyzer.can_prove(bound >= X), is_above and values[-1] < 60, not is_equal),
+            ):
+                assert proved == is_right if is_known else is_right or not proved, bound

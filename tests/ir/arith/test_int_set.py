@@ -258,3 +258,15 @@ def test_a_quotient_by_what_may_be_negative_is_not_solved() -> None:
     for low, is_solved in ((1, True), (0, False), (-3, False)):
         found = deduce_bound(x, tir.floordiv(x, y) <= 2, {y: int_set.interval(low, 6)}, {})
         assert found.is_nothing() != is_solved
+
+
+def test_a_bound_of_a_quotient_by_another_variable() -> None:
+    x, y = tir.Var("x"), tir.Var("y")
+    for condition, end, holds in (
+        (floordiv(x, 4) <= y, "max_value", lambda a, b: a // 4 <= b),
+        (floordiv(x, 4) >= y, "min_value", lambda a, b: a // 4 >= b),
+    ):
+        found = getattr(deduce_bound(x, condition, {}, {}), end)
+        for value in range(-3, 4):
+            numbers = [a for a in range(-40, 41) if holds(a, value)]
+            assert evaluate(found, {y: value}) == (numbers[-1] if end == "max_value" else numbers[0])
