@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ir import tir
+from ir.arith.deep_equal import expr_deep_equal
 from ir.arith.domain import is_number
 from ir.arith.linear_form import combined, multiplied
 from ir.dtype import integer_range
@@ -120,7 +121,40 @@ def simplify_polynomial(expr: Any) -> tir.PrimExpr:
 
 def constant_difference(a: Any, b: Any) -> int | None:
     """``a - b`` when it is constant."""
-    return polynomial(tir.convert(a) - b).constant()
+    found = polynomial(tir.convert(a) - b)
+    constant = found.constant()
+    if constant is not None or found.is_polynomial():
+        return constant
+    return _with_like_atoms_joined(found).constant()
+
+
+def _with_like_atoms_joined(found: Polynomial) -> Polynomial:
+    """The same where equal arithmetic of the same variables is one atom. What loads or calls is not: it may change in between."""
+    order = _Order()
+    known: list[Any] = []
+
+    def representative(atom: Any) -> Any:
+        if isinstance(atom, E.Var) or not _is_arithmetic(atom):
+            return atom
+        same = next((other for other in known if expr_deep_equal(other, atom)), None)
+        if same is None:
+            known.append(atom)
+        return atom if same is None else same
+
+    terms: dict[Monomial, int] = {}
+    for monomial, coefficient in found.terms.items():
+        joined = tuple(sorted(map(representative, monomial), key=order))
+        terms[joined] = terms.get(joined, 0) + coefficient
+    return Polynomial({monomial: count for monomial, count in terms.items() if count}, found.dtype)
+
+
+def _is_arithmetic(expr: Any) -> bool:
+    """Whether variables and constants alone say what an expression is."""
+    doubtful: list[Any] = []
+    tir.post_order_visit(
+        expr, lambda node: doubtful.append(node) if isinstance(node, tir.BufferLoad | tir.Call) else None
+    )
+    return not doubtful
 
 
 def exact_quotient(a: Any, b: Any) -> tir.PrimExpr | None:

@@ -330,9 +330,8 @@ def _reaches_all(value: tir.PrimExpr, dom: tir.Range, running: Mapping[Any, tir.
     """Whether a value goes from one end of a domain to the other, or beyond that, while loops run."""
     point = [tir.Range.from_min_extent(value, tir.const(1, value.dtype))]
     ((low, extent),) = relax_domains(point, running, [dom.extent])
-    return constant_difference(low, dom.min) == 0 and Analyzer().can_prove(
-        low + extent >= dom.min + dom.extent
-    )
+    analyzer = Analyzer()
+    return analyzer.can_prove(low <= dom.min) and analyzer.can_prove(low + extent >= dom.min + dom.extent)
 
 
 def why_not_begun(block: BlockNode, buffer: tir.Buffer, place: TreeNode) -> str | None:

@@ -70,23 +70,14 @@ def test_what_is_missing_is_found() -> None:
     ]
 
 
-def test_names_exist() -> None:
-    missing = [
-        f"{path.relative_to(ROOT)}: {name}"
-        for path in sources()
-        for name in sorted(set(NAME.findall(texts_of(path))))
-        if not name.endswith(".X") and not exists(name)  # X stands for any name
-    ]
-    assert missing == []
-
-
-def test_files_exist() -> None:
-    missing = [
-        f"{path.relative_to(ROOT)}: {name}"
-        for path in sources()
-        for name in sorted(set(FILE.findall(texts_of(path))))
-        if not (ROOT / name).is_file()
-    ]
+def test_names_and_files_exist() -> None:
+    missing: list[str] = []
+    for path in sources():
+        prose, place = texts_of(path), path.relative_to(ROOT)
+        names, files = set(NAME.findall(prose)), set(FILE.findall(prose))
+        # X stands for any name
+        missing += [f"{place}: {name}" for name in names if not name.endswith(".X") and not exists(name)]
+        missing += [f"{place}: {name}" for name in files if not (ROOT / name).is_file()]
     assert missing == []
 
 

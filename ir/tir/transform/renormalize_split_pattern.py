@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ... import dtype as dt
 from ...module import IRModule
 from ...node import Mutator
 from ...transform import PassContext
@@ -22,8 +23,11 @@ class _Renormalize(Mutator):
         divisor = quotient.b
         if not isinstance(divisor, IntImm) or divisor.value <= 0 or modulus.value <= 0:
             return mapped
+        both = divisor.value * modulus.value
+        if both > dt.integer_range(node.dtype)[1]:
+            return mapped
         # (x // c1) % c2 = (x % (c1 c2)) // c1
-        return floordiv(floormod(quotient.a, const(divisor.value * modulus.value, node.dtype)), divisor)
+        return floordiv(floormod(quotient.a, const(both, node.dtype)), divisor)
 
 
 @dataclass(frozen=True)

