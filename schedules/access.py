@@ -6,14 +6,14 @@ from collections.abc import Container, Sequence
 from typing import Any, ClassVar
 
 from ir import tir
-from ir.arith import Analyzer
 from ir.dtype import lanes
 from ir.node import Visitor
-from ir.tir.stmt_functor import substitute
+from ir.tir.stmt_functor import loads_in, substitute
 
 from .affine import mentions
+from .bounds import analyzer_of
 from .region import Box, bind_region, contains, relax_domains, relax_loops, relax_region, union_boxes
-from .surroundings import elements_along, evaluated_by, loads_in, names_around
+from .surroundings import elements_along, evaluated_by, names_around
 from .tree import (
     BlockNode,
     LeafNode,
@@ -21,8 +21,7 @@ from .tree import (
     SeqNode,
     TreeNode,
     WrapNode,
-    is_ancestor,
-    loops_around,
+    loops_below,
     scope_of,
     walk,
 )
@@ -167,8 +166,7 @@ def box_touched(
 
 def relaxed_below(block: BlockNode, region: tir.BufferRegion, place: TreeNode) -> Box:
     """The box of a buffer that a block touches over those loops around it that lie below ``place``."""
-    inner = [loop for loop in loops_around(block) if loop is not place and is_ancestor(place, loop)]
-    return box_touched(block, region, inner, place)
+    return box_touched(block, region, loops_below(block, place), place)
 
 
 def known_before(box: Box, changing: Container[tir.Var], shape: Sequence[Any]) -> Box:
@@ -285,9 +283,7 @@ def _holds(outer: Box, inner: Box, buffer: tir.Buffer, scope: BlockNode) -> bool
     """Whether one box holds all of another that exists, for the values of a block's variables."""
     if contains(outer, inner):
         return True
-    analyzer = Analyzer()
-    for item in scope.iter_vars:
-        analyzer.bind(item.var, item.dom)
+    analyzer = analyzer_of(variables=scope.iter_vars)
     return all(
         (analyzer.can_prove(first <= 0) or analyzer.can_prove(first <= low))
         and (analyzer.can_prove(first + size >= dim) or analyzer.can_prove(first + size >= low + extent))
@@ -297,6 +293,8 @@ def _holds(outer: Box, inner: Box, buffer: tir.Buffer, scope: BlockNode) -> bool
 
 class _OtherUses(Visitor):
     """Finds uses of a buffer other than by its loads and stores (of single elements)."""
+
+    remembers: ClassVar[bool] = True
 
     def __init__(self, buffer: tir.Buffer, allows_vectors: bool) -> None:
         super().__init__()

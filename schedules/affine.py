@@ -188,15 +188,6 @@ def mentions(expr: Any, variables: Iterable[Any] | Mapping[Any, Any]) -> bool:
     return False
 
 
-def variables_in(expr: Any) -> list[Any]:
-    """The variables of an expression, each once, in order of appearance."""
-    found: dict[Any, None] = {}
-    tir.post_order_visit(
-        tir.convert(expr), lambda node: found.setdefault(node) if isinstance(node, tir.Var) else None
-    )
-    return list(found)
-
-
 def without_casts(index: tir.PrimExpr) -> tir.PrimExpr:
     """A variable, or whatever an index is, in the type that it had before it was cast from one index type to another."""
     while isinstance(index, tir.Cast) and is_number(index.dtype) and is_number(index.value.dtype):

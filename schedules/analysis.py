@@ -241,7 +241,8 @@ def is_output_block(block: BlockNode) -> bool:
 
 
 def is_affine(block: BlockNode) -> bool:
-    """Whether the bindings are an affine map of loops around the block, so that those run every instance exactly once.
+    """Whether the bindings are an affine map of loops around the block; of loops whose extents are numbers, one that runs every
+    instance exactly once. Loops of other extents, symbolic or open, are not counted.
 
     Surjective is not enough: ``i * 4 + j`` for five j reaches all numbers, and every fourth one twice.
     """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ir import tir
@@ -37,13 +37,21 @@ def tiles_at_most(expr: Any, limit: Any) -> bool:
     return not isinstance(limit, tir.IntImm) or max(tiled, default=0) <= limit.value
 
 
+def analyzer_of(loops: Iterable[LoopNode] = (), *, variables: Iterable[tir.IterVar] = ()) -> Analyzer:
+    """An analyzer that knows where loops run, and the domains of variables of blocks."""
+    analyzer = Analyzer()
+    for item in variables:
+        analyzer.bind(item.var, item.dom)
+    for loop in loops:
+        analyzer.bind(loop.var, loop.range())
+    return analyzer
+
+
 def guards(
     value: Any, running: Any, extent: Any, dom: tir.Range, around: Sequence[LoopNode]
 ) -> list[tir.PrimExpr]:
     """What must hold for ``value`` to lie in ``dom`` while ``running`` goes up to ``extent`` inside the loops ``around``."""
-    analyzer = Analyzer()
-    for item in around:
-        analyzer.bind(item.var, item.range())
+    analyzer = analyzer_of(around)
     if running is not None:
         analyzer.bind(running, tir.Range.from_min_extent(tir.const(0, running.dtype), extent))
     conditions = [value >= dom.min, value < dom.min + dom.extent]
@@ -72,9 +80,7 @@ def clause_beyond(
     clauses = conjuncts(predicate)
     if not clauses:
         return None
-    analyzer = Analyzer()
-    for loop in around:
-        analyzer.bind(loop.var, loop.range())
+    analyzer = analyzer_of(around)
     with constraints(analyzer, *kept):
         open_clauses = [
             (clause, asked)

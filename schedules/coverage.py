@@ -13,7 +13,7 @@ from typing import Any
 
 from ir import tir
 from ir.arith import Analyzer
-from ir.tir.stmt_functor import substitute
+from ir.tir.stmt_functor import loads_in, substitute
 
 from .affine import (
     constant_difference,
@@ -26,9 +26,9 @@ from .filled_box import fills_box, may_pass_over, reduced_extents, says_how_far
 from .first_instance import is_tiled, why_not_begun_first
 from .region import relax_domains
 from .stores import Store, calls_in, is_harmless, stores_in
-from .surroundings import evaluated_by, loads_in, nodes_around
+from .surroundings import evaluated_by, nodes_around
 from .touches import buffers_read_elsewhere
-from .tree import BlockNode, LeafNode, LoopNode, TreeNode, is_ancestor, loops_around, walk
+from .tree import BlockNode, LeafNode, LoopNode, TreeNode, loops_around, loops_below, walk
 
 
 def why_not_unconditional(block: BlockNode, buffer: tir.Buffer) -> str | None:
@@ -205,7 +205,7 @@ def _why_no_box(
                 reduced += reduced_extents(node)
             values, running = _bound(node, (*indices, *reduced), running)
             indices, reduced = values[: len(indices)], values[len(indices) :]
-    around = {loop.var: loop.range() for loop in _loops_below(block, place)}
+    around = {loop.var: loop.range() for loop in loops_below(block, place)}
     running |= around
     if any(_is_empty(item) for item in running.values()):
         return f"block {block.name!r} has a loop without iterations around it"
@@ -344,7 +344,7 @@ def why_not_begun(block: BlockNode, buffer: tir.Buffer, place: TreeNode) -> str 
         return None
     if buffer in buffers_read_elsewhere(block):
         return f"block {block.name!r} reads elements of {buffer.name} beside the one that it initialises"
-    below = _loops_below(block, place)
+    below = loops_below(block, place)
     if is_tiled(block, below):
         return None
     reason = why_not_begun_first(block, below)
@@ -373,11 +373,6 @@ def _why_not_first(block: BlockNode, place: TreeNode, first: Mapping[Any, Any]) 
         if beyond is None
         else f"block {block.name!r} runs only where {beyond}, which may leave out its init"
     )
-
-
-def _loops_below(block: BlockNode, place: TreeNode) -> list[LoopNode]:
-    """The loops around a block that lie below a place."""
-    return [loop for loop in loops_around(block) if loop is not place and is_ancestor(place, loop)]
 
 
 def _is_empty(item: tir.Range) -> bool:
@@ -450,7 +445,7 @@ def _ends_with(
     used = [position for position, index in enumerate(indices) if mentions(index, {item.var})]
     if not used:
         return True
-    below = {loop.var: loop.range() for loop in _loops_below(block, place)}
+    below = {loop.var: loop.range() for loop in loops_below(block, place)}
     whole = {
         other.var: other.dom
         for other, value in zip(block.iter_vars, block.iter_values, strict=True)

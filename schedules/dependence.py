@@ -17,6 +17,7 @@ import numpy as np
 from ir import structural_equal, tir
 from ir.tir import IterVar
 from ir.tir.evaluate import evaluate
+from ir.tir.stmt_functor import variables_in
 
 from .affine import (
     Polynomial,
@@ -25,7 +26,6 @@ from .affine import (
     exact_quotient,
     mentions,
     polynomial,
-    variables_in,
 )
 from .analysis import is_affine, leaves_beside_blocks, read_buffers, require, scope_children, written_buffers
 from .bounds import is_open
@@ -453,6 +453,4 @@ def _standing_part(index: Any, var: tir.Var) -> tir.PrimExpr:
 def _moving_part(index: Any, var: tir.Var) -> tir.PrimExpr | None:
     """The terms of an index that a variable is in, beside no other one; None where they cannot be told apart."""
     moving = sum(_moving_terms(index, {var}), tir.const(0, index.dtype))
-    found: set[Any] = set()
-    tir.post_order_visit(moving, lambda node: found.add(node) if isinstance(node, tir.Var) else None)
-    return moving if found <= {var} else None
+    return moving if set(variables_in(moving)) <= {var} else None

@@ -21,7 +21,7 @@ from ir.arith.analyzer import constraints
 from ir.error import IRError
 from ir.tir.conjunction import conjuncts
 from ir.tir.evaluate import Evaluator
-from ir.tir.stmt_functor import StmtExprMutator
+from ir.tir.stmt_functor import StmtExprMutator, loads_in, variables_in
 
 from .affine import (
     Monomial,
@@ -32,8 +32,8 @@ from .affine import (
     simplify_polynomial,
     without_casts,
 )
+from .bounds import analyzer_of
 from .integer_feasibility import Unknown, has_solution
-from .surroundings import loads_in
 from .tree import LoopNode
 
 _ANY_EXTENT = 1 << 62
@@ -59,10 +59,7 @@ class Access:
     @cached_property
     def variables(self) -> set[Any]:
         """What the indices and the predicate are made of."""
-        found: set[Any] = set()
-        for expr in (*[item.min for item in self.region], self.predicate):
-            tir.post_order_visit(expr, lambda node: found.add(node) if isinstance(node, tir.Var) else None)
-        return found
+        return set(variables_in(*[item.min for item in self.region], self.predicate))
 
     @cached_property
     def linear(self) -> list[tuple[Polynomial, int] | None]:
@@ -269,9 +266,7 @@ def _values_of(loop: LoopNode) -> tuple[int, int]:
 
 def _simplified(access: Access, around: Sequence[LoopNode]) -> Access:
     """The access with its indices simplified: the digits of a fused loop, put together again, are the loop."""
-    analyzer = Analyzer()
-    for item in (*around, *access.inner):
-        analyzer.bind(item.var, item.range())
+    analyzer = analyzer_of((*around, *access.inner))
     region = [
         tir.Range.from_min_extent(simplify_polynomial(analyzer.simplify(item.min)), item.extent)
         for item in access.region
@@ -437,9 +432,7 @@ def _as_digits(
     """Sums of loops that a guard keeps below a bound, as the parts of a fused loop, where indices depend on the loops by them alone: (the
     sum, a variable for it, what that runs over, the indices in terms of it).
     """
-    analyzer = Analyzer()
-    for item in around:
-        analyzer.bind(item.var, item.range())
+    analyzer = analyzer_of(around)
     for clause in conjuncts(predicate):
         if not isinstance(clause, tir.LT) or mentions(clause.b, ranges):
             continue

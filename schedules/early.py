@@ -7,7 +7,7 @@ around the block or in it, or a loop that has no iterations.
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
+from typing import Any, ClassVar
 
 from ir import dtype as dt
 from ir import tir
@@ -24,6 +24,8 @@ _SHIFTS = frozenset({"tir.shift_left", "tir.shift_right"})
 
 class _Conditions(Visitor):
     """Whether a part of a statement is evaluated under a condition."""
+
+    remembers: ClassVar[bool] = True
 
     def __init__(self) -> None:
         super().__init__()
@@ -95,6 +97,8 @@ def _between(block: BlockNode, place: TreeNode) -> list[TreeNode]:
 
 class _Undefined(Visitor):
     """Looks for what the analyzer does not show to be defined for all values of its variables."""
+
+    remembers: ClassVar[bool] = True
 
     def __init__(self, analyzer: Analyzer) -> None:
         super().__init__()

@@ -9,15 +9,14 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from ir import tir
-from ir.arith import Analyzer, detect_iter_map
+from ir.arith import detect_iter_map
 from ir.arith.analyzer import constraints
 from ir.tir.analysis.empty_domains import may_be_empty
-from ir.tir.stmt_functor import substitute
+from ir.tir.stmt_functor import loads_in, substitute, variables_in
 
-from .affine import mentions, polynomial, variables_in, without_casts
-from .bounds import is_open
+from .affine import mentions, polynomial, without_casts
+from .bounds import analyzer_of, is_open
 from .region import relax_domains
-from .surroundings import loads_in
 from .tree import BlockNode, loops_around
 
 
@@ -84,9 +83,7 @@ def may_pass_over(
     ]
     if not doubtful:
         return False
-    analyzer = Analyzer()
-    for loop in around:
-        analyzer.bind(loop.var, loop.range())
+    analyzer = analyzer_of(around)
     outer = {loop.var for loop in around}
     for var, item in reversed(list(running.items())):
         if var not in outer:

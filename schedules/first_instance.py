@@ -16,10 +16,10 @@ from ir.error import IRError
 from ir.tir import IterVar
 from ir.tir.analysis.empty_domains import may_be_empty
 from ir.tir.evaluate import Evaluator
-from ir.tir.stmt_functor import substitute
+from ir.tir.stmt_functor import substitute, variables_in
 
-from .affine import Polynomial, constant_difference, mentions, polynomial, variables_in
-from .bounds import clause_beyond, is_open
+from .affine import Polynomial, constant_difference, mentions, polynomial
+from .bounds import analyzer_of, clause_beyond, is_open
 from .surroundings import nodes_around
 from .tree import BlockNode, LoopNode, WrapNode, loops_around
 
@@ -106,9 +106,7 @@ def _numbers_of(split: IterSplitExpr) -> list[tir.Var]:
         if isinstance(node, IterSumExpr):
             pending += [part.source.source for part in node.args]
         else:
-            tir.post_order_visit(
-                node, lambda item: found.setdefault(item) if isinstance(item, tir.Var) else None
-            )
+            found.update(dict.fromkeys(variables_in(node)))
     return list(found)
 
 
@@ -272,10 +270,3 @@ def begins_of(loops: Sequence[LoopNode]) -> dict[Any, tir.PrimExpr]:
     for loop in loops:
         begins[loop.var] = substitute(loop.min, begins)
     return begins
-
-
-def analyzer_of(loops: Sequence[LoopNode]) -> Analyzer:
-    analyzer = Analyzer()
-    for loop in loops:
-        analyzer.bind(loop.var, loop.range())
-    return analyzer

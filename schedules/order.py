@@ -103,17 +103,25 @@ def keeps_its_values(block: BlockNode, loop: LoopNode) -> bool:
 
     Its index says which instance writes an element, and what it reads keeps its values too.
     """
-    return _keeps_its_values(block, loop, ())
+    return _keeps_its_values(block, loop, (), set())
 
 
-def _keeps_its_values(block: BlockNode, loop: LoopNode, seen: Sequence[BlockNode]) -> bool:
-    if any(item is block for item in seen) or not writes_one_value(block):
+def _keeps_its_values(
+    block: BlockNode, loop: LoopNode, asking: Sequence[BlockNode], settled: set[BlockNode]
+) -> bool:
+    """The same, asked of what the blocks that are ``asking`` read; those ``settled`` keep their values."""
+    if block in settled:
+        return True
+    if any(item is block for item in asking) or not writes_one_value(block):
         return False
     reads = read_buffers(block) | {item.load.buffer for item in loads_around(block)}
     writers = [
         item for item in scope_children(block) if is_ancestor(loop, item) and written_buffers(item) & reads
     ]
-    return all(_keeps_its_values(item, loop, (*seen, block)) for item in writers)
+    if not all(_keeps_its_values(item, loop, (*asking, block), settled) for item in writers):
+        return False
+    settled.add(block)
+    return True
 
 
 def why_not_final(buffer: tir.Buffer, writers: Sequence[BlockNode], loop: LoopNode) -> str | None:

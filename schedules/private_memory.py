@@ -13,13 +13,14 @@ from ir import dtype as dt
 from ir import structural_equal, tir
 from ir.arith import Analyzer
 from ir.tir import ForKind
+from ir.tir.stmt_functor import loads_in
 
 from .affine import coefficient_of, constant_difference, mentions
 from .analysis import read_buffers, written_buffers
-from .bounds import is_open
+from .bounds import analyzer_of, is_open
 from .coverage import only_reduces, why_conditional, why_not_begun, why_not_covered
 from .region import relax_index
-from .surroundings import evaluated_by, loads_in
+from .surroundings import evaluated_by
 from .touches import Iteration, Touch
 from .tree import BlockNode, LeafNode, LoopNode, SeqNode, TreeNode, is_ancestor, loops_around, scope_of
 
@@ -116,9 +117,7 @@ def _fills(writer: Touch, reader: Touch, buffer: tir.Buffer) -> bool:
         return False
     if why_not_covered(writer.block, buffer, place) is not None:
         return False
-    analyzer = Analyzer()
-    for around in loops_around(place):
-        analyzer.bind(around.var, around.range())
+    analyzer = analyzer_of(loops_around(place))
     return all(
         _contains(mine, other, dim, analyzer)
         for mine, other, dim in zip(
@@ -154,9 +153,7 @@ def _surely_runs(loop: LoopNode, writer: Touch, loops: Sequence[LoopNode]) -> bo
     others = {item.var: item.extent for item in loops if item is not loop}
     if any(_steps_over(item, loop, others) for item in writer.access.region):
         return True
-    analyzer = Analyzer()
-    for around in loops_around(loop):
-        analyzer.bind(around.var, around.range())
+    analyzer = analyzer_of(loops_around(loop))
     return analyzer.can_prove(loop.extent > 0)
 
 

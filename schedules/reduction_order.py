@@ -16,11 +16,10 @@ from ir.tir.stmt_functor import substitute
 
 from .affine import constant_difference, mentions
 from .analysis import require, written_buffers
-from .bounds import is_open
+from .bounds import analyzer_of, is_open
 from .coverage import only_reduces
 from .dependence import has_elements_of_its_own, runs_each_instance_once
 from .first_instance import (
-    analyzer_of,
     begins_of,
     domains_of,
     inhabited,

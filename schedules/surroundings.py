@@ -6,12 +6,12 @@ They are evaluated before the block, in every iteration, and a block states noth
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ir import tir
 from ir.arith.domain import is_number
 from ir.dtype import lanes
-from ir.tir.stmt_functor import substitute
+from ir.tir.stmt_functor import loads_in, substitute
 
 from .tree import BlockNode, LoopNode, TreeNode, WrapNode
 
@@ -114,20 +114,11 @@ def names_around(node: TreeNode, place: TreeNode) -> dict[tir.Var, tir.PrimExpr 
     return names
 
 
-def loads_in(expr: tir.PrimExpr) -> list[tir.BufferLoad]:
-    """The loads in an expression."""
-    if isinstance(expr, tir.IntImm | tir.Var):
-        return []
-    found: list[Any] = []
-    tir.post_order_visit(expr, lambda node: found.append(node) if isinstance(node, tir.BufferLoad) else None)
-    return found
-
-
 def names_given_in(stmt: tir.Stmt) -> set[tir.Var]:
     """The variables that loops and lets in a statement give values: outside of it they have none."""
     found: set[tir.Var] = set()
 
-    def visit(node: Any) -> None:
+    def visit(node: object) -> None:
         if isinstance(node, tir.For):
             found.add(node.loop_var)
         elif isinstance(node, tir.LetStmt | tir.Let):

@@ -457,6 +457,11 @@ def loops_around(node: TreeNode) -> list[LoopNode]:
     return loops[::-1]
 
 
+def loops_below(node: TreeNode, place: TreeNode) -> list[LoopNode]:
+    """Those of the loops around a node that lie below a place, outermost first."""
+    return [loop for loop in loops_around(node) if loop is not place and is_ancestor(place, loop)]
+
+
 def scope_of(node: TreeNode) -> BlockNode | None:
     """The block around a node, or None for a root block."""
     current = node.parent

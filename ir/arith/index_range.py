@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..node import post_order_visit
 from ..tir import expr as E
 from ..tir.expr import IntImm, PrimExpr, Var
+from ..tir.stmt_functor import variables_in
 from .index_simplifier import INF, IndexSimplifier, Linear
 
 IndexRange = tuple[Linear, int, int]
@@ -52,8 +52,7 @@ class IndexRanges:
             return runs(atom)
         found = self._vars_of.get(atom)
         if found is None:
-            found = self._vars_of[atom] = []
-            post_order_visit(atom, lambda node: found.append(node) if isinstance(node, Var) else None)
+            found = self._vars_of[atom] = variables_in(atom)
         return any(runs(var) for var in found)
 
     def _of_atom(self, atom: Any, runs: Callable[[Var], bool]) -> IndexRange | None:

@@ -10,7 +10,7 @@ from ..node import Node, field
 from ..tir import expr as E
 from ..tir import operators
 from ..tir.expr import IntImm, PrimExpr, Range
-from ..tir.stmt_functor import substitute
+from ..tir.stmt_functor import substitute, variables_in
 from . import build
 from .analyzer import Analyzer
 from .deep_equal import expr_deep_equal
@@ -172,16 +172,7 @@ def _constraints(
         return equations
     relations = list(equations) if isinstance(equations, list | tuple) else [equations]
     if variables is None:
-        found: list[Any] = []
-
-        def collect(node: Any) -> None:
-            if isinstance(node, E.Var) and not any(node is var for var in found):
-                found.append(node)
-            node._visit_children(collect)
-
-        for relation in relations:
-            collect(relation)
-        variables = found
+        variables = variables_in(*relations)
     return IntConstraints(tuple(variables), dict(ranges or {}), tuple(relations))
 
 

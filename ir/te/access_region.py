@@ -19,6 +19,7 @@ from ..tir.operators import const, subtract
 from ..tir.operators import max as _max
 from ..tir.operators import min as _min
 from ..tir.stmt import BufferRegion
+from ..tir.stmt_functor import loads_in
 
 
 class _LoadCollector(Visitor):
@@ -96,7 +97,7 @@ def _cover(indices: list[PrimExpr], extent: PrimExpr, analyzer: Analyzer) -> Ran
         low, high = min(offsets), max(offsets)
         lowest = distinct[offsets.index(low)]
         return Range.from_min_extent(lowest, const(high - low + 1, first.dtype))
-    if any(_loads(index) for index in distinct):
+    if any(loads_in(index) for index in distinct):
         return whole
     lowest, highest = first, first
     for index in distinct[1:]:
@@ -116,10 +117,4 @@ def _is_opaque(index: PrimExpr) -> bool:
     if isinstance(index, Var):
         return False
     post_order_visit(index, check)
-    return bool(found)
-
-
-def _loads(index: PrimExpr) -> bool:
-    found: list[bool] = []
-    post_order_visit(index, lambda node: found.append(True) if isinstance(node, BufferLoad) else None)
     return bool(found)

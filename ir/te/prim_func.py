@@ -19,7 +19,6 @@ from typing import Any
 
 from ..arith.analyzer import Analyzer
 from ..error import IRTypeError, IRValueError
-from ..node import post_order_visit
 from ..structural import structural_equal
 from ..tir.analysis.undefined_vars import undefined_vars
 from ..tir.buffer import Buffer, decl_buffer
@@ -28,7 +27,7 @@ from ..tir.function import PrimFunc
 from ..tir.op import if_then_else
 from ..tir.operators import const
 from ..tir.stmt import Block, BlockRealize, BufferStore, For, ForKind, LetStmt, Stmt, seq
-from ..tir.stmt_functor import StmtExprMutator, substitute
+from ..tir.stmt_functor import StmtExprMutator, loads_in, substitute
 from .access_region import full_region, load_regions, point_region
 from .index_dtype import with_index_dtype
 from .tensor import ComputeOp, ExternOp, Operation, PlaceholderOp, Tensor
@@ -257,9 +256,7 @@ class _Builder:
 
 def _loaded(body: Stmt) -> set[Buffer]:
     """The buffers that a statement loads from."""
-    found: set[Buffer] = set()
-    post_order_visit(body, lambda node: found.add(node.buffer) if isinstance(node, BufferLoad) else None)
-    return found
+    return {load.buffer for load in loads_in(body)}
 
 
 def _is_empty(axis: IterVar) -> bool:

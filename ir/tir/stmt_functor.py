@@ -8,7 +8,7 @@ from typing import Any
 from .. import dtype as dt
 from ..node import TYPE_KEYS, Mutator, Node, Visitor, post_order_visit
 from .buffer import Buffer
-from .expr import IterVar, PrimExpr, Var
+from .expr import BufferLoad, IntImm, IterVar, PrimExpr, Var
 from .operators import cast, convert
 from .stmt import (
     AttrStmt,
@@ -188,3 +188,37 @@ __all__ = [
     "pre_order_visit",
     "substitute",
 ]
+
+
+def variables_in(*nodes: Any) -> list[Var]:
+    """The variables in expressions and statements, each once, in the order in which they are met; integers have none.
+
+    >>> i, j = Var("i"), Var("j")
+    >>> [var.name for var in variables_in(i + j * 2, 4, i)]
+    ['i', 'j']
+    """
+    found: dict[Var, None] = {}
+
+    def visit(node: Any) -> None:
+        if isinstance(node, Var):
+            found.setdefault(node)
+
+    for node in nodes:
+        if isinstance(node, Node):
+            post_order_visit(node, visit)
+    return list(found)
+
+
+def loads_in(node: PrimExpr | Stmt) -> list[BufferLoad]:
+    """The loads in an expression or a statement, those in the index of a load before it.
+
+    >>> from ir.tir import decl_buffer
+    >>> A = decl_buffer((8,), "int32", "A")
+    >>> [str(load) for load in loads_in(A[A[0]] + 1)]
+    ['A[0]', 'A[A[0]]']
+    """
+    if isinstance(node, IntImm | Var):  # most are
+        return []
+    found: list[BufferLoad] = []
+    post_order_visit(node, lambda item: found.append(item) if isinstance(item, BufferLoad) else None)
+    return found

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from ir import dtype as dt
-from ir.node import post_order_visit
 from ir.tir.expr import And, BufferLoad, Call, IntImm, IterVar, Or, Ramp, Var
 from ir.tir.stmt import (
     Allocate,
@@ -25,7 +24,7 @@ from ir.tir.stmt import (
     SeqStmt,
     While,
 )
-from ir.tir.stmt_functor import substitute
+from ir.tir.stmt_functor import substitute, variables_in
 
 from .arrays import ArrayEvaluator, Unknown
 
@@ -306,7 +305,7 @@ def touched(
         Unknown: indices or conditions are over data, or variables, that are not known.
     """
     indices = [_first_lane(index) for index in item.indices]
-    used = variables_in(indices, conditions)
+    used = set(variables_in(*indices, *conditions))
     is_all = used <= ranges.keys() and not any(isinstance(index, Ramp) for index in item.indices)
     grid = np.meshgrid(*ranges.values(), indexing="ij", sparse=True)
     axes = dict(zip(ranges, grid, strict=True))
@@ -344,14 +343,6 @@ def _all_of(masks: Sequence[Array], shape: tuple[int, ...]) -> Array | None:
             spread = np.broadcast_to(mask, shape)
             legal = spread if legal is None else legal & spread
     return legal
-
-
-def variables_in(*groups: Sequence[Any]) -> set[Any]:
-    """The variables in expressions."""
-    used: set[Any] = set()
-    for expr in (expr for group in groups for expr in group):
-        post_order_visit(expr, lambda node: used.add(node) if isinstance(node, Var) else None)
-    return used
 
 
 class OnArguments(ArrayEvaluator):

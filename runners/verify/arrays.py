@@ -48,6 +48,15 @@ def _as_data(values: Any, dtype: str) -> Any:
     return (np.asarray(values, np.int64) + (1 << 31)) % (1 << 32) - (1 << 31)
 
 
+def converted(values: Any, dtype: str) -> Any:
+    """Integers, or truths, as another type of integers or truths has them.
+
+    Raises:
+        Unknown: the type has numbers beyond int64.
+    """
+    return np.not_equal(values, 0) if dt.is_bool(dtype) else _as_data(values, dtype)
+
+
 class ArrayEvaluator:
     """Evaluates index arithmetic and conditions; ``variables`` are numbers or arrays that broadcast.
 
@@ -117,8 +126,7 @@ class ArrayEvaluator:
     def _cast(self, node: Any) -> Any:
         if not dt.is_integral(node.dtype):
             raise Unknown
-        value = self(node.value)
-        return np.not_equal(value, 0) if dt.is_bool(node.dtype) else _as_data(value, node.dtype)
+        return converted(self(node.value), node.dtype)
 
     def _select(self, node: Any) -> Any:
         return np.where(self(node.condition), self(node.true_value), self(node.false_value))

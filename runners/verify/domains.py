@@ -20,7 +20,7 @@ from ir.structural import structural_hash
 from ir.tir.expr import BufferLoad, Var
 from ir.tir.intrinsic.declaration import INTRINSICS
 
-from .arrays import ArrayEvaluator, Unknown
+from .arrays import ArrayEvaluator, Unknown, converted
 from .obligations import Obligation, Scope, Survey, loaded, survey_of
 
 Array = np.ndarray[Any, Any]
@@ -262,15 +262,6 @@ class _Within(ArrayEvaluator):
         super().__init__({})
         self._followed, self._scope, self._path = followed, scope, path
 
-    def __call__(self, node: Any) -> Any:
-        value = super().__call__(node)
-        if dt.is_integral(node.dtype) and dt.bits(node.dtype) in (
-            8,
-            16,
-        ):  # the only ones that wrap and are numpy's
-            return np.asarray(value).astype(dt.to_numpy(node.dtype)).astype(np.int64)
-        return value
-
     def _var(self, node: Any) -> Any:
         if node not in self._scope.variables:
             raise Unknown
@@ -288,7 +279,9 @@ class _Within(ArrayEvaluator):
         value = np.asarray(self(node.value))
         if dt.is_float(node.dtype):
             return value.astype(np.float64)
-        return np.nan_to_num(np.trunc(value)).astype(np.int64) if value.dtype.kind == "f" else value
+        if value.dtype.kind == "f" and not dt.is_bool(node.dtype):
+            value = np.nan_to_num(np.trunc(value)).astype(np.int64)
+        return converted(value, node.dtype)
 
     def _call(self, node: Any) -> Any:
         record = INTRINSICS.get(getattr(node.op, "name", ""))
@@ -337,13 +330,15 @@ def _sources(survey: Survey, expr: Any, scope: Scope) -> set[Any]:
 
 def _variables(expr: Any) -> list[Any]:
     """The variables of an expression, but not those in the indices of what it loads."""
-    found: list[Any] = []
+    found: dict[Any, None] = {}
+    seen: set[int] = set()
 
     def visit(node: Any) -> None:
         if isinstance(node, Var):
-            found.append(node)
-        elif not isinstance(node, BufferLoad):
+            found.setdefault(node)
+        elif not isinstance(node, BufferLoad) and id(node) not in seen:
+            seen.add(id(node))
             node._visit_children(visit)
 
     visit(expr)
-    return found
+    return list(found)

@@ -309,9 +309,12 @@ class Algebra:
         led = added(of_a, scaled(of_b, magnitude(a.value) / divisor))
         if led is None:
             return found
+        if of_b is not None:  # as far as the dividend would go alone to where both together may
+            led = Select(LT(of_b, divisor), led * (divisor / (divisor - of_b)), INFINITY)
         led = self.share(led)
         moved = self.share(or_zero(found.slack))
-        is_one_period = And(LT(led * FloatImm(WIDE, 2.02), divisor), LE(moved, led * FloatImm(WIDE, 1.01)))
+        furthest = Max(moved, self._moved(make, found.value, [a, b], 0, led))
+        is_one_period = And(LT(led * FloatImm(WIDE, 2.02), divisor), LE(furthest, led * FloatImm(WIDE, 1.01)))
         most = Select(LT(led, INFINITY), divisor * FloatImm(WIDE, 2.0) + or_zero(of_b), INFINITY)
         return replace(found, slack=Select(Or(Not(GT(led, ZERO)), is_one_period), moved, most))
 
@@ -372,7 +375,7 @@ class Algebra:
                 min(a.largest, b.largest),
             )
         if dt.is_bool(value.dtype):
-            return self._either_condition(value, make, condition, a, b, lazy)
+            return self._either_condition(value, make, condition, a, b)
         of_a, of_b = self.error(a), self.error(b)
         slack: PrimExpr | None = None
         if of_a is not None or of_b is not None:
@@ -400,7 +403,6 @@ class Algebra:
         condition: Estimate,
         a: Estimate,
         b: Estimate,
-        lazy: bool,
     ) -> Estimate:
         no = Not(EQ(ZERO, ZERO))
         slack: PrimExpr = make(

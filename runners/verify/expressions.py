@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 from ir import dtype as dt
 from ir.node import Visitor
@@ -27,7 +28,19 @@ from ir.tir.intrinsic.declaration import CallEffectKind, effect_of, find
 
 from ..error import RunnerError
 from ..ndarray import numpy_dtype
-from .estimate import ALWAYS, INFINITY, NEVER, WIDE, ZERO, Algebra, Estimate, added, as_distance, magnitude
+from .estimate import (
+    ALWAYS,
+    INFINITY,
+    NEVER,
+    WIDE,
+    ZERO,
+    Algebra,
+    Binding,
+    Estimate,
+    added,
+    as_distance,
+    magnitude,
+)
 from .rounding import format_of
 
 Load = Callable[[Any, Sequence[Estimate]], Estimate]
@@ -46,6 +59,8 @@ class Expressions(Visitor):
         algebra: the rules.
         load: the estimate of an element of a buffer.
     """
+
+    remembers: ClassVar[bool] = True
 
     def __init__(self, algebra: Algebra, load: Load) -> None:
         super().__init__()
@@ -104,7 +119,7 @@ class Expressions(Visitor):
 
     def visit_Let(self, node: Let) -> Estimate:
         """A body with a name in it: value and error are bound in each of the two expressions."""
-        with self._algebra.scope() as names:
+        with self._naming() as names:
             _, binding = self.bind(node.var, node.value)
             names += binding
             body = self.visit(node.body)
@@ -230,11 +245,17 @@ class Expressions(Visitor):
 
     def _lazily(self, node: PrimExpr) -> Estimate:
         """An expression that may not be evaluated: what is named in it stays in it."""
-        with self._algebra.scope() as names:
+        with self._naming() as names:
             item = self.visit(node)
             if not item.certain:
                 item = self._algebra.settled(item)
         return item if not names else _bound(item, names)
+
+    @contextmanager
+    def _naming(self) -> Iterator[list[Binding]]:
+        """A scope of names: what is visited in it is made of them, and known nowhere else."""
+        with self._algebra.scope() as names, self.forgetting():
+            yield names
 
     def _absolute(self, node: Call, item: Estimate) -> Estimate:
         dtype = WIDE if dt.is_float(node.dtype) else node.dtype

@@ -10,8 +10,9 @@ from typing import Any
 from ir import dtype as dt
 from ir.node import post_order_visit
 from ir.tir.analysis.written_params import stored_params
-from ir.tir.expr import And, BufferLoad, CmpExpr, FloatImm, IntImm, IterVar, Max, Min, Mul, Or
+from ir.tir.expr import And, BufferLoad, CmpExpr, FloatImm, IntImm, IterVar, Max, Min, Mul, Or, PrimExpr
 from ir.tir.stmt import Block, BufferStore
+from ir.tir.stmt_functor import loads_in
 
 from ..error import RunnerError
 from ..ndarray import numpy_dtype
@@ -145,8 +146,9 @@ def facts_of(mod: Any) -> KernelFacts:
             if length > 1:
                 narrow = min([narrow, *(_whole(region.buffer.dtype) for region in node.writes)])
         elif isinstance(node, Max | Min | CmpExpr | And | Or):
-            extremes = extremes or _loads(node)
-            if _loads(node) and not isinstance(node, And | Or):
+            is_of_data = bool(loads_in(node))
+            extremes = extremes or is_of_data
+            if is_of_data and not isinstance(node, And | Or):
                 note(_whole_numbers(node))
         elif isinstance(node, FloatImm):
             note([node.value])
@@ -164,20 +166,20 @@ def facts_of(mod: Any) -> KernelFacts:
     return KernelFacts(params, terms, narrow, repeatable, extremes, multiplied, tuple(telling[::step]))
 
 
-def _loads(expr: Any) -> bool:
-    found: list[Any] = []
-    post_order_visit(expr, lambda node: found.append(node) if isinstance(node, BufferLoad) else None)
-    return bool(found)
-
-
 def _whole_numbers(expr: Any) -> list[int]:
     """The integers in an expression, but not in the indices of what it loads."""
-    if isinstance(expr, IntImm):
-        return [expr.value]
-    found: list[int] = []
-    if not isinstance(expr, BufferLoad):
-        expr._visit_children(lambda child: found.extend(_whole_numbers(child)))
-    return found
+    found: dict[int, None] = {}
+    seen: set[int] = set()
+
+    def visit(node: Any) -> None:
+        if isinstance(node, IntImm):
+            found.setdefault(node.value)
+        elif not isinstance(node, BufferLoad) and id(node) not in seen:
+            seen.add(id(node))
+            node._visit_children(visit)
+
+    visit(expr)
+    return list(found)
 
 
 def _whole(dtype: str) -> float:
@@ -190,7 +192,7 @@ def _updated(func: Any) -> set[Any]:
     outputs = {buffer.data for buffer in func.buffer_map.values()}
     stored: set[Any] = set()
     early: set[Any] = set()
-    views = _views(func)
+    views = views_of(func)
 
     def visit(node: Any) -> None:
         data = node.buffer.data
@@ -205,7 +207,7 @@ def _updated(func: Any) -> set[Any]:
     return early & stored & outputs
 
 
-def _views(func: Any) -> dict[Any, Any]:
+def views_of(func: Any) -> dict[Any, Any]:
     """For the data variable of each view, that of the buffer of which it shows a region."""
     views: dict[Any, Any] = {}
 
@@ -219,11 +221,15 @@ def _views(func: Any) -> dict[Any, Any]:
 
 def _in_order(node: Any, visit: Any) -> None:
     """Loads of a store before the store, initializations before bodies."""
+    if isinstance(node, PrimExpr):
+        for load in loads_in(node):
+            visit(load)
+        return
     if isinstance(node, Block):
         for part in (node.init, node.body):
             if part is not None:
                 _in_order(part, visit)
         return
     node._visit_children(lambda child: _in_order(child, visit))
-    if isinstance(node, BufferLoad | BufferStore):
+    if isinstance(node, BufferStore):
         visit(node)

@@ -15,7 +15,7 @@ from ir import dtype as dt
 from ir.node import post_order_visit
 from ir.op import Op
 from ir.structural import structural_equal
-from ir.tir.expr import And, BufferLoad, Call, Div, FloorDiv, FloorMod, IntImm, Let, Mod, Or
+from ir.tir.expr import And, BufferLoad, Call, Div, FloorDiv, FloorMod, IntImm, Let, Mod, Or, PrimExpr
 from ir.tir.stmt import Block, BlockRealize, BufferStore, For, IfThenElse, LetStmt, While
 
 Array = np.ndarray[Any, Any]
@@ -122,9 +122,16 @@ class _Walk:
 
     def __init__(self, survey: Survey) -> None:
         self._survey = survey
+        self._seen: dict[tuple[int, int], tuple[Any, Scope]] = {}
+        """Expressions by identity, and the scopes that they stand in: an expression may hold one object many times."""
 
     def visit(self, node: Any, scope: Scope) -> None:
         """Everything in a statement or expression that stands in ``scope``."""
+        if isinstance(node, PrimExpr):
+            key = id(node), id(scope)
+            if key in self._seen:
+                return
+            self._seen[key] = node, scope
         special = self._SPECIAL.get(type(node))
         if special is not None:
             special(self, node, scope)

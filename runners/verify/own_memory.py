@@ -17,9 +17,10 @@ import numpy as np
 
 from ir.tir.expr import Add, IntImm, Mul, Ramp, Sub, Var
 from ir.tir.stmt import For
+from ir.tir.stmt_functor import variables_in
 
 from . import accesses
-from .accesses import Access, Layout, OnArguments, Touched, touched, variables_in
+from .accesses import Access, Layout, OnArguments, Touched, touched
 from .arrays import Unknown
 
 Array = np.ndarray[Any, Any]
@@ -153,7 +154,7 @@ class _Memory:
         answers = [np.zeros((len(self._iterations), 1), np.bool_)]
         for item in self._group:
             for condition in (*item.conditions, *item.begins):
-                used = variables_in([condition])
+                used = set(variables_in(condition))
                 if variable not in used:
                     continue
                 spans = [np.arange(begin, begin + extent) for begin, extent in _spans(item, used)]
@@ -322,7 +323,7 @@ def _added(index: Any, variable: Any, known: Collection[Any], evaluate: OnArgume
     """What a variable adds to an index, as an array of its values; None where that depends on others that are not known."""
     total: Any = np.int64(0)
     for factor, summand in _summands(index, 1):
-        variables = variables_in([summand])
+        variables = set(variables_in(summand))
         if variable in variables:
             if not variables <= {variable, *known}:
                 return None
@@ -345,12 +346,12 @@ def _summands(expr: Any, factor: int) -> Iterator[tuple[int, Any]]:
 
 def _used(item: Access) -> set[Any]:
     """The variables that say where, and whether, an access happens."""
-    return variables_in(item.indices, item.conditions, item.begins)
+    return set(variables_in(*item.indices, *item.conditions, *item.begins))
 
 
 def _placed(item: Access) -> set[Any]:
     """The same but for those of which only an init asks whether they begin."""
-    return variables_in(item.indices, item.conditions)
+    return set(variables_in(*item.indices, *item.conditions))
 
 
 def _spans(item: Access, running: set[Any]) -> list[tuple[int, int]]:

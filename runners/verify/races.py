@@ -21,14 +21,15 @@ from ir.node import post_order_visit
 from ir.tir.expr import Call, IntImm
 from ir.tir.intrinsic.declaration import CallEffectKind, effect_of
 from ir.tir.stmt import Block, BufferStore, Evaluate, For, ForKind
+from ir.tir.stmt_functor import variables_in
 from ir.tir.transform.plan_and_update_buffer_allocation_location import (
     PlanAndUpdateBufferAllocationLocation,
 )
 
 from . import accesses
-from .accesses import Access, Accesses, Layout, Place, children, touched, variables_in
+from .accesses import Access, Accesses, Layout, Place, children, touched
 from .arrays import Unknown
-from .facts import entry
+from .facts import entry, views_of
 from .own_memory import read_before_written, read_unwritten
 
 Array = np.ndarray[Any, Any]
@@ -122,15 +123,13 @@ def _few_turns(place: Place) -> Iterator[dict[Any, int]]:
 def _read_only(func: Any, arguments: Sequence[Array]) -> dict[Any, Array]:
     """The arrays of the parameters that a program only reads, under no other name either."""
     written: set[Any] = set()
-    viewed: dict[Any, Any] = {}
 
     def visit(node: Any) -> None:
         if isinstance(node, BufferStore):
             written.add(node.buffer.data)
-        elif isinstance(node, Block):
-            viewed.update({match.buffer.data: match.source.buffer.data for match in node.match_buffers})
 
     post_order_visit(func.body, visit)
+    viewed = views_of(func)
     for view in list(written):
         while view in viewed:
             view = viewed[view]
@@ -167,9 +166,9 @@ def _find(node: Any, place: Place, loops: list[tuple[For, Place]]) -> None:
 
 
 def _race_in(loop: For, place: Place, given: Mapping[Any, Array]) -> Iterations:
-    extent = getattr(loop.extent, "value", None)
-    if extent is None:
+    if not (isinstance(loop.min, IntImm) and isinstance(loop.extent, IntImm)):
         return Iterations(None, False)
+    extent = loop.extent.value
     if extent < 2:
         return Iterations(None, True)
     inside = Place({}, place.values, place.conditions)
@@ -198,7 +197,7 @@ def _turns_around(found: Sequence[Access], place: Place) -> Iterator[dict[Any, i
     In one turn of those all iterations of the parallel loop run.
     """
     conditions = dict.fromkeys(condition for item in found for condition in item.conditions)
-    used = variables_in(list(conditions))
+    used = variables_in(*conditions)
     asked = {variable: _span(span) for variable, span in place.extents.items() if variable in used}
     first, *others = _few_turns(place)
     if math.prod(end - begin for begin, end in asked.values()) <= _TURNS:
@@ -208,7 +207,7 @@ def _turns_around(found: Sequence[Access], place: Place) -> Iterator[dict[Any, i
     for values in itertools.product(*chosen):
         yield {**first, **dict(zip(asked, values))}
     indices = dict.fromkeys(index for item in found for index in item.indices)
-    if variables_in(list(indices)) & place.extents.keys():
+    if place.extents.keys() & variables_in(*indices):
         yield from others
 
 
@@ -265,7 +264,7 @@ def _elements(
     Raises:
         Unknown: it depends on data, or on a symbol, or a loop whose begin or extent is no number.
     """
-    used = variables_in(item.indices, item.conditions)
+    used = variables_in(*item.indices, *item.conditions)
     within = [variable for variable in item.extents if variable in used]
     ranges = {variable: np.arange(*_span(item.extents[variable])) for variable in within}
     iterations = np.arange(extent)
@@ -279,7 +278,8 @@ def _elements(
         iterations = iterations[
             : max(2, accesses.MOST // math.prod(values.size for values in ranges.values()))
         ]
-    begin = int(getattr(loop.min, "value", 0))
+    assert isinstance(loop.min, IntImm)
+    begin = loop.min.value
     found = touched(
         item, layout, {loop.loop_var: iterations + begin, **ranges}, around, given, item.conditions
     )

@@ -41,6 +41,7 @@ from ir.tir.stmt import (
     While,
     seq,
 )
+from ir.tir.stmt_functor import loads_in, variables_in
 
 from .estimate import (
     ALWAYS,
@@ -352,12 +353,9 @@ class _Rewriter(Visitor):
 
     def _repeated(self, store: BufferStore, shadow: _Shadow) -> int:
         """How many times an element is stored to: the loops that its index does not depend on."""
-        used: set[Var] = set()
-        for index in store.indices:
-            _collect(index, used)
+        used = set(variables_in(*store.indices))
         for axes in reversed(self._axes):
-            for axis in used & set(axes):
-                _collect(axes[axis], used)
+            used.update(variables_in(*[value for axis, value in axes.items() if axis in used]))
         count = 1
         for variable, extent in self._loops[shadow.depth :]:
             if variable not in used:
@@ -500,13 +498,6 @@ def _root(body: Stmt, tail: Sequence[Stmt], extra: Sequence[Buffer]) -> Stmt:
     return BlockRealize([], True, Block([], [], [], "root", seq(*parts), None, extra))
 
 
-def _collect(expr: Any, found: set[Var]) -> None:
-    if isinstance(expr, Var):
-        found.add(expr)
-    else:
-        expr._visit_children(lambda child: _collect(child, found))
-
-
 def _terms(store: BufferStore) -> tuple[PrimExpr, int] | None:
     """What is added to the element that is stored to, and its sign; None for a store that is no such sum."""
 
@@ -544,12 +535,4 @@ def _terms(store: BufferStore) -> tuple[PrimExpr, int] | None:
     found = term_of(store.value)
     if found is None:
         return None
-    inner: list[Any] = []
-    _loads_of(found[0], store.buffer, inner)
-    return None if inner else found
-
-
-def _loads_of(expr: Any, buffer: Buffer, found: list[Any]) -> None:
-    if isinstance(expr, BufferLoad) and expr.buffer is buffer:
-        found.append(expr)
-    expr._visit_children(lambda child: _loads_of(child, buffer, found))
+    return None if any(load.buffer is store.buffer for load in loads_in(found[0])) else found

@@ -7,9 +7,10 @@ from typing import Any
 
 from ir import tir
 from ir.tir import IndexMap
+from ir.tir.stmt_functor import variables_in
 
 from ..affine import polynomial, split_by
-from ..rule.block_facts import PREPROC_ANNOTATION, index_vars
+from ..rule.block_facts import PREPROC_ANNOTATION
 from ..schedule import Schedule
 from ..tree import BlockNode, LoopNode, all_blocks, loops_around
 from .base import Postproc
@@ -63,7 +64,7 @@ def suggest_index_map(block: BlockNode, region: Sequence[tir.Range]) -> IndexMap
     digits: list[tuple[int, int, Any]] = []  # (loop, dimension, index)
     for dim, item in enumerate(region):
         index = tir.substitute(item.min, values)
-        found = _digits(index, loops) if not index_vars(item.extent) else None
+        found = _digits(index, loops) if not variables_in(item.extent) else None
         if found is None:
             return None
         for loop, weight, is_first in found:

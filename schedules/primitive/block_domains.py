@@ -10,9 +10,9 @@ from ir.arith import Analyzer, detect_iter_map, int_set, inverse_affine_iter_map
 
 from ..affine import Polynomial, constant_difference, mentions, polynomial, simplify_polynomial, split_by
 from ..analysis import producers_of, require
-from ..bounds import is_open
+from ..bounds import analyzer_of, is_open
 from ..region import Box, contains, relax_loops, union_boxes
-from ..tree import BlockNode, LoopNode, is_ancestor, loops_around
+from ..tree import BlockNode, LoopNode, is_ancestor, loops_around, loops_below
 
 
 def solve_domains(
@@ -81,10 +81,8 @@ def within_iteration(
     found = dict(domains)
     if place is None:
         return found
-    inner = [item for item in loops_around(block) if is_ancestor(place, item) and item is not place]
-    analyzer = Analyzer()
-    for item in (*loops_around(loop), loop):
-        analyzer.bind(item.var, item.range())
+    inner = loops_below(block, place)
+    analyzer = analyzer_of((*loops_around(loop), loop))
     for var, value, dom in _bound_variables(block):
         low, extent = domains.get(var, (dom.min, dom.extent))
         point = tir.Range.from_min_extent(value - dom.min, tir.const(1, value.dtype))

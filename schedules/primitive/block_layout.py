@@ -10,9 +10,9 @@ from ir.arith import Analyzer
 from ir.error import IRError
 from ir.tir import IndexMap, IterVar
 from ir.tir.conjunction import conjuncts
-from ir.tir.stmt_functor import substitute
+from ir.tir.stmt_functor import substitute, variables_in
 
-from ..affine import constant_difference, mentions, variables_in, without_casts
+from ..affine import constant_difference, mentions, without_casts
 from ..analysis import require, require_complete_or_reduction
 from ..argument import Block, Integers, Map
 from ..declaration import PrimitiveFamily, primitive

@@ -11,21 +11,21 @@ from ir.arith.analyzer import constraints
 from ir.tir import IterVar
 from ir.tir.analysis.empty_domains import may_be_empty
 from ir.tir.analysis.own_updates import own_updates
-from ir.tir.stmt_functor import substitute
+from ir.tir.stmt_functor import loads_in, substitute
 
 from ..access import access_regions, known_before
 from ..affine import mentions, simplify_polynomial
 from ..analysis import require, why_two_names
 from ..argument import Argument, Input
+from ..bounds import analyzer_of
 from ..declaration import PrimitiveFamily, primitive
 from ..effects import require_no_effects
-from ..first_instance import analyzer_of
 from ..random_variable import BlockRV, LoopRV
 from ..reduction_order import loops_of_sums, predicate_at_begin, why_not_begun_once, why_not_run
 from ..region import bind_region, relax_domains, union_boxes
 from ..rewriting import substitute_inside
 from ..state import ScheduleState
-from ..surroundings import LoadAround, loads_in
+from ..surroundings import LoadAround
 from ..tree import (
     BlockNode,
     LeafNode,

@@ -7,7 +7,7 @@ from typing import Any
 
 from ir import tir
 from ir.tir import IterVar
-from ir.tir.stmt_functor import substitute
+from ir.tir.stmt_functor import loads_in, substitute
 
 from ..access import access_regions, relaxed_below, state_around
 from ..affine import constant_difference
@@ -21,7 +21,7 @@ from ..reduction_order import why_not_run
 from ..region import Box, contains
 from ..returns import returns_below
 from ..rewriting import rewrite_inside
-from ..surroundings import evaluated_by, loads_in
+from ..surroundings import evaluated_by
 from ..tree import (
     BlockNode,
     LeafNode,

@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ir import tir
-from ir.arith import Analyzer
 from ir.tir import IterVar
-from ir.tir.stmt_functor import substitute
+from ir.tir.stmt_functor import loads_in, substitute, variables_in
 
 from ..access import relaxed_below, state_around
-from ..affine import constant_difference, mentions, polynomial, simplify_polynomial, variables_in
+from ..affine import constant_difference, mentions, polynomial, simplify_polynomial
 from ..analysis import (
     consumers_of,
     is_output_block,
@@ -24,7 +23,7 @@ from ..analysis import (
     written_buffers,
 )
 from ..argument import Argument, Block, Loop
-from ..bounds import clause_beyond, guards, inside, is_open, tiles_at_most
+from ..bounds import analyzer_of, clause_beyond, guards, inside, is_open, tiles_at_most
 from ..coverage import (
     run_by_loops_of_their_own,
     why_not_contiguous,
@@ -40,7 +39,7 @@ from ..random_variable import BlockRV, LoopRV
 from ..reduction_order import loops_of_sums, why_not_begun_once
 from ..region import Box, bind_region, lies_inside, relax_region, union_boxes
 from ..state import INLINE, ComputeLocation
-from ..surroundings import loads_in, nodes_around
+from ..surroundings import nodes_around
 from ..tree import (
     BlockNode,
     LoopNode,
@@ -134,14 +133,12 @@ def _rebuild_nest(
     conditions: list[Any] = []
     standing = {other.var for other in around}
     _require_no_more_instances(block, domains, standing - units.keys())
-    analyzer = Analyzer()
-    for other in around:
-        analyzer.bind(other.var, other.range())
+    analyzer = analyzer_of(around)
     for item, before in zip(block.iter_vars, block.iter_values, strict=True):
         whole = item.dom.min, item.dom.extent
         if _stands_still(before, standing):
             whole = before, tir.const(1, item.dom.extent.dtype)
-        low, extent, bounded = _window(item, *domains.get(item.var, whole), units, around)
+        low, extent, bounded = _window(item, *domains.get(item.var, whole), units)
         if not polynomial(low).is_polynomial():
             low = analyzer.simplify(low)
         if is_constant(extent, 1) and not preserve_unit_loops:
@@ -186,9 +183,7 @@ def _stands_still(value: tir.PrimExpr, loops: set[tir.Var]) -> bool:
     return bool(found) and loops.issuperset(found)
 
 
-def _window(
-    item: IterVar, low: Any, extent: Any, units: Mapping[Any, Any], around: list[LoopNode]
-) -> tuple[Any, Any, bool]:
+def _window(item: IterVar, low: Any, extent: Any, units: Mapping[Any, Any]) -> tuple[Any, Any, bool]:
     """(min, extent, whether it surely stays in the domain) of what a block variable runs through."""
     dom = item.dom
     low, extent = simplify_polynomial(substitute(low, units)), simplify_polynomial(substitute(extent, units))
@@ -351,9 +346,7 @@ def _defined(
     }
     if not doubtful or all(always_runs(item, loop) for item in users):
         return dict(domains)
-    analyzer = Analyzer()
-    for item in [*loops_around(loop), loop]:
-        analyzer.bind(item.var, item.range())
+    analyzer = analyzer_of([*loops_around(loop), loop])
     return {
         var: domain
         for var, domain in domains.items()
@@ -480,9 +473,7 @@ def _skip_where_nothing_is_produced(
     """
     around = [*loops_around(loop), loop]
     outer = {other.var for other in around}
-    analyzer = Analyzer()
-    for other in around:
-        analyzer.bind(other.var, other.range())
+    analyzer = analyzer_of(around)
     for item, value in zip(block.iter_vars, block.iter_values, strict=True):
         low, extent = domains.get(item.var, (item.dom.min, item.dom.extent))
         if is_open(low) or is_open(extent) or mentions(value, outer) or not mentions(low, outer):
@@ -567,9 +558,7 @@ def _require_only_finished_reads(
     around: list[LoopNode],
 ) -> None:
     """Over its new domain the block may read only what this iteration produces."""
-    analyzer = Analyzer()
-    for loop in around:
-        analyzer.bind(loop.var, loop.range())
+    analyzer = analyzer_of(around)
     lows = {var: low for var, (low, _) in domains.items()}
     running = {var: extent for var, (_, extent) in domains.items()}
     for item in block.iter_vars:

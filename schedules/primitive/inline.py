@@ -8,12 +8,12 @@ from typing import Any
 
 from ir import dtype as dt
 from ir import tir
-from ir.arith import Analyzer, detect_iter_map, inverse_affine_iter_map
+from ir.arith import detect_iter_map, inverse_affine_iter_map
 from ir.tir.operators import index_number
-from ir.tir.stmt_functor import StmtExprMutator, substitute
+from ir.tir.stmt_functor import StmtExprMutator, loads_in, substitute, variables_in
 
 from ..access import access_regions
-from ..affine import constant_difference, mentions, polynomial, simplify_polynomial, variables_in
+from ..affine import constant_difference, mentions, polynomial, simplify_polynomial
 from ..analysis import (
     consumers_of,
     is_output_block,
@@ -26,6 +26,7 @@ from ..analysis import (
     written_buffers,
 )
 from ..argument import Block
+from ..bounds import analyzer_of
 from ..coverage import why_not_over_all_values
 from ..declaration import PrimitiveFamily, primitive
 from ..dependence import writes_one_value
@@ -35,7 +36,7 @@ from ..order import require_order_kept
 from ..random_variable import BlockRV
 from ..region import lies_inside
 from ..rewriting import rewrite_inside
-from ..surroundings import loads_around, loads_in, why_not_only_loops
+from ..surroundings import loads_around, why_not_only_loops
 from ..tree import BlockNode, LeafNode, detach, loops_around, scope_of, walk
 
 
@@ -60,9 +61,7 @@ class _Substitution(StmtExprMutator):
     def __init__(self, store: tir.BufferStore, producer: BlockNode) -> None:
         super().__init__()
         self._store = store
-        analyzer = Analyzer()
-        for item in producer.iter_vars:
-            analyzer.bind(item.var, item.dom)
+        analyzer = analyzer_of(variables=producer.iter_vars)
         loaded = tir.BufferLoad(store.buffer, store.indices)
         self._wraps = analyzer.changes_meaning(loaded, store.value)
         self._wraps_as_index = self._wraps or (
@@ -95,7 +94,8 @@ class _Substitution(StmtExprMutator):
 
     def _indices(self, access: tir.BufferLoad | tir.BufferStore) -> tuple[tir.PrimExpr, ...]:
         outside, self._is_index = self._is_index, True
-        found = tuple(self.visit(item) for item in access.indices)
+        with self.forgetting():  # what stands as data, too, is no index there
+            found = tuple(self.visit(item) for item in access.indices)
         self._is_index = outside
         return found
 
@@ -424,9 +424,7 @@ class _Simplifier(StmtExprMutator):
 
     def __init__(self, block: BlockNode) -> None:
         super().__init__()
-        self._analyzer = Analyzer()
-        for item in block.iter_vars:
-            self._analyzer.bind(item.var, item.dom)
+        self._analyzer = analyzer_of(variables=block.iter_vars)
 
     def index(self, index: tir.PrimExpr) -> tir.PrimExpr:
         """An index in simplest form."""
@@ -442,13 +440,7 @@ class _Simplifier(StmtExprMutator):
 
 def _solve_consumer(block: BlockNode, store: tir.BufferStore, source: tir.BufferStore) -> Mapping[Any, Any]:
     """The consumer's variables in terms of the indices at which the producer stores, from the index at which it reads."""
-    loads: list[tir.BufferLoad] = []
-    tir.post_order_visit(
-        store.value,
-        lambda node: (
-            loads.append(node) if isinstance(node, tir.BufferLoad) and node.buffer is source.buffer else None
-        ),
-    )
+    loads = [load for load in loads_in(store.value) if load.buffer is source.buffer]
     require(loads, "reverse_compute_inline", f"block {block.name!r} does not read the producer's buffer")
     for load in loads[1:]:
         for first, index in zip(loads[0].indices, load.indices, strict=True):
@@ -510,11 +502,7 @@ def _consumer_guard(
     block: BlockNode, producer: BlockNode, source: tir.BufferStore, values: Mapping[Any, Any]
 ) -> tir.PrimExpr | None:
     """The condition under which the consumer uses a produced element, or None when it uses all."""
-    analyzer = Analyzer()
-    for item in producer.iter_vars:
-        analyzer.bind(item.var, item.dom)
-    for loop in loops_around(producer):
-        analyzer.bind(loop.var, loop.range())
+    analyzer = analyzer_of(loops_around(producer), variables=producer.iter_vars)
     # What the producer's own predicate says of its variables holds where it stores.
     inverse = {
         value: item.var
@@ -526,14 +514,8 @@ def _consumer_guard(
     for item in block.iter_vars:
         value = values[item.var]
         conditions += [value >= item.dom.min, value < item.dom.min + item.dom.extent]
-    loads: list[tir.BufferLoad] = []
     store = _single_store(block, "reverse_compute_inline")
-    tir.post_order_visit(
-        store.value,
-        lambda node: (
-            loads.append(node) if isinstance(node, tir.BufferLoad) and node.buffer is source.buffer else None
-        ),
-    )
+    loads = [load for load in loads_in(store.value) if load.buffer is source.buffer]
     if not _reads_each_element(block, loads[0]):
         for read, written in zip(loads[0].indices, source.indices, strict=True):
             wanted = substitute(read, values)

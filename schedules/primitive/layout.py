@@ -15,6 +15,7 @@ from ..access import access_regions, why_not_elementwise
 from ..affine import polynomial, simplify_polynomial
 from ..analysis import require, written_buffers
 from ..argument import AnyBuffer, Block, Flag, Map
+from ..bounds import analyzer_of
 from ..declaration import PrimitiveFamily, primitive
 from ..effects import require_no_effects_of_indices
 from ..error import ScheduleError
@@ -325,9 +326,7 @@ class IndexSimplifier(StmtExprMutator):
         if poly.is_polynomial():
             return poly.to_expr()
         if self._analyzer is None:
-            self._analyzer = Analyzer()
-            for item in self._block.iter_vars:
-                self._analyzer.bind(item.var, item.dom)
+            self._analyzer = analyzer_of(variables=self._block.iter_vars)
         return self._analyzer.simplify(index)  # type: ignore[no-any-return]
 
     def visit_BufferLoad(self, load: tir.BufferLoad) -> Any:

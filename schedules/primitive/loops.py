@@ -19,6 +19,7 @@ from ir.tir.faults import may_fault
 from ..affine import mentions, polynomial
 from ..analysis import is_affine, leaves_beside_blocks, loop_chain, require, why_two_names
 from ..argument import BlockOrLoop, Factors, Flag, Loop, Loops
+from ..bounds import analyzer_of
 from ..declaration import PrimitiveFamily, primitive
 from ..dependence import require_own_elements, runs_each_instance_once, why_iterations_conflict
 from ..effects import require_no_effects
@@ -274,9 +275,7 @@ def _infer_factors(loop: LoopNode, factors: Sequence[Any], exact: bool) -> tuple
         return extents, product.value == loop.extent.value
     if polynomial(product - loop.extent).constant() == 0:
         return extents, True
-    analyzer = Analyzer()
-    for around in loops_around(loop):
-        analyzer.bind(around.var, around.range())
+    analyzer = analyzer_of(loops_around(loop))
     require(
         analyzer.can_prove(product >= loop.extent),
         "split",

@@ -33,6 +33,7 @@ from ..tree import (
     detach,
     is_ancestor,
     loops_around,
+    loops_below,
     replace_node,
     scope_of,
     tree_of,
@@ -399,9 +400,7 @@ def _boxes(chain: Sequence[LoopNode], renamed: dict[Any, Any], writes: bool) -> 
     found: dict[tir.Buffer, list[Box]] = {}
     for block in blocks_below(chain[-1]):
         values = dict(zip([item.var for item in block.iter_vars], block.iter_values, strict=True))
-        inner = [
-            loop for loop in loops_around(block) if loop is not chain[-1] and is_ancestor(chain[-1], loop)
-        ]
+        inner = loops_below(block, chain[-1])
         for region in block.writes if writes else block.reads:
             bound = [substitute(item, renamed) for item in bind_region(region.region, values)]
             found.setdefault(region.buffer, []).append(relax_loops(bound, inner, region.buffer.shape))

@@ -9,7 +9,7 @@ from ir import tir
 from ir.tir import IterVar
 from ir.tir.analysis.own_updates import own_updates
 from ir.tir.conjunction import conjuncts
-from ir.tir.stmt_functor import substitute
+from ir.tir.stmt_functor import loads_in, substitute
 
 from ..access import access_regions
 from ..affine import mentions
@@ -149,12 +149,7 @@ def _require_unseen(block: BlockNode, moved: Sequence[LoopNode]) -> None:
 
 
 def _loaded_by(stmt: tir.Stmt | None) -> set[tir.Buffer]:
-    found: set[tir.Buffer] = set()
-    if stmt is not None:
-        tir.post_order_visit(
-            stmt, lambda node: found.add(node.buffer) if isinstance(node, tir.BufferLoad) else None
-        )
-    return found
+    return set() if stmt is None else {load.buffer for load in loads_in(stmt)}
 
 
 def require_begun_once(block: BlockNode, loops: Sequence[LoopNode], primitive: str) -> None:

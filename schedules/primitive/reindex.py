@@ -15,7 +15,7 @@ from ..access import relaxed_below, state_around, state_loads_of_indices, why_no
 from ..affine import constant_difference, mentions, simplify_polynomial, without_casts
 from ..analysis import read_buffers, require, require_blocks_only, scope_children, written_buffers
 from ..argument import AnyBuffer, Argument, Block, BufferIndex, Map
-from ..bounds import guards
+from ..bounds import analyzer_of, guards
 from ..coverage import (
     changing_source,
     why_conditional,
@@ -385,9 +385,7 @@ def _require_defined(block: BlockNode, buffer: tir.Buffer, indices: tuple[Any, .
 
 def knowing_domains(block: BlockNode) -> Analyzer:
     """An analyzer that knows the domains of a block's variables."""
-    analyzer = Analyzer()
-    for item in block.iter_vars:
-        analyzer.bind(item.var, item.dom)
+    analyzer = analyzer_of(variables=block.iter_vars)
     return analyzer
 
 

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from ir import structural_equal, tir
-from ir.arith import Analyzer
 from ir.tir import IterVar
 from ir.tir.conjunction import conjuncts
-from ir.tir.stmt_functor import StmtExprMutator, substitute
+from ir.tir.stmt_functor import StmtExprMutator, substitute, variables_in
 
-from ..affine import mentions, simplify_polynomial, variables_in
+from ..affine import mentions, simplify_polynomial
 from ..analysis import require, require_blocks_only, why_not_reduction
 from ..argument import Argument, Loop
+from ..bounds import analyzer_of
 from ..declaration import PrimitiveFamily, primitive
 from ..effects import require_no_effects
 from ..error import ScheduleError
@@ -166,9 +166,7 @@ def _require_parts_begin(block: BlockNode, loop: LoopNode) -> None:
             if var.iter_type == IterVar.CommReduce
         )
     }
-    analyzer = Analyzer()
-    for item in loops_around(block):
-        analyzer.bind(item.var, item.range())
+    analyzer = analyzer_of(loops_around(block))
     for condition in conjuncts(block.predicate):
         if mentions(condition, {loop.var}):
             require(

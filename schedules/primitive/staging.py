@@ -8,7 +8,7 @@ from typing import Any
 from ir import structural_equal, tir
 from ir.arith import Analyzer
 from ir.tir import IterVar
-from ir.tir.stmt_functor import StmtExprMutator, substitute
+from ir.tir.stmt_functor import StmtExprMutator, loads_in, substitute
 
 from ..access import state_around, state_loads_of_indices
 from ..affine import constant_difference, mentions, polynomial, simplify_polynomial
@@ -21,7 +21,7 @@ from ..analysis import (
     written_buffers,
 )
 from ..argument import Argument, Block, BufferIndex, Loop
-from ..bounds import clipped
+from ..bounds import analyzer_of, clipped
 from ..coverage import changing_source, why_not_begun, why_not_covered, why_not_whole
 from ..declaration import PrimitiveFamily, primitive
 from ..early import always_runs, is_conditional, may_be_idle, may_be_undefined
@@ -37,7 +37,7 @@ from ..region import (
     union_boxes,
 )
 from ..returns import nodes_between, require_no_return, returns_below
-from ..surroundings import loads_around, loads_in, names_given_in
+from ..surroundings import loads_around, names_given_in
 from ..tree import (
     BlockNode,
     LeafNode,
@@ -49,6 +49,7 @@ from ..tree import (
     insert_beside,
     is_ancestor,
     loops_around,
+    loops_below,
     scope_of,
     tree_of,
 )
@@ -188,7 +189,7 @@ def _cache_inplace(block: BlockNode, buffer_index: int, storage_scope: str) -> l
         node = node.parent
         if any(mentions(index, {node.var}) for index in indices):
             top = node
-    inner = _loops_from(block, top)
+    inner = [item for item in loops_around(block) if is_ancestor(top, item)]
     box = union_boxes(
         [relax_loops(bind_region(item.region, values), inner, buffer.shape) for item in regions],
         buffer.shape,
@@ -223,17 +224,6 @@ def _cache_inplace(block: BlockNode, buffer_index: int, storage_scope: str) -> l
     state_around(read_block)
     state_around(write_block)
     return [read_block, write_block]
-
-
-def _loops_from(block: BlockNode, top: TreeNode) -> list[LoopNode]:
-    loops: list[LoopNode] = []
-    node: TreeNode = block
-    while node is not top:
-        assert node.parent is not None
-        node = node.parent
-        if isinstance(node, LoopNode):
-            loops.append(node)
-    return loops
 
 
 # ---- cache_index ------------------------------------------------------------------------------------------------
@@ -340,7 +330,7 @@ def _computed_indices(block: BlockNode, threshold: int) -> list[Any]:
     def visit(node: Any) -> None:
         if isinstance(node, tir.BufferLoad):
             for index in node.indices:
-                if not isinstance(index, tir.BinaryOpExpr) or not mentions(index, own) or _loads_in(index):
+                if not isinstance(index, tir.BinaryOpExpr) or not mentions(index, own) or loads_in(index):
                     continue
                 if threshold == 0:
                     count(index)
@@ -349,12 +339,6 @@ def _computed_indices(block: BlockNode, threshold: int) -> list[Any]:
 
     tir.post_order_visit(block.body.leaf, visit)
     return [expr for expr, number in counts if number >= max(1, threshold)]
-
-
-def _loads_in(expr: Any) -> bool:
-    found: list[Any] = []
-    tir.post_order_visit(expr, lambda node: found.append(node) if isinstance(node, tir.BufferLoad) else None)
-    return bool(found)
 
 
 class _ReplaceIndices(StmtExprMutator):
@@ -424,8 +408,7 @@ def _stage_at(
             require(begun, primitive, f"{reason}; the copy would have no values to start from")
         reason = why_not_covered(first, buffer, loop)
         if reason is None:
-            inner = [item for item in loops_around(first) if item is not loop and is_ancestor(loop, item)]
-            reason = why_not_run(first, inner)
+            reason = why_not_run(first, loops_below(first, loop))
         require(reason is None, primitive, f"{reason}; the copy would write back elements that nobody wrote")
     else:
         require(
@@ -509,9 +492,7 @@ def _require_defined(
     box: Box, users: Sequence[BlockNode], loop: LoopNode, buffer: tir.Buffer, primitive: str
 ) -> None:
     """The copy evaluates where its box lies in every iteration of the loop, without the conditions of the blocks that use it."""
-    analyzer = Analyzer()
-    for item in [*loops_around(loop), loop]:
-        analyzer.bind(item.var, item.range())
+    analyzer = analyzer_of([*loops_around(loop), loop])
     for expr in (part for dimension in box for part in dimension):
         if not may_be_undefined(expr, analyzer):
             continue
@@ -599,11 +580,7 @@ def _auto_copy(
     """
     iter_vars: list[IterVar] = []
     values, lows, loops, sizes = [], [], [], []
-    analyzer = Analyzer()
-    for item in variables:
-        analyzer.bind(item.var, item.dom)
-    for loop in around:
-        analyzer.bind(loop.var, loop.range())
+    analyzer = analyzer_of(around, variables=variables)
     for axis, ((start_at, size_at), dim) in enumerate(zip(box, source.shape, strict=True)):
         low, extent, _ = clipped(start_at, size_at, dim)
         dtype = dim.dtype
@@ -647,9 +624,7 @@ def _inside(
     indices: list[Any], buffer: tir.Buffer, iter_vars: list[IterVar], loops: list[Any]
 ) -> tir.PrimExpr | None:
     """The condition that indices lie in a buffer, as far as it is not certain."""
-    analyzer = Analyzer()
-    for item in iter_vars:
-        analyzer.bind(item.var, item.dom)
+    analyzer = analyzer_of(variables=iter_vars)
     for var, extent in loops:
         analyzer.bind(var, tir.Range.from_min_extent(tir.const(0, var.dtype), extent))
     condition: tir.PrimExpr | None = None

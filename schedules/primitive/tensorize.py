@@ -15,6 +15,7 @@ from ir.tir.stmt_functor import substitute
 from ..affine import constant_difference, mentions, simplify_polynomial
 from ..analysis import require, source_of, views_around
 from ..argument import Argument, BlockOrLoop
+from ..bounds import analyzer_of
 from ..declaration import PrimitiveFamily, primitive
 from ..effects import require_no_effects
 from ..error import ScheduleError
@@ -189,9 +190,7 @@ def _require_apart(
         tiles: what its buffers stand for.
     """
     sources = views_around(place) | {view.buffer: view.source.buffer for view in block.match_buffers}
-    analyzer = Analyzer()
-    for item in block.iter_vars:
-        analyzer.bind(item.var, item.dom)
+    analyzer = analyzer_of(variables=block.iter_vars)
     written = _written_by(intrin)
     for one, other in combinations(tiles, 2):
         if one not in written and other not in written:

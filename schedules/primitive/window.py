@@ -6,16 +6,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from ir import tir
-from ir.arith import Analyzer
 from ir.tir import IterVar
 from ir.tir.operators import index_number
-from ir.tir.stmt_functor import StmtExprMutator
+from ir.tir.stmt_functor import StmtExprMutator, loads_in
 
 from ..access import state_loads_of_indices, why_not_elementwise
 from ..affine import constant_difference, mentions, simplify_polynomial
+from ..bounds import analyzer_of
 from ..region import Box, bind_region, relax_loops
 from ..rewriting import rewrite_inside
-from ..surroundings import loads_in
 from ..tree import BlockNode, LeafNode, LoopNode, SeqNode, TreeNode, loops_around, scope_of
 
 
@@ -33,9 +32,7 @@ def has_window(
         return False
     if any(mentions(low, _loops_outside(scope)) for low, _ in box):
         return False  # in blocks there are only loops that are bound to their variables
-    analyzer = Analyzer()
-    for item in scope.iter_vars:
-        analyzer.bind(item.var, item.dom)
+    analyzer = analyzer_of(variables=scope.iter_vars)
     for (low, size), dim in zip(box, buffer.shape, strict=True):
         if not isinstance(size, tir.IntImm):
             return False

@@ -6,6 +6,7 @@ from typing import Any
 
 from ir import tir
 from ir.tir import IterVar
+from ir.tir.stmt_functor import loads_in, variables_in
 
 from ..affine import mentions
 from ..analysis import consumers_of, why_not_complete, why_not_reduction
@@ -19,13 +20,6 @@ PREPROC_ANNOTATION = "meta_schedule.layout_rewrite_preproc"
 def node_of(sch: Schedule, block: BlockRV) -> BlockNode:
     """The tree node of a block."""
     return sch._block(block)
-
-
-def index_vars(index: Any) -> set[Any]:
-    """Variables in an index expression."""
-    found: set[Any] = set()
-    tir.post_order_visit(index, lambda node: found.add(node) if isinstance(node, tir.Var) else None)
-    return found
 
 
 def spatial_vars(block: BlockNode) -> list[Any]:
@@ -88,7 +82,7 @@ def operand_loads(block: BlockNode) -> list[tir.BufferLoad]:
 
 def operand_vars(block: BlockNode) -> list[set[Any]]:
     """The variables that index each operand."""
-    return [set().union(*map(index_vars, load.indices)) for load in operand_loads(block)]
+    return [set(variables_in(*load.indices)) for load in operand_loads(block)]
 
 
 def is_one(extent: Any) -> bool:
@@ -121,15 +115,10 @@ def is_injective(block: BlockNode) -> bool:
 
 def reads_elementwise(consumer: BlockNode, buffer: tir.Buffer) -> bool:
     """Whether every read of a buffer is at the consumer's own variables in order: tiles of both coincide."""
-    loads: list[tir.BufferLoad] = []
     if not is_leaf_block(consumer):
         return False
-    tir.post_order_visit(
-        consumer.body.leaf.value,  # type: ignore[attr-defined]
-        lambda node: (
-            loads.append(node) if isinstance(node, tir.BufferLoad) and node.buffer is buffer else None
-        ),
-    )
+    value = consumer.body.leaf.value  # type: ignore[attr-defined]
+    loads = [load for load in loads_in(value) if load.buffer is buffer]
     if not loads:
         return False
     for load in loads:
@@ -202,15 +191,9 @@ def is_scheduled(block: BlockNode) -> bool:
 
 def read_count(consumer: BlockNode, buffer: tir.Buffer) -> int:
     """How many loads of a buffer the body contains."""
-    found = []
-    if isinstance(consumer.body, LeafNode):
-        tir.post_order_visit(
-            consumer.body.leaf,
-            lambda node: (
-                found.append(node) if isinstance(node, tir.BufferLoad) and node.buffer is buffer else None
-            ),
-        )
-    return len(found)
+    if not isinstance(consumer.body, LeafNode):
+        return 0
+    return sum(load.buffer is buffer for load in loads_in(consumer.body.leaf))
 
 
 def is_data_parallel(loop: LoopNode) -> bool:
@@ -235,7 +218,7 @@ def elementwise_prefix(producer: BlockNode, consumer: BlockNode) -> int:
     for region in consumer.reads:
         if region.buffer in buffers:
             for item in region.region:
-                used |= {values.get(var, var) for var in index_vars(item.min)}
+                used |= {values.get(var, var) for var in variables_in(item.min)}
     loops = loops_around(consumer)
     count = next((i for i, loop in enumerate(loops) if loop.var not in used), len(loops))
     return count if len(used) == count else 0

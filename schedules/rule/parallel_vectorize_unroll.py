@@ -66,7 +66,7 @@ class ParallelizeVectorizeUnroll(ScheduleRule):
             return [sch]
         marked = any(mark in loop.annotations for loop in loops for mark in _MARKS)
         if not marked and _work(loops) >= _MIN_PARALLEL_WORK:
-            for position in self._parallel_loops(node, loops):
+            for position in self._parallel_loops(loops):
                 sch.annotate(rvs[position], "meta_schedule.parallel", 1)
         self._mark_vector(sch, node, loops, rvs)
         return [sch]
@@ -102,7 +102,7 @@ class ParallelizeVectorizeUnroll(ScheduleRule):
         except ScheduleError:
             return  # several blocks share these loops; they stay as they are
 
-    def _parallel_loops(self, node: BlockNode, loops: Sequence[LoopNode]) -> list[int]:
+    def _parallel_loops(self, loops: Sequence[LoopNode]) -> list[int]:
         """Positions of the outermost loops that may run in parallel, until there are enough jobs; never the vector loop."""
         chosen: list[int] = []
         jobs = 1

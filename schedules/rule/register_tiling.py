@@ -28,6 +28,7 @@ import numpy as np
 from ir import dtype as dt
 from ir import tir
 from ir.tir import IndexMap
+from ir.tir.stmt_functor import variables_in
 
 from ..analysis import is_output_block
 from ..error import ScheduleError
@@ -41,7 +42,6 @@ from .block_facts import (
     contiguous_var,
     elementwise_consumer,
     has_data_reuse,
-    index_vars,
     is_one,
     loop_position,
     node_of,
@@ -149,11 +149,11 @@ class RegisterTiling(MultiLevelTiling):
             if region.buffer in written or n_loads[region.buffer] != 1:
                 continue
             dims = [i for i, item in enumerate(region.region) if item.min is vector_var]
-            used = set().union(*[index_vars(item.min) for item in region.region])
+            used = set(variables_in(*[item.min for item in region.region]))
             if len(dims) != 1 or not used & reductions:
                 continue
             others = {
-                var for i, item in enumerate(region.region) if i != dims[0] for var in index_vars(item.min)
+                var for i, item in enumerate(region.region) if i != dims[0] for var in variables_in(item.min)
             }
             if vector_var in others:
                 continue
@@ -184,7 +184,7 @@ class RegisterTiling(MultiLevelTiling):
         pad_loops(sch, block, padding)
         packed_buffers = [(node.reads[index].buffer, index in constants) for index in packs]
         tiles, vector_tile = self._split_loops(sch, block, vector_var)
-        self._restrict(sch, tiles, vector_tile, node)
+        self._restrict(sch, vector_tile, node)
         levels = [[loop for column in level for loop in column] for level in _levels(self.structure, tiles)]
         sch.reorder(*[loop for level in levels for loop in level])
         spatial_levels = [level for kind, level in zip(self.structure, levels, strict=True) if kind == "S"]
@@ -231,9 +231,7 @@ class RegisterTiling(MultiLevelTiling):
                 vector_tile = (parts[-1], factors[-1])
         return tiles, vector_tile
 
-    def _restrict(
-        self, sch: Schedule, tiles: Any, vector_tile: tuple[LoopRV, ExprRV] | None, node: BlockNode
-    ) -> None:
+    def _restrict(self, sch: Schedule, vector_tile: tuple[LoopRV, ExprRV] | None, node: BlockNode) -> None:
         """Build the machine's limits into the tables of a sketch: vector width, register file, unrolled code, cores."""
         if not isinstance(sch, SketchSchedule):
             return

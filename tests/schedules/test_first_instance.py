@@ -65,3 +65,12 @@ def test_an_init_runs_once_for_each_element(count: str, is_begun_once: bool) -> 
     """Of four instances the third begins the sum again, which the first one has begun first."""
     block = Schedule(from_source(COUNTED.replace("COUNT", count).replace("STEPS", "2")))._block("R")
     assert (why_not_begun_first(block, loops_around(block)) is None) == is_begun_once
+
+
+def test_a_block_that_never_runs_has_no_first_instance() -> None:
+    """Its init runs all the same: rule ``[reduce-empty]``."""
+    text = COUNTED.replace("COUNT", "2").replace("STEPS", "2")
+    axis = "vk = T.axis.reduce(2, (i * 2 + k) % 2)"
+    for where, begins in (("i * 2 + k < 9", True), ("i * 2 + k > 9", False)):
+        block = Schedule(from_source(text.replace(axis, f"{axis}\n            T.where({where})")))._block("R")
+        assert (why_not_begun_first(block, loops_around(block)) is None) == begins

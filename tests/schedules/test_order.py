@@ -249,3 +249,18 @@ def main(A: T.Buffer((4, 8), "int32"), C: T.Buffer((4, 4), "int32")):
         assert_same_meaning(program, sch)
     else:
         assert_refused(sch, lambda: sch.compute_at("P", i), "does not run over all values")
+
+
+def test_what_blocks_read_of_each_other_is_asked_once() -> None:
+    """Each of many blocks in one loop reads the two before it."""
+    count = 60
+    names = ["A", *(f"Q{number}" for number in range(count))]
+    buffers = "".join(f'    {name} = T.alloc_buffer((4, 4), "int32")\n' for name in names[1:])
+    sums = [
+        (name, f"{name}[vi, vj] = {names[n]}[vi, vj] - {names[max(n - 1, 0)]}[vi, vj] + 1")
+        for n, name in enumerate(names[1:])
+    ]
+    func = from_source(_HEADER + buffers + rows(*sums) + nest("C", f"C[vi, vj] = {names[-1]}[vi, vj] * 2"))
+    sch = Schedule(func)
+    sch.reverse_compute_at("C", sch.get_loops("Q0")[0])
+    assert_same_meaning(func, sch)

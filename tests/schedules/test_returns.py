@@ -13,6 +13,7 @@ from ir.target import Target
 from ir.tir import PrimFunc
 from ir.tir.interpreter import run
 from schedules import Schedule
+from schedules.returns import nodes_between
 from schedules.rule import AutoBind
 
 from .checks import assert_refused
@@ -192,3 +193,13 @@ def test_a_nest_that_may_return_is_bound_to_no_threads() -> None:
     sch = Schedule(func)
     (found,) = rule.apply(sch, sch.get_block("C"))
     assert "thread_binding" not in found.mod.script()
+
+
+def test_nodes_between_hold_both_ends() -> None:
+    sch = Schedule(
+        from_source(HEADER + LOOP + stores("B", "v") + IN_A_BLOCK + stores("C", "B[v]") + stores("D", "v"))
+    )
+    first, returning, middle, last = (sch._block(name) for name in "BXCD")
+    assert nodes_between(first, middle) == [first, returning, middle]
+    assert nodes_between(returning, last) == [returning, middle, last]
+    assert nodes_between(middle, first) == [] and nodes_between(first, first) == [first]

@@ -8,10 +8,13 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from ir import tir
 from ir.codegen.build import build
 from ir.script import from_source
 from ir.tir import PrimFunc
+from ir.tir.stmt_functor import substitute, variables_in
 from schedules import Schedule
+from schedules.rewriting import rewrite_inside
 
 from .checks import arrays_for, assert_same_meaning, outputs_of
 
@@ -128,3 +131,31 @@ def main(A: T.Buffer((8, 8), "int32"), C: T.Buffer((8, 8), "int32")):
     sch = Schedule(func)
     sch.blockize(sch.split(sch.get_loops("O")[0], [None, 4])[1])
     assert_same_meaning(func, sch)
+
+
+NESTED = """@T.prim_func
+def main(A: T.Buffer((4, 8), "int32"), C: T.Buffer((4, 8), "int32")):
+    for i in range(4):
+        with T.block("O"):
+            vo = T.axis.spatial(4, i)
+            T.reads(A[vo, 0:8])
+            T.writes(C[vo, 0:8])
+            for j in T.serial(vo, vo + 2):
+                if vo > 1:
+                    with T.block("N"):
+                        vj = T.axis.spatial(T.max(vo, 8), j + vo)
+                        T.where(j + vo < 8)
+                        T.reads(A[vo, vj])
+                        T.writes(C[vo, vj])
+                        C[vo, vj] = A[vo, vj]
+"""
+
+
+def test_all_that_a_block_holds_is_rewritten() -> None:
+    block = Schedule(from_source(NESTED))._block("O")
+    old, new = block.iter_vars[0].var, tir.Var("w")
+    rewrite_inside(block, lambda item: substitute(item, {old: new}))
+    assert old not in variables_in(block.body.stmt()) and new in variables_in(block.body.stmt())
+    stated = [index.min for region in (*block.reads, *block.writes) for index in region.region]
+    assert old not in variables_in(*stated) and new in variables_in(*stated)
+    assert block.iter_vars[0].var is old

@@ -17,6 +17,7 @@ from ...tir.expr import Call as TirCall
 from ...tir.function import PrimFunc
 from ...tir.intrinsic.declaration import CallEffectKind, effect_of
 from ...tir.stmt import Block, BufferStore, For, ForKind, SeqStmt, While
+from ...tir.stmt_functor import variables_in
 from ...transform import ModulePass, PassContext
 from ..expr import Call
 from ..op.declaration import OpPatternKind
@@ -47,16 +48,10 @@ def _is_broadcast(store: BufferStore, load: BufferLoad) -> bool:
     return True
 
 
-def _variables(expr: Any) -> set[Var]:
-    found: set[Var] = set()
-    post_order_visit(expr, lambda node: found.add(node) if isinstance(node, Var) else None)
-    return found
-
-
 def _is_injective(store: BufferStore, load: BufferLoad) -> bool:
     """Every variable in the load's indices is an index of the store."""
     stored = {index for index in store.indices if isinstance(index, Var)}
-    return all(_variables(index) <= stored for index in load.indices)
+    return stored.issuperset(variables_in(*load.indices))
 
 
 def _strip_casts(value: Any) -> Any:
@@ -85,7 +80,7 @@ def _is_multiply_add(body: Any) -> bool:
 def _is_pure_reduction(reduce_vars: set[Var], indices: tuple[Any, ...]) -> bool:
     """Every reduction axis is an index by itself, as in sum over an axis (not ``i + k`` as in pooling)."""
     for index in indices:
-        if not isinstance(index, Var) and _variables(index) & reduce_vars:
+        if not isinstance(index, Var) and not reduce_vars.isdisjoint(variables_in(index)):
             return False
     return True
 

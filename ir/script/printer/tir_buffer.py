@@ -7,6 +7,7 @@ from typing import Any
 from ...node import post_order_visit
 from ...tir import expr as E
 from ...tir.buffer import Buffer
+from ...tir.stmt_functor import variables_in
 from ...type import PointerType, PrimType
 from .core import ATOM, Frame, Printer, Text, expression, quote
 from .tir_expr import var_definition
@@ -50,7 +51,7 @@ def buffer_annotation(printer: Printer, buffer: Buffer) -> str:
 
 def declare_free(printer: Printer, buffer: Buffer) -> str:
     """Declare a buffer that no statement declares, where everything that it depends on is known; returns its name."""
-    frame = printer.frame_of(_dependencies(buffer))
+    frame = printer.frame_of(variables_in(buffer))
     name = printer.define(buffer, buffer.name, frame)
     rhs = buffer_call(printer, buffer, "Buffer", frame=frame)
     printer.emit(f"{name} = {rhs}", frame)
@@ -60,12 +61,6 @@ def declare_free(printer: Printer, buffer: Buffer) -> str:
 @expression(Buffer)
 def _buffer(printer: Printer, buffer: Buffer) -> Text:
     return printer.text_of(buffer) or declare_free(printer, buffer), ATOM
-
-
-def _dependencies(buffer: Buffer) -> list[Any]:
-    found: list[Any] = []
-    post_order_visit(buffer, lambda node: found.append(node) if isinstance(node, E.Var) else None)
-    return found
 
 
 def buffer_call(

@@ -9,6 +9,7 @@ from .. import expr as E
 from .. import stmt as S
 from ..buffer import Buffer
 from ..function import PrimFunc
+from ..stmt_functor import variables_in
 
 
 class _Detector(Visitor):
@@ -66,7 +67,7 @@ class _Detector(Visitor):
             self._loop_depth[var]
             for iv, value in zip(block.iter_vars, realize.iter_values, strict=True)
             if iv.iter_type != E.IterVar.DataPar
-            for var in _variables(value)
+            for var in variables_in(value)
             if var in self._loop_depth
         ]
         if depths:
@@ -98,18 +99,6 @@ class _Detector(Visitor):
 
     def visit_Buffer(self, buffer: Buffer) -> None:
         """Declarations are no accesses."""
-
-
-def _variables(expr: Any) -> list[Any]:
-    found: list[Any] = []
-
-    def visit(node: Any) -> None:
-        if isinstance(node, E.Var):
-            found.append(node)
-        node._visit_children(visit)
-
-    visit(expr)
-    return found
 
 
 def detect_buffer_access_lca(func: PrimFunc) -> dict[Buffer, S.Stmt | None]:

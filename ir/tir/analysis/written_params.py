@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from ...node import Visitor, remembered
 from .. import expr as E
@@ -13,6 +13,8 @@ from ..intrinsic.declaration import CallEffectKind, effect_of
 
 class _Written(Visitor):
     """Collects the data variables of buffers that are stored to."""
+
+    remembers: ClassVar[bool] = True
 
     def __init__(self) -> None:
         super().__init__()

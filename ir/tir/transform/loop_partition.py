@@ -17,7 +17,7 @@ from ..faults import may_fault
 from ..function import PrimFunc
 from ..operators import const
 from ..stmt import Evaluate, For, ForKind, IfThenElse, LetStmt, Stmt, seq
-from ..stmt_functor import substitute
+from ..stmt_functor import substitute, variables_in
 from .fresh_copy import fresh_copy
 from .prim_func_pass import PrimFuncPass
 from .simplify_indices import SimplifyMutator
@@ -80,7 +80,7 @@ class _TileGuard:
         """The clause ``distance >= 0`` as guard of the tile within the ``inner`` loops; None when it is none."""
         tile, inside = Linear({}, distance.const), Linear({}, 0)
         for atom, factor in distance.terms.items():
-            variables = _variables(atom)
+            variables = set(variables_in(atom))
             if not variables & inner:
                 tile.terms[atom] = factor
             elif variables - inner:
@@ -109,12 +109,6 @@ class _TileGuard:
         last = -self.low - 1  # the largest value at which something is outside
         value = last - (last - self.tile.const) % step
         return value if value + self.high >= 0 else None
-
-
-def _variables(expr: PrimExpr) -> set[Var]:
-    found: set[Var] = set()
-    post_order_visit(expr, lambda node: found.add(node) if isinstance(node, Var) else None)
-    return found
 
 
 class _Work(Visitor):
@@ -199,7 +193,7 @@ class _FindGuards(Visitor):
         """Whether a guard says the same around the loop: it reads no memory, divides by numbers only, and names what is defined there."""
         return not any(
             atom in self.defined
-            or (atom.is_compound and (may_fault(atom) or self.defined & _variables(atom)))
+            or (atom.is_compound and (may_fault(atom) or not self.defined.isdisjoint(variables_in(atom))))
             for atom in distance.terms
         )
 
@@ -211,7 +205,7 @@ class _FindGuards(Visitor):
         """
         if isinstance(clause, E.EQ):
             return 0, None  # the first step of a reduction is peeled
-        mentioned: set[Var] = set().union(*[_variables(atom) for atom in distance.terms])
+        mentioned = set(variables_in(*distance.terms))
         inner: set[Var] = set()
         lanes = {loop.loop_var for loop in self.path if loop.kind == ForKind.VECTORIZED}
         dtype = clause.a.dtype  # type: ignore[attr-defined]

@@ -6,14 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...module import IRModule
-from ...node import post_order_visit
 from ...transform import PassContext
 from ..buffer import Buffer, number_of_elements
 from ..expr import BufferLoad, Call, PrimExpr, Range, Var
 from ..function import PrimFunc
 from ..operators import const
 from ..stmt import Block, BufferRegion, BufferStore, LetStmt, MatchBufferRegion, Stmt
-from ..stmt_functor import StmtExprMutator, StmtVisitor
+from ..stmt_functor import StmtExprMutator, StmtVisitor, loads_in
 from .prim_func_pass import PrimFuncPass
 
 
@@ -101,14 +100,7 @@ class _Lower(StmtExprMutator):
 
 def _once(value: PrimExpr, loaded: list[tuple[Var, PrimExpr]]) -> PrimExpr:
     """The value itself, or a variable for it if it reads memory."""
-    found = False
-
-    def check(node: Any) -> None:
-        nonlocal found
-        found |= isinstance(node, BufferLoad)
-
-    post_order_visit(value, check)
-    if not found:
+    if not loads_in(value):
         return value
     var = Var("start", value.dtype)
     loaded.append((var, value))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import ir
@@ -9,6 +10,7 @@ from ir import Range, tir
 from ir.arith import Analyzer, ConstIntBound
 from ir.tir import Cast, SizeVar, Var, floordiv, floormod, truncdiv, truncmod
 from ir.tir import max as tmax
+from ir.tir.evaluate import evaluate
 
 x, y, z = (Var(name) for name in "xyz")
 
@@ -203,3 +205,19 @@ def test_what_is_canonical_stays_the_same_object() -> None:
 
 def test_remainders_lose_a_common_factor() -> None:
     check([(floormod(x * 4 + y * 6, 8), floormod(y * 3 + x * 2, 4) * 2)])
+
+
+def test_what_may_borrow_is_not_dropped_from_a_dividend() -> None:
+    for low, extent in ((-1, 3), (0, 2), (0, 3), (-2, 2)):
+        for scale, divisor in ((2, 4), (3, 12), (4, 8)):
+            analyzer = Analyzer()
+            analyzer.bind(y, Range.from_min_extent(low, extent))
+            for expr in (
+                floordiv(x * scale + y, divisor),
+                floordiv(x * scale + y * 2 + z, divisor),
+                floormod(x * scale + y, divisor),
+            ):
+                found = analyzer.canonical_simplify(expr)
+                for values in itertools.product(range(-5, 6), range(low, low + extent), range(-2, 3)):
+                    given = dict(zip((x, y, z), values, strict=True))
+                    assert evaluate(found, given) == evaluate(expr, given), (str(expr), str(found), values)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ir import tir
+from ir import Range, tir
 from ir.arith import Analyzer
 from ir.arith.comparison import Extension
 from ir.arith.constraint_scope import ConstraintScope
@@ -139,3 +139,60 @@ def test_what_stands_behind_a_clause_that_may_fault_is_not_known_before_it(
     analyzer.enabled_extensions = Extension.ApplyConstraintsToBooleanBranches
     simplified = analyzer.simplify(connective(node, lambda number: clauses[number], 3, right))
     assert simplified.script() == expected
+
+
+BOUNDED: list[tuple[tir.PrimExpr, Callable[[int], bool]]] = [
+    (tir.floordiv(X, 4) < 3, lambda x: x // 4 < 3),
+    (tir.floordiv(X, 4) >= -2, lambda x: x // 4 >= -2),
+    (tir.floordiv(X + 3, 5) < 2, lambda x: (x + 3) // 5 < 2),
+    (X * 4 > 5, lambda x: x * 4 > 5),
+    (X * 4 < 6, lambda x: x * 4 < 6),
+    (X * 3 >= -7, lambda x: x * 3 >= -7),
+    (X * 3 <= -7, lambda x: x * 3 <= -7),
+    (X * 2 + 1 < 6, lambda x: x * 2 + 1 < 6),
+    (4 - X > 1, lambda x: 4 - x > 1),
+]
+
+
+@pytest.mark.parametrize(
+    ("condition", "holds"), BOUNDED, ids=lambda item: str(item) if isinstance(item, tir.PrimExpr) else ""
+)
+def test_a_condition_bounds_its_variable_by_the_last_number_that_meets_it(
+    condition: tir.PrimExpr, holds: Callable[[int], bool]
+) -> None:
+    values = [x for x in range(-40, 41) if holds(x)]
+    analyzer = Analyzer()
+    with analyzer.constraint_scope(condition):
+        for bound in range(-40, 41):
+            assert analyzer.can_prove(bound <= X) == (values[0] > -40 and bound <= values[0]), bound
+            assert analyzer.can_prove(bound >= X) == (values[-1] < 40 and bound >= values[-1]), bound
+
+
+@pytest.mark.parametrize(
+    ("condition", "holds"),
+    [
+        (tir.floordiv(X, 4) < V[0], lambda x, v: x // 4 < v),
+        (V[0] <= tir.floordiv(X, 4), lambda x, v: v <= x // 4),
+        (V[0] < X * 4, lambda x, v: v < x * 4),
+        (X * 4 < V[0], lambda x, v: x * 4 < v),
+        (X + 3 <= V[0], lambda x, v: x + 3 <= v),
+        (tir.floordiv(X, 4).equal(V[0]), lambda x, v: x // 4 == v),
+    ],
+    ids=str,
+)
+def test_a_condition_on_another_variable_bounds_by_what_that_may_be(
+    condition: tir.PrimExpr, holds: Callable[[int, int], bool]
+) -> None:
+    """For no value of the other variable is a number within the bounds that does not meet it; nothing that is false is proved."""
+    analyzer = Analyzer()
+    analyzer.bind(V[0], Range(5, 9))
+    values = [x for x in range(-60, 61) if any(holds(x, v) for v in range(5, 9))]
+    is_equal = isinstance(condition, tir.EQ)
+    with analyzer.constraint_scope(condition):
+        for bound in range(-60, 61):
+            is_below, is_above = bound <= values[0], bound >= values[-1]
+            for proved, is_right, is_known in (
+                (analyzer.can_prove(bound <= X), is_below and values[0] > -60, not is_equal),
+                (analyzer.can_prove(bound >= X), is_above and values[-1] < 60, not is_equal),
+            ):
+                assert proved == is_right if is_known else is_right or not proved, bound

@@ -235,3 +235,38 @@ def test_ends_of_another_type_than_the_variable(of: str, ends: str) -> None:
     assert found.min_value.dtype == found.max_value.dtype == of
     single = Analyzer().int_set(tir.floormod(var, 6), {var: int_set.IntervalSet(end, end)})
     assert str(single.min_value) == str(tir.floormod(tir.Cast(of, end), tir.const(6, of)))
+
+
+@pytest.mark.parametrize("divisor", [1, 3, 4])
+@pytest.mark.parametrize("bound", [-5, -1, 0, 2, 7])
+def test_a_bound_of_a_quotient_is_the_last_number_that_meets_it(divisor: int, bound: int) -> None:
+    x = tir.Var("x")
+    for condition, values in (
+        (tir.floordiv(x, divisor) <= bound, [n for n in range(-60, 61) if n // divisor <= bound]),
+        (tir.floordiv(x, divisor) >= bound, [n for n in range(-60, 61) if n // divisor >= bound]),
+    ):
+        found = deduce_bound(x, condition, {}, {})
+        ends = [getattr(end, "value", None) for end in (found.min_value, found.max_value)]
+        assert ends == [
+            values[0] if values[0] > -60 else None,
+            values[-1] if values[-1] < 60 else None,
+        ]
+
+
+def test_a_quotient_by_what_may_be_negative_is_not_solved() -> None:
+    x, y = tir.Var("x"), tir.Var("y")
+    for low, is_solved in ((1, True), (0, False), (-3, False)):
+        found = deduce_bound(x, tir.floordiv(x, y) <= 2, {y: int_set.interval(low, 6)}, {})
+        assert found.is_nothing() != is_solved
+
+
+def test_a_bound_of_a_quotient_by_another_variable() -> None:
+    x, y = tir.Var("x"), tir.Var("y")
+    for condition, end, holds in (
+        (floordiv(x, 4) <= y, "max_value", lambda a, b: a // 4 <= b),
+        (floordiv(x, 4) >= y, "min_value", lambda a, b: a // 4 >= b),
+    ):
+        found = getattr(deduce_bound(x, condition, {}, {}), end)
+        for value in range(-3, 4):
+            numbers = [a for a in range(-40, 41) if holds(a, value)]
+            assert evaluate(found, {y: value}) == (numbers[-1] if end == "max_value" else numbers[0])

@@ -1,4 +1,4 @@
-"""Substitution: what stands for a variable has the variable's type, however it is given."""
+"""Substitution: what stands for a variable has the variable's type, however it is given; what a node holds is listed once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from ir import tir
 from ir.structural import structural_equal
-from ir.tir.stmt_functor import substitute
+from ir.tir.stmt_functor import loads_in, substitute, variables_in
 
 I, J, WIDE, UNSIGNED = tir.Var("i"), tir.Var("j"), tir.Var("w", "int64"), tir.Var("u", "uint8")
 
@@ -44,3 +44,28 @@ def test_a_function_is_asked_once_for_each_variable() -> None:
     asked = []
     found = substitute(I + I * J + I, lambda var: asked.append(var))
     assert asked == [I, J] and str(found) == str(I + I * J + I)
+
+
+def test_variables_are_listed_once_in_order() -> None:
+    A = tir.decl_buffer((8,), "int32", "A")
+    store = tir.BufferStore(A, A[J] + I, [I * 2])
+    assert variables_in(I + J * I, 3, WIDE) == [I, J, WIDE]
+    assert variables_in(I) == [I] and variables_in(4) == [] and variables_in() == []
+    assert set(variables_in(store)) == {A.data, I, J}
+
+
+def test_loads_are_listed_with_those_in_their_indices() -> None:
+    A, B = tir.decl_buffer((8,), "int32", "A"), tir.decl_buffer((8,), "int32", "B")
+    inner = A[I]
+    store = tir.BufferStore(B, B[inner] + inner, [A[J]])
+    assert [load.buffer.name for load in loads_in(store.value)] == ["A", "B"]  # one object once
+    assert sorted(load.buffer.name for load in loads_in(store)) == ["A", "A", "B"]
+    assert loads_in(I) == [] and loads_in(I + 1) == []
+
+
+def test_what_is_shared_is_looked_at_once() -> None:
+    value: tir.PrimExpr = I
+    for _ in range(200):
+        value = value * value + J
+    variables, loads = variables_in(value), loads_in(value)
+    assert variables == [I, J] and loads == []

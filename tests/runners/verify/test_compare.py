@@ -68,3 +68,9 @@ def test_long_arrays_are_compared_to_their_end() -> None:
     assert bounds.violated(got) is None
     got[-1] += 1
     assert np.flatnonzero(bounds.violated(got)).tolist() == [999_999]
+
+
+def test_truths_that_floats_decided_may_be_either() -> None:
+    bounds = bounds_of(np.array([True, False, True]), np.array([1.0, 1.0, 0.0]), "bool")
+    assert bounds.violated(np.array([False, True, True])) is None
+    assert list(bounds.violated(np.array([True, False, False]))) == [False, False, True]

@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ir import topi
+from ir import te, tir, topi
 from ir.script import from_source
 from runners.verify import KINDS, facts_of
 from runners.verify.domains import Domain
 from runners.verify.inputs import base_values
+from runners.verify.obligations import survey_of
 
 from .conftest import te_program
 
@@ -49,6 +50,16 @@ def domain(mod: Any) -> Domain | None:
         ("for i in range(6):\n    if I[i] < 0 or I[i] > 7 or A[I[i]] > 0:\n        O[i] = 1", -20, 20),
         ("for i in range(6):\n    O[i] = A[I[I[i]]]", 0, 5),
         ("for i, j in T.grid(6, 3):\n    O[i] = A[I[i] + i - j + 2]", 0, 2),
+        ("for i, j, k, m, n in T.grid(2, 2, 2, 2, 2):\n    O[i] = A[I[i] + i + j + k + m + n]", 0, 4),
+        ("for i in range(6):\n    O[i] = A[T.truncdiv(I[i], 2) + 4]", -9, 11),
+        # without a sign, all integers shifted so far are within
+        (
+            'for i in range(6):\n    O[i] = A[T.Cast("int32", T.shift_right(T.Cast("uint32", I[i]), T.uint32(29)))]',
+            -20,
+            20,
+        ),
+        # numbers beyond int64 are not followed
+        ('for i in range(6):\n    O[i] = A[T.Cast("int32", T.Cast("uint64", I[i]) + T.uint64(1))]', 0, 1),
     ],
 )
 def test_the_legal_range_is_found(body: str, low: int, high: int) -> None:
@@ -189,3 +200,17 @@ def test_indices_may_pass_through_floats() -> None:
     assert domain(kernel(f"for i in range(6):\n    O[i] = A[{floor}]")) == Domain(0, 19, index=True)
     away = floor.replace("floor", "round")  # half of -1 is rounded to -1, as kernels do
     assert domain(kernel(f"for i in range(6):\n    O[i] = A[{away}]")) == Domain(0, 18, index=True)
+
+
+def test_an_index_of_shared_parts_is_looked_at_once() -> None:
+    def body(i: Any, a: Any) -> Any:
+        def value(n: Any) -> Any:
+            x = tir.floormod(i[n], 4)
+            for _ in range(18):
+                x = tir.floormod(x * x + x, 4)
+            return a[x]
+
+        return te.compute((6,), value, "O")
+
+    func = te_program(body, ((6,), "int32"), ((10,), "float32"))["main"]
+    assert len(survey_of(func).obligations) < 60

@@ -9,13 +9,35 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ir.node import Mutator
 from ir.script import from_source
+from ir.tir.buffer import decl_buffer
 from ir.tir.evaluate import evaluate
-from ir.tir.expr import EQ, LT, Add, Div, FloatImm, IntImm, Max, Min, Mul, PrimExpr, Select, Sub, Var
-from ir.tir.op import cos, exp, floor
+from ir.tir.expr import (
+    EQ,
+    LT,
+    Add,
+    And,
+    Div,
+    FloatImm,
+    IntImm,
+    Let,
+    Max,
+    Min,
+    Mod,
+    Mul,
+    Or,
+    PrimExpr,
+    Select,
+    Sub,
+    Var,
+)
+from ir.tir.op import cos, exp, floor, sin
+from ir.tir.stmt_functor import substitute
 from runners.verify import compute_reference
 from runners.verify.estimate import NEVER, WIDE, ZERO, Algebra, Estimate, or_zero
-from runners.verify.rounding import growth
+from runners.verify.expressions import Expressions
+from runners.verify.rounding import format_of, growth
 from tests.programs.nodes import matmul
 
 from .conftest import native, verdict
@@ -245,3 +267,63 @@ def test_the_bounds_of_a_product_know_its_terms_alone(rows: int) -> None:
     unit = 2.0**-24
     assert (reach <= 1.1 * (growth(terms, unit) + 1) * unit * mass + 2 * unit * np.abs(a @ b)).all()
     assert (reach >= 0.5 * unit * np.sqrt(terms) * mass).all()
+
+
+@pytest.mark.parametrize("error", [0.0, 0.125, 2.0, 4.0])
+def test_a_wave_moves_as_far_as_from_one_end_to_the_other(error: float) -> None:
+    for value in (*VALUES, -np.pi / 2, np.pi / 2):
+        bound = error_of(lambda algebra: algebra.wave(sin, "float32", inexact(value, error)))
+        apart = np.abs(np.sin(value + error * np.linspace(-1, 1, 41)) - np.sin(value))
+        assert apart.max() <= bound, value
+
+
+@pytest.mark.parametrize("value", [-7.0, -1.0, 0.5, 2.9, 4.0])
+def test_a_remainder_moves_with_its_operands(value: float) -> None:
+    for divisor, error, other in itertools.product((3.0, 0.75), (0.0, 0.125, 2.0), (0.0, 0.125)):
+        a, b = inexact(value, error), inexact(divisor, other)
+        bound = error_of(lambda algebra: algebra.remainder(Mod, "float32", a, b))
+        results = np.fmod((value + error * INSIDE)[:, None], (divisor + other * INSIDE)[None])
+        assert np.abs(results - np.fmod(value, divisor)).max() <= bound, (divisor, error, other)
+
+
+@pytest.mark.parametrize(
+    ("value", "is_open"), [(400.0, False), (500.0, True), (np.inf, True), (np.nan, True)]
+)
+def test_what_a_dtype_without_infinities_does_not_hold_is_open(value: float, is_open: bool) -> None:
+    bound = error_of(lambda algebra: algebra.cast("float8_e4m3fn", inexact(value, 0.0), "float32"))
+    assert np.isinf(bound) == is_open
+
+
+class Unfolded(Mutator):
+    """Puts values in the places of their names."""
+
+    def visit_Let(self, node: Let) -> PrimExpr:
+        return self.visit(substitute(node.body, {node.var: node.value}))
+
+
+@pytest.mark.parametrize(("kind", "deciding"), [(And, False), (Or, True)])
+def test_a_doubt_counts_where_the_left_side_does_not_decide(kind: Any, deciding: bool) -> None:
+    known, doubtful = decl_buffer((1,), "float32"), decl_buffer((1,), "float32")
+    for left in (False, True):
+        algebra = Algebra(EQ(ZERO, number(1.0)))
+        items = {known: inexact(1.0 if left else -1.0, 0.0), doubtful: inexact(0.05, 0.125)}
+        with algebra.scope() as names:
+            expressions = Expressions(algebra, lambda buffer, _: items[buffer])
+            zero = FloatImm("float32", 0.0)
+            found = expressions.visit(kind(LT(zero, known[0]), LT(zero, doubtful[0])))
+        values = dict(NUMBERS)
+        for name, value in names:
+            values[name] = evaluate(value, values)
+        assert bool(evaluate(Unfolded().visit(found.slack), values)) == (left != deciding)
+
+
+def test_constants_of_half_floats_may_be_carried_unrounded() -> None:
+    expressions = Expressions(Algebra(EQ(ZERO, number(1.0))), lambda buffer, indices: Estimate(ZERO))
+    for dtype, value, is_rounded in (
+        ("float16", 0.1, True),
+        ("bfloat16", 0.1, True),
+        ("float16", 0.5, False),
+        ("float32", 0.1, False),
+    ):
+        found = expressions.visit(FloatImm(dtype, value))
+        assert found.relative == (format_of(dtype).unit if is_rounded else 0.0)

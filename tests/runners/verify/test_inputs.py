@@ -232,3 +232,19 @@ def test_few_numbers_stand_out(kind: str, sign: int, shape: tuple[int, ...], dty
         stands_out = values == last
         assert (sign * values <= sign * last).all() and stands_out.sum() <= max(1, values.size / 8)
         assert stands_out[-1].sum() == 1 and stands_out[..., -1].sum() == 1
+
+
+def test_along_each_axis_one_slice_is_all_lows_and_one_all_highs() -> None:
+    param = Param("A", "int8", (16, 16), output=False)
+    values = base_values(param, KINDS[1], FACTS, 0).reshape(16, 16)
+    columns, rows = values, np.delete(values, [1, 14], axis=1)
+    for end in (-128, 127):
+        assert (columns == end).all(axis=0).any() and (rows == end).all(axis=1).any()
+
+
+def test_positive_numbers_have_one_far_above_the_rest_in_every_other_row() -> None:
+    param = Param("A", "float32", (64, 16), output=False)
+    values = base_values(param, BY_NAME["positive numbers"], FACTS, 0).reshape(64, 16)
+    high = values == 256
+    assert (high.sum(axis=1) == np.arange(len(high)) % 2).all()
+    assert high[1::4, -1].all() and not high[3::4, -1].all()

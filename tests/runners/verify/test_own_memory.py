@@ -25,6 +25,8 @@ SHIFTS = {
     ("i * 2", "i * 3"): True,
     ("i + 1", "i"): True,
     ("i * i", "i * i"): False,
+    ("9 - i", "9 - i"): False,
+    ("9 - i", "9 + i"): True,  # alike in the first one
     ("i * i", "i"): True,  # alike in the first two iterations
     ("i % 3", "i % 4"): True,  # in the first three
 }

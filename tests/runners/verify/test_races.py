@@ -66,6 +66,10 @@ def test_iterations_that_keep_apart(body: str) -> None:
             "store to the same element of B",
         ),
         ("for i in T.parallel(7):\n    S[i] = S[i + 1]", "touch the same element of S"),
+        (  # the right side of "or" is evaluated where the left one does not hold
+            "for i in T.parallel(8):\n    if i == 0 or S[i - 1] > 0.0:\n        B[i, 0] = 1.0\n    S[i] = A[i, 0]",
+            "touch the same element of S",
+        ),
         ("for i in T.parallel(7):\n    S[i] = A[i, 0]\n    S[i + 1] = A[i, 1]", "loop i"),
         ("for f in T.parallel(48):\n    S[f // 6] = A[f // 6, f % 6]", "0 and 1"),
         # numbers but zero are True
@@ -423,3 +427,13 @@ for k in range(10):
     assert race(meeting) is not None
     assert race(meeting.replace("(i + 1) % 8", "i")) is None
     assert iterations(meeting.replace("range(10)", "range(100)")).followed is False
+
+
+def test_what_lies_before_an_array_is_no_element_of_it() -> None:
+    assert iterations("for i in T.parallel(8):\n    S[i - 1] = A[i, 0]") == Iterations(None, False)
+
+
+def test_a_loop_that_begins_where_a_variable_says_is_not_known() -> None:
+    body = "for k in range(4):\n    for i in T.parallel(k, k + 4):\n"
+    body += "        if i == 5:\n            S[0] = A[i, 0]\n        if i == 6:\n            S[0] = A[i, 1]"
+    assert iterations(body) == Iterations(None, False)

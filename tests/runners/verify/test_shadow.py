@@ -9,8 +9,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from ir import topi
+from ir import te, topi
+from ir.node import post_order_visit
 from ir.script import from_source
+from ir.tir.stmt import LetStmt
 from runners.verify import Reference, compute_reference
 from runners.verify.expressions import Unanalysable
 from runners.verify.shadow import shadow_of
@@ -233,3 +235,74 @@ class Module:
     reference = compute_reference(mod, native)
     assert verdict(reference, lambda a, b: np.copyto(b, a * 3)) is None
     assert verdict(reference, lambda a, b: np.copyto(b, a * 3.01)) is not None
+
+
+def repeated(depth: int) -> Any:
+    """A kernel of one expression that holds each of its parts twice."""
+
+    def body(a: Any) -> Any:
+        def value(i: Any) -> Any:
+            x = a[i]
+            for _ in range(depth):
+                x = x * x - x
+            return x
+
+        return te.compute((8,), value, "O")
+
+    return te_program(body, ((8,), "float32"))
+
+
+def test_what_is_shared_is_looked_at_once() -> None:
+    names = 0
+
+    def count(node: Any) -> None:
+        nonlocal names
+        names += isinstance(node, LetStmt)
+
+    post_order_visit(shadow_of(repeated(100)).mod["main"].body, count)
+    assert 100 <= names < 2_000
+
+
+def test_what_is_shared_has_the_bounds_of_what_is_written_twice() -> None:
+    reference = compute_reference(repeated(3), native)
+
+    def call(a: Any, o: Any, wrong: Any = 0) -> None:
+        with np.errstate(all="ignore"):
+            x = a.copy()
+            for step in range(3):
+                x = x * x - (x if step < 2 else x * (1 + wrong))
+            o[...] = x
+
+    assert verdict(reference, call) is None
+    assert verdict(reference, lambda a, o: call(a, o, np.float32(1e-4))) is not None
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "T.Select(A[k] > 0.0, O[0] - A[k], O[0])",
+        "T.if_then_else(A[k] > 0.0, O[0] - A[k], O[0])",
+        "T.Select(A[k] > 0.0, A[k] + O[0], O[0])",
+    ],
+)
+def test_sums_of_what_is_chosen(value: str) -> None:
+    reference = compute_reference(
+        from_source(f"""
+@I.ir_module
+class Module:
+    @T.prim_func
+    def main(A: T.Buffer((40,), "float32"), O: T.Buffer((1,), "float32")):
+        O[0] = T.float32(0)
+        for k in range(40):
+            O[0] = {value}
+"""),
+        native,
+    )
+    sign = -1 if " - " in value else 1
+
+    def call(a: Any, o: Any) -> None:
+        with np.errstate(all="ignore"):
+            o[...] = sign * a[a > 0].sum(dtype=np.float32)
+
+    assert verdict(reference, call) is None
+    assert verdict(reference, lambda a, o: call(a[:-1], o)) is not None

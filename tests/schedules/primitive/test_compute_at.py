@@ -908,6 +908,58 @@ def main(A: T.Buffer((6,), "int32"), C: T.Buffer((6,), "int32")):
         sch.reverse_compute_at("C", sch.get_loops("B")[at])
 
 
+EDGE = """@T.prim_func
+def main(A: T.Buffer((16,), "int32"), C: T.Buffer((4, 8), "int32")):
+    T.func_attr({"tir.noalias": True})
+    B = T.alloc_buffer((16,), "int32")
+    for i in range(16):
+        with T.block("B"):
+            vi = T.axis.spatial(16, i)
+            B[vi] = A[vi]
+    for i, j in T.grid(4, 8):
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            T.reads(B[vj + OFFSET])
+            T.writes(C[vi, vj])
+            C[vi, vj] = T.if_then_else(WITHIN, B[vj + OFFSET], 0)
+"""
+
+
+@pytest.mark.parametrize(("offset", "within", "count"), [("-1", "vj > 0", 7), ("10", "vj < 6", 6)])
+def test_what_is_read_beyond_a_buffer_is_not_computed(offset: str, within: str, count: int) -> None:
+    func = from_source(EDGE.replace("OFFSET", offset).replace("WITHIN", within))
+    sch = Schedule(func)
+    sch.compute_at("B", sch.get_loops("C")[0])
+    assert_same_meaning(func, sch)
+    assert sch.get(sch.get_loops("B")[1]).extent.value == count
+
+
+MOVING = """@T.prim_func
+def main(A: T.Buffer((8,), "int32"), S: T.Buffer((8,), "int32"), C: T.Buffer((8,), "int32")):
+    T.func_attr({"tir.noalias": True})
+    B = T.alloc_buffer((8,), "int32")
+    I = T.alloc_buffer((8,), "int32")
+    for i in range(8):
+        with T.block("B"):
+            vi = T.axis.spatial(8, i)
+            B[vi] = A[vi]
+    for i in range(8):
+        with T.block("I"):
+            vi = T.axis.spatial(8, i)
+            I[vi] = T.bitwise_and(S[vi], 7)
+        with T.block("C"):
+            vi = T.axis.spatial(8, i)
+            C[vi] = B[I[vi]]
+"""
+
+
+@pytest.mark.parametrize("index", [-1, -2])
+def test_a_domain_that_changing_data_says_is_computed_whole(index: int) -> None:
+    func = from_source(MOVING)
+    sch = Schedule(func)
+    sch.compute_at("B", sch.get_loops("C")[0], index=index)
+
+
 MOVED_ON = """@T.prim_func
 def main(A: T.Buffer((3, 15), "int32"), C: T.Buffer((3, 13), "int32")):
     B = T.alloc_buffer((3, 15), "int32")

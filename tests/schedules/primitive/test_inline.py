@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ir import te, tir
 from ir.script import from_source
 from ir.script import tir as T
+from ir.tir.interpreter import run
 from schedules import Schedule
 from tests.programs import kernels
 
@@ -414,3 +417,23 @@ def main(A: T.Buffer((16,), "int32"), C: T.Buffer((16,), "int32")):
         assert_same_meaning(program, sch)
     else:
         assert_refused(sch, lambda: sch.reverse_compute_inline("C"), "to one element of C")
+
+
+def test_a_load_that_is_data_and_index_at_once() -> None:
+    """One object stands in both places: what wraps as data is marked where it is an index (rule ``[index-atom]``)."""
+    a, d = te.placeholder((4,), "int32", "A"), te.placeholder((8,), "int32", "D")
+    b = te.compute((4,), lambda i: a[i] * a[i], "B")
+
+    def value(i: tir.Var) -> tir.PrimExpr:
+        x = b[i]
+        return x + d[tir.floormod(x, 7)]
+
+    sch = Schedule(te.create_prim_func([a, d, te.compute((4,), value, "C")]))
+    sch.compute_inline("B")
+    arrays, found = (
+        [np.array([3, 70000, -65537, 46341], "int32"), np.arange(8, dtype="int32") * 10],
+        np.zeros(4, "int32"),
+    )
+    run(sch.mod["main"], *arrays, found)
+    square = arrays[0] * arrays[0]
+    np.testing.assert_array_equal(found, square + arrays[1][square % 7])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ir import tir
 from ir.script import tir as T
 from ir.tir.analysis.written_params import stored_params, written_params
 
@@ -59,3 +60,12 @@ def test_what_is_certainly_stored_to() -> None:
     assert stored_params(through_a_matched_region) == (0,)
     assert stored_params(calls_something) == ()  # who knows what it writes
     assert stored_params(own_memory) == written_params(own_memory)
+
+
+def test_what_is_shared_is_looked_at_once() -> None:
+    A = tir.decl_buffer((4,), "float32", "A")
+    value: tir.PrimExpr = A[0]
+    for _ in range(200):
+        value = value * value
+    found = stored_params(tir.PrimFunc([A], tir.BufferStore(A, value, [0])))
+    assert found == (0,)
