@@ -14,9 +14,9 @@ from ir.tir.expr import And, BufferLoad, CmpExpr, IntImm, IterVar, Max, Min, Or,
 from ir.tir.stmt import Block, BlockRealize, BufferStore, For, IfThenElse, LetStmt, While
 
 _TURNS = 16
-"""Loops of which the extent is not known are taken to run so often, where time is estimated."""
+"""Loops of which the extent is not known are taken to run so often."""
 _MOST_TURNS = 1 << 10
-"""The same, where errors are."""
+"""The same, where errors are bounded."""
 _SIGNS: Mapping[type, frozenset[int]] = {
     Max: frozenset({1}),
     Or: frozenset({1}),
@@ -54,13 +54,25 @@ class Instances:
     @property
     def per_element(self) -> int:
         """How often it writes one element, at most."""
-        found = (extent for extent, repeats in zip(self.extents, self.repeats) if repeats)
-        return max(1, self.reduced, math.prod(_MOST_TURNS if extent is None else extent for extent in found))
+        return math.prod([self._known, *[_MOST_TURNS] * self._unknown])
 
     @property
     def terms(self) -> int:
-        """How many values one element is combined of."""
-        return self.per_element if self.store.buffer.data in self.sources else 1
+        """How many values one element is combined of, about."""
+        if self.store.buffer.data not in self.sources:
+            return 1
+        return max(self._known, _TURNS) if self._unknown else self._known
+
+    @property
+    def _known(self) -> int:
+        """How often loops of known extents repeat an element."""
+        found = (extent for extent, repeats in zip(self.extents, self.repeats) if repeats)
+        return max(1, self.reduced, math.prod(extent for extent in found if extent is not None))
+
+    @property
+    def _unknown(self) -> int:
+        """How many others do."""
+        return sum(repeats and extent is None for extent, repeats in zip(self.extents, self.repeats))
 
     @property
     def chooses(self) -> frozenset[int]:

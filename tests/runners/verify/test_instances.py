@@ -221,6 +221,7 @@ for i in range(8):
     begin, scratch, total, largest = found = instances_of(func.body)
     assert [item.runs for item in (begin, scratch, total)] == [8, 128, 128]
     assert [item.terms for item in (begin, total)] == [1, 16]
-    assert scratch.terms == 1 and largest.terms > 16 and largest.chooses == {1}
+    assert scratch.terms == 1 and largest.terms > 1 and largest.chooses == {1}
+    assert total.per_element == 16 and largest.per_element > 500
     data = {buffer.name: buffer.data for buffer in func.buffer_map.values()}
     assert {data["A"], data["B"]} <= chosen_from(found) and data["N"] not in chosen_from(found)
