@@ -63,8 +63,8 @@ class Kind:
     """
     place: int = 0
     """Which input that is, of those that the program chooses from."""
-    alone: bool = False
-    """Only the first number stands out."""
+    alone: int | None = None
+    """The only number that stands out: the first one (0) or the last one (-1)."""
 
 
 def _random(out: Array, rng: np.random.Generator) -> Array:
@@ -149,16 +149,19 @@ KINDS = (
     Kind("few large numbers", _negative, outstanding=1),
     Kind("few low numbers", _negative, outstanding=-1),
     Kind("numbers near nothing", _uniform, near_nothing=True),
-    Kind("a large first number", _negative, outstanding=1, alone=True),
-    Kind("a low first number", _negative, outstanding=-1, alone=True),
+    Kind("a large first number", _negative, outstanding=1, alone=0),
+    Kind("a low first number", _negative, outstanding=-1, alone=0),
+    Kind("True at the end only", _negative, outstanding=1, alone=-1),
+    Kind("False at the end only", _negative, outstanding=-1, alone=-1),
     *(
         Kind(f"{what} in {where}", _negative, outstanding=sign, place=place, alone=alone)
         for place, where in ((1, "a second input"), (2, "a third input"))
-        for alone, signs in (
-            (False, {"few large numbers": 1, "few low numbers": -1}),
-            (True, {"a large first number": 1, "a low first number": -1}),
+        for what, sign, alone in (
+            ("few large numbers", 1, None),
+            ("few low numbers", -1, None),
+            ("a large first number", 1, 0),
+            ("a low first number", -1, 0),
         )
-        for what, sign in signs.items()
     ),
 )
 """In the order in which a candidate meets them; where memory or time is short, those at the end are left out."""
@@ -268,8 +271,8 @@ def _few_places(
     What is reduced together with the first or last element, along whichever axes, has none of the others.
     """
     corners = np.array([_last(param.shape, count), 0][:count], np.int64)
-    if kind.alone:
-        return corners[:0], corners[-1:]
+    if kind.alone is not None:
+        return corners[:0], corners[-1:] if kind.alone == 0 else corners[:1]
     several = count // max(facts.terms, _MOST_OUTSTANDING)
     if several < 2:
         return corners[:0], corners[:1]
@@ -324,7 +327,7 @@ def _few_ends(
         values[some[::2]] = rng.choice(np.array(constants, wide), some[::2].size)
     values[corners] = ends[int(kind.outstanding > 0)]
     if corners.size > 1:
-        values[corners[1]] = others[corners[1]]
+        values[corners[1]] -= np.array(kind.outstanding * min(1, most), np.int64).astype(wide)
     return values
 
 

@@ -231,7 +231,9 @@ def kinds_for(facts: KernelFacts) -> tuple[Kind, ...]:
 def _tells_choices(kind: Kind, facts: KernelFacts) -> bool:
     """Whether what stands out there may be chosen; where nothing says what is, whether it stands out in the first input."""
     if not facts.chosen:
-        return not (kind.place or kind.alone)
+        return kind.place == 0 and kind.alone is None
+    if kind.alone == -1 and not any(dt.is_bool(item.dtype) for item in facts.chosen):
+        return False  # of several numbers that stand out the last one does most; all True are alike
     return kind.place < len(facts.chosen) and kind.outstanding in facts.chooses
 
 

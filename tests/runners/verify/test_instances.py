@@ -63,24 +63,33 @@ def test_what_is_chosen_from_any_input_leaves_out_nothing(
     assert not accepted(reference_of, right, reduction(dtype, begin, combine, "plain", loop))
 
 
-@pytest.mark.parametrize("rows", ["range(31)", "range(1, 32)"])
-@pytest.mark.parametrize("columns", ["range(31)", "range(1, 32)"])
-def test_a_maximum_of_maxima(reference_of: Any, rows: str, columns: str) -> None:
+@pytest.mark.parametrize(
+    ("dtype", "begin", "combine"),
+    [
+        ("float32", 'T.float32("-inf")', "T.max({}, {})"),
+        ("int8", 'T.min_value("int8")', "T.max({}, {})"),
+        ("uint8", "T.uint8(255)", "T.min({}, {})"),
+        ("bool", "False", "{} or {}"),
+        ("bool", "True", "{} and {}"),
+    ],
+)
+@pytest.mark.parametrize("part", ["range(31)", "range(1, 32)"])
+def test_a_maximum_of_maxima(reference_of: Any, dtype: str, begin: str, combine: str, part: str) -> None:
     def maximum(rows: str, columns: str) -> Any:
         body = f"""
-M = T.alloc_buffer((32,), "float32")
+M = T.alloc_buffer((32,), "{dtype}")
 for i in range(32):
-    M[i] = T.float32("-inf")
+    M[i] = {begin}
     for k in {columns}:
-        M[i] = T.max(M[i], A[i, k])
-B[0] = T.float32("-inf")
+        M[i] = {combine.format("M[i]", "A[i, k]")}
+B[0] = {begin}
 for i in {rows}:
-    B[0] = T.max(B[0], M[i])"""
-        return program('A: T.Buffer((32, 32), "float32"), B: T.Buffer((1,), "float32")', body)
+    B[0] = {combine.format("B[0]", "M[i]")}"""
+        return program(f'A: T.Buffer((32, 32), "{dtype}"), B: T.Buffer((1,), "{dtype}")', body)
 
     right = maximum("range(32)", "range(32)")
-    assert not accepted(reference_of, right, maximum(rows, "range(32)"))
-    assert not accepted(reference_of, right, maximum("range(32)", columns))
+    assert not accepted(reference_of, right, maximum(part, "range(32)"))
+    assert not accepted(reference_of, right, maximum("range(32)", part))
 
 
 @pytest.mark.parametrize("first", ["A", "W"])
