@@ -475,7 +475,7 @@ class _CheckedCalls:
         """What the interpreter says of a call: of a small program, in which threads seldom meet, it sees iterations that do."""
         phase("interpreting", 120.0)
         self.arm()
-        found = undefined(self._mod, self._reference.facts, [array.copy() for array in self.arguments])
+        found = undefined(self._mod, [array.copy() for array in self.arguments])
         return None if found is None else found.splitlines()[0]
 
     def wrong(self, *, outputs: bool = True) -> str | None:

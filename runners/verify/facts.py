@@ -10,14 +10,17 @@ from typing import Any
 from ir import dtype as dt
 from ir.node import post_order_visit
 from ir.tir.analysis.written_params import stored_params
-from ir.tir.expr import And, BufferLoad, CmpExpr, FloatImm, IntImm, IterVar, Max, Min, Mul, Or, PrimExpr
+from ir.tir.expr import And, BufferLoad, Call, CmpExpr, FloatImm, IntImm, Max, Min, Mul, Or, Select
 from ir.tir.stmt import Block, BufferStore
 from ir.tir.stmt_functor import loads_in
+from ir.tir.transform.lower_match_buffer import LowerMatchBuffer
 
 from ..error import RunnerError
 from ..ndarray import numpy_dtype
 from .domains import Domain, integer_domains
+from .instances import chosen_from, instances_of
 from .rounding import format_of
+from .updates import updated_outputs
 
 _MOST_CONSTANTS = 16
 """Of more constants some are among the inputs, from all of their range."""
@@ -58,6 +61,10 @@ class KernelFacts:
     """The program takes a maximum or a minimum, or compares what it computes, or asks whether any or all are true."""
     multiplied: bool = False
     """Something is a product of many: in one order it overflows, or vanishes, on the way and in another one not."""
+    chosen: tuple[Param, ...] = ()
+    """Of what maxima and minima, "any" and "all" of several are taken, the largest first."""
+    chooses: frozenset[int] = frozenset()
+    """Which numbers those choose: large ones (1), low ones (-1), or either."""
     constants: tuple[int | float, ...] = ()
     """Floats that the program computes with, integers that it compares data with: at them, and beside them, it may do something else."""
 
@@ -96,7 +103,7 @@ def params_of(func: Any) -> tuple[Param, ...]:
     """
     stored = stored_params(func)
     domains = integer_domains(func)
-    updated = _updated(func)
+    updated = updated_outputs(func)
     found: list[Param] = []
     for number, param in enumerate(func.params):
         buffer = func.buffer_map.get(param)
@@ -127,43 +134,62 @@ def params_of(func: Any) -> tuple[Param, ...]:
 
 def facts_of(mod: Any) -> KernelFacts:
     """Parameters, and how sums behave, of an unscheduled program."""
-    func = entry(mod)
-    terms, narrow, extremes, multiplied = 1, math.inf, False, False
+    func = entry(LowerMatchBuffer()(mod))
+    extremes, multiplied = False, False
     constants: dict[tuple[type, float], int | float] = {}
 
     def note(values: Iterable[int | float]) -> None:
         constants.update({(type(value), value): value for value in values if value and math.isfinite(value)})
 
     def visit(node: Any) -> None:
-        nonlocal terms, narrow, extremes, multiplied
-        if isinstance(node, Block):
-            length = math.prod(
-                getattr(axis.dom.extent, "value", 1)
-                for axis in node.iter_vars
-                if axis.iter_type == IterVar.CommReduce
-            )
-            terms = max(terms, int(length))
-            if length > 1:
-                narrow = min([narrow, *(_whole(region.buffer.dtype) for region in node.writes)])
-        elif isinstance(node, Max | Min | CmpExpr | And | Or):
+        nonlocal extremes, multiplied
+        if isinstance(node, Max | Min | CmpExpr | And | Or):
             is_of_data = bool(loads_in(node))
             extremes = extremes or is_of_data
             if is_of_data and not isinstance(node, And | Or):
                 note(_whole_numbers(node))
         elif isinstance(node, FloatImm):
             note([node.value])
-        elif isinstance(node, BufferStore) and isinstance(node.value, Mul):
-            factors = (node.value.a, node.value.b)
-            multiplied = multiplied or any(
-                isinstance(item, BufferLoad) and item.buffer.data is node.buffer.data for item in factors
-            )
+        elif isinstance(node, BufferStore):
+            multiplied = multiplied or _multiplies(node.value, node.buffer.data)
 
     post_order_visit(func.body, visit)
     params = params_of(func)
-    repeatable = not any(item.updated for item in params)
+    stores = instances_of(func.body)
+    sources = chosen_from(stores)
+    chosen = [
+        param
+        for handle, param in zip(func.params, params)
+        if param.given and func.buffer_map[handle].data in sources
+    ]
     telling = sorted(constants.values())
     step = -(-len(telling) // _MOST_CONSTANTS) or 1
-    return KernelFacts(params, terms, narrow, repeatable, extremes, multiplied, tuple(telling[::step]))
+    return KernelFacts(
+        params,
+        terms=max((item.terms for item in stores), default=1),
+        narrow=min((_whole(item.store.buffer.dtype) for item in stores if item.terms > 1), default=math.inf),
+        repeatable=not any(item.updated for item in params),
+        extremes=extremes,
+        multiplied=multiplied,
+        chosen=tuple(sorted(chosen, key=lambda item: -math.prod(item.shape))),
+        chooses=frozenset().union(*(item.chooses for item in stores)),
+        constants=tuple(telling[::step]),
+    )
+
+
+def _multiplies(value: Any, data: Any) -> bool:
+    """Whether what is stored is a product with the element that was there, in one case at least."""
+    if isinstance(value, Mul):
+        return any(_is_of(factor, data) or _multiplies(factor, data) for factor in (value.a, value.b))
+    if isinstance(value, Select):
+        return any(_multiplies(side, data) for side in (value.true_value, value.false_value))
+    if isinstance(value, Call) and getattr(value.op, "name", "") == "tir.if_then_else":
+        return any(_multiplies(side, data) for side in value.args[1:])
+    return False
+
+
+def _is_of(factor: Any, data: Any) -> bool:
+    return isinstance(factor, BufferLoad) and factor.buffer.data is data
 
 
 def _whole_numbers(expr: Any) -> list[int]:
@@ -187,26 +213,6 @@ def _whole(dtype: str) -> float:
     return format_of(dtype).whole if dt.is_float(dtype) else math.inf
 
 
-def _updated(func: Any) -> set[Any]:
-    """The data variables of outputs that are loaded before they are stored to, in the order of the program's text."""
-    outputs = {buffer.data for buffer in func.buffer_map.values()}
-    stored: set[Any] = set()
-    early: set[Any] = set()
-    views = views_of(func)
-
-    def visit(node: Any) -> None:
-        data = node.buffer.data
-        while data in views:
-            data = views[data]
-        if isinstance(node, BufferStore):
-            stored.add(data)
-        elif data not in stored:
-            early.add(data)
-
-    _in_order(func.body, visit)
-    return early & stored & outputs
-
-
 def views_of(func: Any) -> dict[Any, Any]:
     """For the data variable of each view, that of the buffer of which it shows a region."""
     views: dict[Any, Any] = {}
@@ -217,19 +223,3 @@ def views_of(func: Any) -> dict[Any, Any]:
 
     post_order_visit(func.body, visit)
     return views
-
-
-def _in_order(node: Any, visit: Any) -> None:
-    """Loads of a store before the store, initializations before bodies."""
-    if isinstance(node, PrimExpr):
-        for load in loads_in(node):
-            visit(load)
-        return
-    if isinstance(node, Block):
-        for part in (node.init, node.body):
-            if part is not None:
-                _in_order(part, visit)
-        return
-    node._visit_children(lambda child: _in_order(child, visit))
-    if isinstance(node, BufferStore):
-        visit(node)

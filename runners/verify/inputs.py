@@ -57,10 +57,14 @@ class Kind:
     near_nothing: bool = False
     """All numbers are so small that small constants of the program count beside whatever they are summed up to."""
     outstanding: int = 0
-    """Few numbers of the first input are far above all others (1), or below them (-1); of bools they are True, or False, in each input.
+    """Few numbers of one input are far above all others (1), or below them (-1); bools are True, or False, in all that is chosen from.
 
     Numbers of other inputs lie in between, and are positive where they may be: products and comparisons with them stand out as well.
     """
+    place: int = 0
+    """Which input that is, of those that the program chooses from."""
+    alone: int | None = None
+    """The only number that stands out: the first one (0) or the last one (-1)."""
 
 
 def _random(out: Array, rng: np.random.Generator) -> Array:
@@ -145,6 +149,20 @@ KINDS = (
     Kind("few large numbers", _negative, outstanding=1),
     Kind("few low numbers", _negative, outstanding=-1),
     Kind("numbers near nothing", _uniform, near_nothing=True),
+    Kind("a large first number", _negative, outstanding=1, alone=0),
+    Kind("a low first number", _negative, outstanding=-1, alone=0),
+    Kind("True at the end only", _negative, outstanding=1, alone=-1),
+    Kind("False at the end only", _negative, outstanding=-1, alone=-1),
+    *(
+        Kind(f"{what} in {where}", _negative, outstanding=sign, place=place, alone=alone)
+        for place, where in ((1, "a second input"), (2, "a third input"))
+        for what, sign, alone in (
+            ("few large numbers", 1, None),
+            ("few low numbers", -1, None),
+            ("a large first number", 1, 0),
+            ("a low first number", -1, 0),
+        )
+    ),
 )
 """In the order in which a candidate meets them; where memory or time is short, those at the end are left out."""
 
@@ -191,10 +209,10 @@ def base_values(param: Param, kind: Kind, facts: KernelFacts, number: int) -> Ar
     if kind.end is not None and number == 0:
         return np.full(count, kind.end).astype(dtype)
     wide = np.empty(count, np.float64 if param.dtype == "float64" else np.float32)
-    if kind.outstanding and number == 0:
+    if _stands_out(param, kind, facts, number):
         _stand_out(wide, param, kind, facts, rng)
     else:
-        kind.draw(wide, rng, param, number)
+        kind.draw(wide, rng, param, max(number, 1) if kind.outstanding else number)
     if kind.exact:
         share = density(facts)
         if share < 1.0:
@@ -227,23 +245,34 @@ def _truths(
     """True as often as False; nearly always or nearly never where numbers are of one sign; nothing but one of them, or few others."""
     if kind.end is not None and number == 0:
         return np.full(count, kind.end > 0)
-    if kind.outstanding:
+    if kind.outstanding and (not facts.chosen or param in facts.chosen):
         values = np.full(count, kind.outstanding < 0)
-        values[np.concatenate(_few_places(param, facts, rng, count))] = kind.outstanding > 0
+        values[np.concatenate(_few_places(param, kind, facts, rng, count))] = kind.outstanding > 0
         return values
     if kind.draw in (_positive, _negative):
         return np.asarray((rng.integers(0, 64, count, np.int8) == 0) == (kind.draw is _negative))
     return rng.integers(0, 2, count, dtype=np.int8).astype(np.bool_)
 
 
+def _stands_out(param: Param, kind: Kind, facts: KernelFacts, number: int) -> bool:
+    """Whether numbers of this input stand out, which is the first one where nothing is known to be chosen."""
+    if not kind.outstanding:
+        return False
+    if not facts.chosen:
+        return number == 0
+    return any(param is item for item in facts.chosen[kind.place : kind.place + 1])
+
+
 def _few_places(
-    param: Param, facts: KernelFacts, rng: np.random.Generator, count: int
+    param: Param, kind: Kind, facts: KernelFacts, rng: np.random.Generator, count: int
 ) -> tuple[Array, Array]:
     """(Some places, about one for each reduction; the last element, and the first where there are several reductions).
 
     What is reduced together with the first or last element, along whichever axes, has none of the others.
     """
     corners = np.array([_last(param.shape, count), 0][:count], np.int64)
+    if kind.alone is not None:
+        return corners[:0], corners[-1:] if kind.alone == 0 else corners[:1]
     several = count // max(facts.terms, _MOST_OUTSTANDING)
     if several < 2:
         return corners[:0], corners[:1]
@@ -268,13 +297,14 @@ def _stand_out(wide: Array, param: Param, kind: Kind, facts: KernelFacts, rng: n
     """
     constants = np.array([item for item in facts.constants if _TELLING <= abs(item) <= 1 / _TELLING])
     scale = np.abs(constants).max(initial=1.0)
-    some, corners = _few_places(param, facts, rng, wide.size)
+    some, corners = _few_places(param, kind, facts, rng, wide.size)
     wide[...] = (_random(wide, rng) - 2) * scale
     wide[:1] = -3 * scale
     wide[some] = (_random(wide[some], rng) + 2) * scale
     if constants.size:
         wide[some[::2]] = rng.choice(constants, some[::2].size) * kind.outstanding
-    wide[corners] = 4 * scale
+    # Of what both are reduced to, in one step or several, the last one is chosen, also where sums are taken on the way.
+    wide[corners] = (np.array([4, 3]) * scale * facts.terms)[: corners.size]
     wide *= kind.outstanding
 
 
@@ -290,12 +320,14 @@ def _few_ends(
     lows, highs = ends[0] + steps, ends[1] - steps
     values: Array = lows if kind.outstanding > 0 else highs
     others = highs if kind.outstanding > 0 else lows
-    some, corners = _few_places(param, facts, rng, count)
+    some, corners = _few_places(param, kind, facts, rng, count)
     values[some] = others[some]
     constants = _around(facts.constants, domain)
     if constants:
         values[some[::2]] = rng.choice(np.array(constants, wide), some[::2].size)
     values[corners] = ends[int(kind.outstanding > 0)]
+    if corners.size > 1:
+        values[corners[1]] -= np.array(kind.outstanding * min(1, most), np.int64).astype(wide)
     return values
 
 
@@ -420,7 +452,7 @@ def _integers_of(
         values = _positions(domain, kind, rng, count).astype(dtype)
     elif kind.end is not None and number == 0:
         values = np.full(count, domain.low if kind.end < 0 else domain.high, dtype)
-    elif kind.outstanding and number == 0:
+    elif _stands_out(param, kind, facts, number):
         values = _few_ends(param, kind, facts, domain, rng, count).astype(dtype)
     elif kind.outstanding:
         middle = (domain.low + domain.high) // 2

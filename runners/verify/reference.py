@@ -20,6 +20,7 @@ from .expressions import Unanalysable
 from .facts import KernelFacts, Param, entry, facts_of
 from .guards import Guarded
 from .inputs import KINDS, TINY, Kind, base_values, poison, small_constants
+from .instances import instances_of
 from .repetitions import changed, fill
 from .rounding import format_of, growth
 from .shadow import ShadowProgram, shadow_of
@@ -35,8 +36,8 @@ _BOUND_BYTES = 256 << 20
 """Bounds of outputs may take this much; beyond it the last kinds of inputs are left out."""
 _SLOW_SECS = 10.0
 """A reference that takes longer than this is not computed for the later kinds."""
-_INTERPRETED_TERMS = 1 << 13
-"""Programs of as many elements, or terms of sums, take the interpreter some hundredths of a second."""
+_INTERPRETED_STORES = 1 << 13
+"""Programs that store so often take the interpreter some hundredths of a second."""
 _ESSENTIAL = 3
 _FEW_TERMS = 64
 """Sums of more numbers of every exponent are hardly ever finite."""
@@ -221,10 +222,19 @@ def kinds_for(facts: KernelFacts) -> tuple[Kind, ...]:
         for kind in kinds
         if (facts.extremes or kind.end is None)
         and (few or not kind.for_few_terms)
-        and (chooses or not kind.outstanding)
+        and (not kind.outstanding or (chooses and _tells_choices(kind, facts)))
         and (small_constants(facts) or not kind.near_nothing)
     ]
     return tuple(asked[:most])
+
+
+def _tells_choices(kind: Kind, facts: KernelFacts) -> bool:
+    """Whether what stands out there may be chosen; where nothing says what is, whether it stands out in the first input."""
+    if not facts.chosen:
+        return kind.place == 0 and kind.alone is None
+    if kind.alone == -1 and not any(dt.is_bool(item.dtype) for item in facts.chosen):
+        return False  # of several numbers that stand out the last one does most; all True are alike
+    return kind.place < len(facts.chosen) and kind.outstanding in facts.chooses
 
 
 def compute_reference(mod: Any, make_run: MakeRun, facts: KernelFacts | None = None) -> Reference:
@@ -283,24 +293,23 @@ def require_defined(mod: Any, facts: KernelFacts) -> None:
     arguments = Arguments(facts.params)
     kind = kinds_for(facts)[0]
     arguments.prepare(facts, kind, 0)
-    found = undefined(mod, facts, arguments.arrays)
+    found = undefined(mod, arguments.arrays)
     if found is not None:
         raise ProgramError(f"on {kind.name}, it is undefined: {found}")
 
 
-def undefined(mod: Any, facts: KernelFacts, arrays: list[Array]) -> str | None:
+def undefined(mod: Any, arrays: list[Array]) -> str | None:
     """What the interpreter refuses in a call; None where it finds nothing, and for programs for which it takes too long.
 
     Args:
         mod: a program, or a candidate for it.
-        facts: of the program.
         arrays: the arguments, which it overwrites.
     """
-    elements = sum(math.prod(item.shape) for item in facts.params if item.output)
-    if elements * max(facts.terms, 1) > _INTERPRETED_TERMS:
+    func = entry(mod)
+    if sum(item.runs for item in instances_of(func.body)) > _INTERPRETED_STORES:
         return None
     try:
-        interpreter.Interpreter(mod).call(entry(mod), arrays)
+        interpreter.Interpreter(mod).call(func, arrays)
     except interpreter.UndefinedError as error:
         return str(error)
     except interpreter.InterpreterError:

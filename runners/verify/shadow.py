@@ -41,7 +41,8 @@ from ir.tir.stmt import (
     While,
     seq,
 )
-from ir.tir.stmt_functor import loads_in, variables_in
+from ir.tir.stmt_functor import loads_in
+from ir.tir.transform.lower_match_buffer import LowerMatchBuffer
 
 from .estimate import (
     ALWAYS,
@@ -61,6 +62,7 @@ from .estimate import (
 )
 from .expressions import Expressions, Unanalysable, either, let
 from .facts import entry, params_of
+from .instances import instances_of
 from .rounding import format_of, growth
 
 _At = Callable[[Sequence[Var]], tuple[PrimExpr, Sequence[Binding]]]
@@ -84,8 +86,6 @@ class _Shadow:
     """It is an output that begins with what the caller gave."""
     terms: int = 0
     """How many terms one element is the sum of; 0 for a buffer that is not summed up."""
-    depth: int = 0
-    """How many loops were open where it was allocated."""
     mass: Buffer | None = None
     error: Buffer | None = None
     relative: float = 0.0
@@ -114,10 +114,10 @@ def shadow_of(mod: Any) -> ShadowProgram:
     """Rewrite an unscheduled program.
 
     Raises:
-        Unanalysable: it has vectors, calls of unknown functions, or views of memory.
+        Unanalysable: it has vectors, calls of unknown functions, or other names of memory.
         RunnerError: it has no entry, or parameters that are no tensors.
     """
-    return _Rewriter(entry(mod)).run()
+    return _Rewriter(entry(LowerMatchBuffer()(mod))).run()
 
 
 class _Rewriter(Visitor):
@@ -132,8 +132,9 @@ class _Rewriter(Visitor):
         self._algebra = Algebra(GT(flag[0], ZERO))
         self._expressions = Expressions(self._algebra, self._load)
         self._shadows: dict[Any, _Shadow] = {}
-        self._loops: list[tuple[Var, PrimExpr]] = []
-        self._axes: list[dict[Var, Any]] = []
+        self._per_element: dict[BufferStore, int] = {}
+        for item in instances_of(func.body):
+            self._per_element[item.store] = max(item.per_element, self._per_element.get(item.store, 1))
         self._changed = False
         self._doubt: list[PrimExpr] = []
         """Conditions under which the statements at hand may not run as they do here."""
@@ -208,7 +209,7 @@ class _Rewriter(Visitor):
         floats = dt.is_float(buffer.dtype)
         wide = buffer if given or not floats else decl_buffer(buffer.shape, WIDE, f"{buffer.name}_wide")
         whole = WHEN_EXACT if (given or updated) and floats else ALWAYS
-        found = _Shadow(buffer, wide, given, updated, depth=len(self._loops), whole=whole)
+        found = _Shadow(buffer, wide, given, updated, whole=whole)
         self._shadows[buffer.data] = found
         return found
 
@@ -325,7 +326,7 @@ class _Rewriter(Visitor):
         item = self._algebra.settled(self._expressions.visit(term))
         if self._doubt:
             item = self._doubted(item)
-        n_terms = self._repeated(store, shadow) + shadow.updated
+        n_terms = self._per_element[store] + shadow.updated
         if shadow.mass is None:
             shadow.mass = decl_buffer(shadow.buffer.shape, WIDE, f"{shadow.buffer.name}_mass")
             self._changed = True
@@ -351,17 +352,6 @@ class _Rewriter(Visitor):
             slack = added(slack, Select(condition, INFINITY, ZERO))
         return Estimate(item.value, slack, item.relative, item.floor, item.whole, item.limit, item.largest)
 
-    def _repeated(self, store: BufferStore, shadow: _Shadow) -> int:
-        """How many times an element is stored to: the loops that its index does not depend on."""
-        used = set(variables_in(*store.indices))
-        for axes in reversed(self._axes):
-            used.update(variables_in(*[value for axis, value in axes.items() if axis in used]))
-        count = 1
-        for variable, extent in self._loops[shadow.depth :]:
-            if variable not in used:
-                count *= extent.value if isinstance(extent, IntImm) else 1 << 10
-        return max(count, 1)
-
     # ---- statements around -----------------------------------------------------------------------------------
 
     def generic_visit(self, node: Any) -> Any:
@@ -376,9 +366,7 @@ class _Rewriter(Visitor):
         with self._algebra.scope() as names:
             begin, extent = self._expressions.visit(node.min), self._expressions.visit(node.extent)
             with_doubt = self._with_doubt(added(self._algebra.error(begin), self._algebra.error(extent)))
-        self._loops.append((node.loop_var, node.extent))
         body = with_doubt(lambda: self.visit(node.body))
-        self._loops.pop()
         return _let(node.replace(min=begin.value, extent=extent.value, body=body), names)
 
     def visit_While(self, node: While) -> Stmt:
@@ -387,10 +375,7 @@ class _Rewriter(Visitor):
             condition = self._expressions.visit(node.condition)
         if condition.slack is not None:
             raise Unanalysable("a loop ends when rounded floats say so")
-        self._loops.append((Var("repeated"), IntImm("int32", 1 << 10)))
-        body = self.visit(node.body)
-        self._loops.pop()
-        return While(let(condition.value, names), body)
+        return While(let(condition.value, names), self.visit(node.body))
 
     def visit_IfThenElse(self, node: IfThenElse) -> Stmt:
         """Both sides; what either stores is anything where the condition may turn out either way."""
@@ -445,9 +430,7 @@ class _Rewriter(Visitor):
             predicate = self._expressions.visit(node.predicate)
         if predicate.slack is not None or any(not value.certain for value in values):
             raise Unanalysable(f"block {node.block.name_hint} depends on floats that are rounded")
-        self._axes.append({axis.var: value for axis, value in zip(node.block.iter_vars, node.iter_values)})
         block = self.visit(node.block)
-        self._axes.pop()
         return BlockRealize([let(value.value, names) for value in values], let(predicate.value, names), block)
 
     def visit_Block(self, node: Block) -> Stmt:

@@ -306,3 +306,28 @@ class Module:
 
     assert verdict(reference, call) is None
     assert verdict(reference, lambda a, o: call(a[:-1], o)) is not None
+
+
+@pytest.mark.meaning("view")
+def test_errors_of_what_is_computed_through_views_are_those_of_its_memory() -> None:
+    """Half floats, too, which otherwise may be off by an eighth."""
+    mod = from_source("""
+@I.ir_module
+class Module:
+    @T.prim_func
+    def main(A: T.Buffer((64,), "bfloat16"), B: T.Buffer((64,), "bfloat16")):
+        for i in range(64):
+            with T.block("B"):
+                vi = T.axis.spatial(64, i)
+                A1 = T.match_buffer(A[vi], (1,), "bfloat16", offset_factor=1)
+                B1 = T.match_buffer(B[vi], (1,), "bfloat16", offset_factor=1)
+                B1[0] = A1[0] * T.bfloat16(1.5)
+""")
+    reference = compute_reference(mod, native)
+
+    def scaled_by(factor: float) -> Any:
+        return lambda a, b: np.copyto(b, (a.astype("float32") * factor).astype(b.dtype))
+
+    with np.errstate(all="ignore"):
+        assert verdict(reference, scaled_by(1.5)) is None
+        assert verdict(reference, scaled_by(1.45)) is not None

@@ -1,0 +1,236 @@
+"""What programs combine, choose and sum up, whether blocks say so or not; and kernels that leave some of it out."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from ir.script import from_source
+from runners.verify import entry, facts_of
+from runners.verify.instances import chosen_from, instances_of
+
+from .test_rare_inputs import accepted, program
+
+
+def reduction(dtype: str, begin: str, combine: str, block: str, loop: str = "range(300)") -> Any:
+    """Over the second input, added to the first one; with a block that says so, or in a plain loop."""
+    plain = f"""
+M = T.alloc_buffer((1,), "{dtype}")
+M[0] = {begin}
+for k in {loop}:
+    M[0] = {combine}
+for i in range(8):
+    B[i] = S[i] + M[0]"""
+    reduced = f"""
+M = T.alloc_buffer((1,), "{dtype}")
+for k in {loop}:
+    with T.block("M"):
+        vk = T.axis.reduce(300, k)
+        with T.init():
+            M[0] = {begin}
+        M[0] = {combine.replace("k]", "vk]")}
+for i in range(8):
+    with T.block("B"):
+        vi = T.axis.spatial(8, i)
+        B[vi] = S[vi] + M[0]"""
+    params = f'S: T.Buffer((8,), "{dtype}"), A: T.Buffer((300,), "{dtype}"), B: T.Buffer((8,), "{dtype}")'
+    return program(params, reduced if block == "block" else plain)
+
+
+MAXIMUM = "T.max(M[0], A[k])"
+
+
+@pytest.mark.parametrize("block", ["block", "plain"])
+@pytest.mark.parametrize(
+    ("dtype", "begin", "combine"),
+    [
+        ("float32", 'T.float32("-inf")', MAXIMUM),
+        ("float16", 'T.float16("inf")', "T.min(M[0], A[k])"),
+        ("int32", 'T.min_value("int32")', MAXIMUM),
+        ("uint8", "T.uint8(0)", MAXIMUM),
+        ("float32", 'T.float32("-inf")', "T.if_then_else(M[0] < A[k], A[k], M[0])"),
+        ("bool", "False", "M[0] or A[k]"),
+        ("bool", "True", "M[0] and A[k]"),
+    ],
+)
+@pytest.mark.parametrize("loop", ["range(299)", "range(1, 300)", "range(150)"])
+def test_what_is_chosen_from_any_input_leaves_out_nothing(
+    reference_of: Any, dtype: str, begin: str, combine: str, block: str, loop: str
+) -> None:
+    right = reduction(dtype, begin, combine, block)
+    assert not accepted(reference_of, right, reduction(dtype, begin, combine, "plain", loop))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "begin", "combine"),
+    [
+        ("float32", 'T.float32("-inf")', "T.max({}, {})"),
+        ("int8", 'T.min_value("int8")', "T.max({}, {})"),
+        ("uint8", "T.uint8(255)", "T.min({}, {})"),
+        ("bool", "False", "{} or {}"),
+        ("bool", "True", "{} and {}"),
+    ],
+)
+@pytest.mark.parametrize("part", ["range(31)", "range(1, 32)"])
+def test_a_maximum_of_maxima(reference_of: Any, dtype: str, begin: str, combine: str, part: str) -> None:
+    def maximum(rows: str, columns: str) -> Any:
+        body = f"""
+M = T.alloc_buffer((32,), "{dtype}")
+for i in range(32):
+    M[i] = {begin}
+    for k in {columns}:
+        M[i] = {combine.format("M[i]", "A[i, k]")}
+B[0] = {begin}
+for i in {rows}:
+    B[0] = {combine.format("B[0]", "M[i]")}"""
+        return program(f'A: T.Buffer((32, 32), "{dtype}"), B: T.Buffer((1,), "{dtype}")', body)
+
+    right = maximum("range(32)", "range(32)")
+    assert not accepted(reference_of, right, maximum(part, "range(32)"))
+    assert not accepted(reference_of, right, maximum("range(32)", part))
+
+
+@pytest.mark.parametrize("first", ["A", "W"])
+@pytest.mark.parametrize("loop", ["range(199)", "range(1, 200)"])
+def test_a_maximum_of_products(reference_of: Any, first: str, loop: str) -> None:
+    def maximum(loop: str) -> Any:
+        params = {"A": 'A: T.Buffer((16,), "float32")', "W": 'W: T.Buffer((16, 200), "float32")'}
+        body = f"""
+M = T.alloc_buffer((200,), "float32")
+for j in range(200):
+    M[j] = T.float32(0)
+    for k in range(16):
+        M[j] = M[j] + A[k] * W[k, j]
+B[0] = T.float32("-inf")
+for j in {loop}:
+    B[0] = T.max(B[0], M[j])"""
+        ordered = [params.pop(first), *params.values(), 'B: T.Buffer((1,), "float32")']
+        return program(", ".join(ordered), body)
+
+    assert not accepted(reference_of, maximum("range(200)"), maximum(loop))
+
+
+def test_a_softmax_in_plain_loops_whose_maximum_leaves_out_a_number(reference_of: Any) -> None:
+    def softmax(loop: str) -> Any:
+        body = f"""
+S = T.alloc_buffer((2,), "float32")
+S[0] = T.float32("-inf")
+for k in {loop}:
+    S[0] = T.max(S[0], A[k])
+S[1] = T.float32(0)
+for k in range(256):
+    S[1] = S[1] + T.exp(A[k] - S[0])
+for k in range(256):
+    B[k] = T.exp(A[k] - S[0]) / S[1]"""
+        return program('A: T.Buffer((256,), "float32"), B: T.Buffer((256,), "float32")', body)
+
+    for loop in ("range(1, 256)", "range(255)"):
+        assert not accepted(reference_of, softmax("range(256)"), softmax(loop))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_a_sum_in_a_plain_loop_that_leaves_out_its_last_term(reference_of: Any, dtype: str) -> None:
+    def product(terms: int) -> Any:
+        body = f"""
+for i in range(4):
+    C[i] = T.{dtype}(0)
+    for k in range({terms}):
+        C[i] = C[i] + A[i, k] * B[k]"""
+        shapes = {"A": "(4, 1024)", "B": "(1024,)", "C": "(4,)"}
+        return program(
+            ", ".join(f'{name}: T.Buffer({shape}, "{dtype}")' for name, shape in shapes.items()), body
+        )
+
+    assert not accepted(reference_of, product(1024), product(1023))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.meaning("reduce-order")
+def test_sums_that_data_place_are_rounded_as_often_as_they_may_be(reference_of: Any, dtype: str) -> None:
+    def histogram(place: str) -> Any:
+        body = f"""
+for i in range(16):
+    B[i] = T.{dtype}(0)
+for i in range(2048):
+    with T.block("B"):
+        vi = T.axis.reduce(2048, i)
+        B[I[{place}]] = B[I[{place}]] + A[{place}]"""
+        params = (
+            f'I: T.Buffer((2048,), "int32"), A: T.Buffer((2048,), "{dtype}"), B: T.Buffer((16,), "{dtype}")'
+        )
+        return program(params, body)
+
+    assert accepted(reference_of, histogram("vi"), histogram("2047 - vi"))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "B[vi] * A[vi, vk] * M[vk]",
+        "T.if_then_else(M[vk] > T.float32(0), B[vi] * A[vi, vk], B[vi])",
+        "T.Select(M[vk] > T.float32(0), B[vi] * A[vi, vk], B[vi])",
+    ],
+)
+@pytest.mark.meaning("reduce-order")
+def test_products_are_known_in_whatever_form_they_stand(reference_of: Any, value: str) -> None:
+    def product(order: str) -> Any:
+        body = f"""
+for i, k, o in T.grid(8, 8, 8):
+    with T.block("B"):
+        vi = T.axis.spatial(8, i)
+        vk = T.axis.reduce(64, {order})
+        with T.init():
+            B[vi] = T.float32(1)
+        B[vi] = {value}"""
+        params = (
+            'A: T.Buffer((8, 64), "float32"), M: T.Buffer((64,), "float32"), B: T.Buffer((8,), "float32")'
+        )
+        return program(params, body)
+
+    right = product("k * 8 + o")
+    assert facts_of(right).multiplied
+    initial = from_source(right.script().replace("k * 8 + o", "o * 8 + k"))
+    assert accepted(reference_of, right, initial)
+
+
+def test_small_outputs_of_much_work_are_not_interpreted(reference_of: Any) -> None:
+    body = """
+M = T.alloc_buffer((128, 128), "float32")
+for i, j in T.grid(128, 128):
+    M[i, j] = T.float32(0)
+    for k in range(128):
+        M[i, j] = M[i, j] + A[i, k] * A[k, j]
+B[0] = T.float32(0)
+for i, j in T.grid(128, 128):
+    B[0] = B[0] + M[i, j]"""
+    mod = program('A: T.Buffer((128, 128), "float32"), B: T.Buffer((1,), "float32")', body)
+    begin = time.process_time()
+    reference_of(mod)
+    assert time.process_time() - begin < 20  # the interpreter takes minutes
+
+
+def test_how_often_stores_run_and_meet() -> None:
+    mod = program(
+        'A: T.Buffer((8, 16), "float32"), N: T.Buffer((1,), "int32"), B: T.Buffer((8,), "float32")',
+        """
+for i in range(8):
+    B[i] = T.float32(0)
+    for k in range(16):
+        with T.block("inner"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            S = T.alloc_buffer((1,), "float32")
+            S[0] = A[vi, vk]
+            B[vi] = B[vi] + S[0]
+    for k in range(N[0]):
+        B[i] = T.max(B[i], A[i, k])""",
+    )
+    func = entry(mod)
+    begin, scratch, total, largest = found = instances_of(func.body)
+    assert [item.runs for item in (begin, scratch, total)] == [8, 128, 128]
+    assert [item.terms for item in (begin, total)] == [1, 16]
+    assert scratch.terms == 1 and largest.terms > 1 and largest.chooses == {1}
+    assert total.per_element == 16 and largest.per_element > 500
+    data = {buffer.name: buffer.data for buffer in func.buffer_map.values()}
+    assert {data["A"], data["B"]} <= chosen_from(found) and data["N"] not in chosen_from(found)
