@@ -11,7 +11,7 @@ from ir import dtype as dt
 from ir.node import post_order_visit
 from ir.tir.analysis.written_params import stored_params
 from ir.tir.expr import And, BufferLoad, Call, CmpExpr, FloatImm, IntImm, Max, Min, Mul, Or, Select
-from ir.tir.stmt import Block, BufferStore
+from ir.tir.stmt import BufferStore
 from ir.tir.stmt_functor import loads_in
 from ir.tir.transform.lower_match_buffer import LowerMatchBuffer
 
@@ -211,15 +211,3 @@ def _whole_numbers(expr: Any) -> list[int]:
 def _whole(dtype: str) -> float:
     """Up to which magnitude a dtype holds all integers; those of integers wrap the same way in any order."""
     return format_of(dtype).whole if dt.is_float(dtype) else math.inf
-
-
-def views_of(func: Any) -> dict[Any, Any]:
-    """For the data variable of each view, that of the buffer of which it shows a region."""
-    views: dict[Any, Any] = {}
-
-    def visit(node: Any) -> None:
-        if isinstance(node, Block):
-            views.update({item.buffer.data: item.source.buffer.data for item in node.match_buffers})
-
-    post_order_visit(func.body, visit)
-    return views

@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from ir.node import post_order_visit
-from ir.tir.expr import BufferLoad, IntImm, Var
+from ir.tir.expr import IntImm, PrimExpr, Var
 from ir.tir.stmt import Block, BufferStore
+from ir.tir.stmt_functor import loads_in
 
 from .accesses import Access, Accesses, Place
 from .own_memory import read_unwritten
@@ -36,7 +37,7 @@ def _on_the_safe_side(group: Sequence[Access]) -> Iterator[Access]:
     """Accesses that do not depend on data: without stores that do, and with loads of everything instead of loads that do."""
     for item in group:
         steps = [step for step in item.path if not isinstance(step, int) and step not in item.extents]
-        depends = steps or any(_loads(expr) for expr in (*item.conditions, *item.begins, *item.indices))
+        depends = steps or any(loads_in(expr) for expr in (*item.conditions, *item.begins, *item.indices))
         if not depends:
             yield item
         elif not item.stores:
@@ -54,17 +55,11 @@ def _of_everything(item: Access, steps: Sequence[Any]) -> Access:
     return replace(item, indices=tuple(names), conditions=(), begins=(), extents=extents)
 
 
-def _loads(expr: Any) -> bool:
-    found: list[Any] = []
-    post_order_visit(expr, lambda node: found.append(node) if isinstance(node, BufferLoad) else None)
-    return bool(found)
-
-
 def _in_text(func: Any) -> tuple[set[Any], set[Any]]:
     """(the data variables of what is stored to, of what is loaded before that in the program's text)."""
     stored: set[Any] = set()
     early: set[Any] = set()
-    views = _views(func)
+    views = views_of(func)
 
     def visit(node: Any) -> None:
         data = node.buffer.data
@@ -79,7 +74,7 @@ def _in_text(func: Any) -> tuple[set[Any], set[Any]]:
     return stored, early
 
 
-def _views(func: Any) -> dict[Any, Any]:
+def views_of(func: Any) -> dict[Any, Any]:
     """For the data variable of each view, that of the buffer of which it shows a region."""
     views: dict[Any, Any] = {}
 
@@ -93,11 +88,15 @@ def _views(func: Any) -> dict[Any, Any]:
 
 def _in_order(node: Any, visit: Any) -> None:
     """Loads of a store before the store, initializations before bodies."""
+    if isinstance(node, PrimExpr):
+        for load in loads_in(node):
+            visit(load)
+        return
     if isinstance(node, Block):
         for part in (node.init, node.body):
             if part is not None:
                 _in_order(part, visit)
         return
     node._visit_children(lambda child: _in_order(child, visit))
-    if isinstance(node, BufferLoad | BufferStore):
+    if isinstance(node, BufferStore):
         visit(node)
