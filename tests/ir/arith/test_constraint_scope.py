@@ -178,7 +178,7 @@ def test_a_condition_bounds_its_variable_by_the_last_number_that_meets_it(
         (X + 3 <= V[0], lambda x, v: x + 3 <= v),
         (tir.floordiv(X, 4).equal(V[0]), lambda x, v: x // 4 == v),
     ],
-    ids=str,
+    ids=lambda item: str(item) if isinstance(item, tir.PrimExpr) else "",
 )
 def test_a_condition_on_another_variable_bounds_by_what_that_may_be(
     condition: tir.PrimExpr, holds: Callable[[int, int], bool]
