@@ -139,17 +139,22 @@ class Accesses:
             for match in node.match_buffers:
                 self.escaping |= {match.buffer.data, match.source.buffer.data}
         before = replace(place, path=(*place.path, 0))
+        seen: set[int] = set()
         for expr in _expressions(node):
-            self._collect_loads(expr, before)
+            self._collect_loads(expr, before, seen)
         if isinstance(node, BufferStore):
             self._note(node.buffer, node.indices, True, replace(place, path=(*place.path, 1)))
         for child, inner in children(node, place):
             self.collect(child, inner)
 
-    def _collect_loads(self, expr: Any, place: Place) -> None:
-        """Those in an expression; of operands that are evaluated only under a condition, under that."""
-        if isinstance(expr, IntImm):
+    def _collect_loads(self, expr: Any, place: Place, seen: set[int]) -> None:
+        """Those in an expression; of operands that are evaluated only under a condition, under that.
+
+        Parts that are shared, which ``seen`` has, count once: where they are evaluated under the fewest conditions.
+        """
+        if isinstance(expr, IntImm) or id(expr) in seen:
             return
+        seen.add(id(expr))
         if isinstance(expr, BufferLoad):
             self._note(expr.buffer, expr.indices, False, place)
         if isinstance(expr, Var):
@@ -157,9 +162,9 @@ class Accesses:
         lazy = _lazy_operands(expr)
         if lazy is not None:
             condition, *operands = lazy
-            self._collect_loads(condition, place)
+            self._collect_loads(condition, place, seen)
             for operand, holds in operands:
-                self._collect_loads(operand, place.under(condition if holds else ~condition))
+                self._collect_loads(operand, place.under(condition if holds else ~condition), set(seen))
             return
         if isinstance(expr, Call) and getattr(expr.op, "name", "") == "tir.address_of":
             self.escaping.update(arg.buffer.data for arg in expr.args if isinstance(arg, BufferLoad))
@@ -167,7 +172,7 @@ class Accesses:
         (expr._visit_children if not isinstance(expr, BufferLoad) else _visit_indices(expr))(below.append)
         for child in below:
             if hasattr(child, "dtype") and hasattr(child, "span"):
-                self._collect_loads(child, place)
+                self._collect_loads(child, place, seen)
 
     def _note(self, buffer: Any, indices: Sequence[Any], stores: bool, place: Place) -> None:
         given = tuple(substitute(index, place.values) for index in indices)

@@ -6,7 +6,11 @@ from typing import Any
 
 import pytest
 
+from ir import te, tir
+from ir.te import create_prim_func
 from runners.verify import entry, params_of
+from runners.verify.accesses import Accesses, Place
+from runners.verify.updates import updated_outputs
 
 from .test_rare_inputs import accepted, program
 
@@ -69,3 +73,20 @@ def test_what_is_written_before_it_is_read_is_no_update(body: str) -> None:
 def test_what_may_not_be_written_before_it_is_read_is_an_update(body: str) -> None:
     found = params_of(entry(program(PARAMS.format("float32"), body)))
     assert [param.name for param in found if param.updated] == ["O"]
+
+
+def test_what_is_shared_is_looked_at_once() -> None:
+    """One object in several places, forty times over: a walk into each of them would not end."""
+
+    def value(i: Any) -> Any:
+        x = a[i]
+        for _ in range(40):
+            x = x * x + tir.if_then_else(x > 0.0, x, x - 1.0)
+        return x
+
+    a = te.placeholder((8,), "float32", "A")
+    func = create_prim_func([a, te.compute((8,), value, "O")])
+    accesses = Accesses()
+    accesses.collect(func.body, Place())
+    assert len(accesses.found) == 2
+    assert updated_outputs(func) == set()
