@@ -132,7 +132,6 @@ def _rebuild_nest(
     values: list[Any] = []
     conditions: list[Any] = []
     standing = {other.var for other in around}
-    _require_no_more_instances(block, domains, standing - units.keys())
     analyzer = analyzer_of(around)
     for item, before in zip(block.iter_vars, block.iter_values, strict=True):
         whole = item.dom.min, item.dom.extent
@@ -162,16 +161,18 @@ def _rebuild_nest(
 
 
 def _require_no_more_instances(
-    block: BlockNode, domains: Mapping[Any, tuple[Any, Any]], standing: set[tir.Var]
+    block: BlockNode, domains: Mapping[Any, tuple[Any, Any]], loop: LoopNode, primitive: str
 ) -> None:
     """Instances that loops around the new place say, beside others, are no longer told apart: each must have elements of its own. What a
     reduction sums up in one iteration of these loops would become all that it sums up in the end.
     """
+    around = [*loops_around(loop), loop]
+    standing = {other.var for other in around} - unit_loops(around).keys()
     for item, value in zip(block.iter_vars, block.iter_values, strict=True):
         if item.var not in domains and mentions(value, standing) and not _stands_still(value, standing):
             require(
                 item.iter_type != IterVar.CommReduce and has_elements_of_its_own(block),
-                "compute_at",
+                primitive,
                 f"block {block.name!r} would run for more values of {item.var.name!r} than the loops around it say, and write"
                 " the same elements",
             )
@@ -316,6 +317,7 @@ def _compute_at(block: BlockNode, loop: LoopNode, preserve_unit_loops: bool, ind
     )
     require(earliest <= first, primitive, f"a producer of block {block.name!r} comes behind its consumers")
     anchor = branches[_position(index, earliest, first, primitive)]
+    _require_no_more_instances(block, domains, loop, primitive)
     detach(block)
     insert_beside(anchor, _rebuild_nest(block, loop, domains, preserve_unit_loops), before=True)
     state_around(block)
@@ -421,6 +423,7 @@ def _reverse_compute_at(block: BlockNode, loop: LoopNode, preserve_unit_loops: b
     )
     position = _position(index, last_producer + 1, first_consumer, primitive)
     anchor = branches[max(position - 1, 0)]
+    _require_no_more_instances(block, domains, loop, primitive)
     detach(block)
     nest = _rebuild_nest(block, loop, domains, preserve_unit_loops)
     _skip_where_nothing_is_produced(block, loop, domains)

@@ -357,16 +357,17 @@ def _dtype_that_counts(dtypes: Sequence[str], extents: Sequence[Any]) -> str:
 
 
 def _require_extents_known(order: list[LoopNode], chain: list[LoopNode]) -> None:
-    """No loop may come to lie outside of one that its extent depends on."""
+    """No loop may come to lie outside of one that its begin or extent depends on."""
     inside = {id(loop) for loop in chain}
     for position, loop in enumerate(order):
         outer = {item.var for item in order[:position]}
-        needed = [item for item in chain if item.var not in outer and mentions(loop.extent, {item.var})]
-        require(
-            not any(id(item) in inside and item is not loop for item in needed),
-            "reorder",
-            f"the extent of loop {loop.var.name!r} depends on a loop that would come to lie inside it",
-        )
+        for what, bound in (("begin", loop.min), ("extent", loop.extent)):
+            needed = [item for item in chain if item.var not in outer and mentions(bound, {item.var})]
+            require(
+                not any(id(item) in inside and item is not loop for item in needed),
+                "reorder",
+                f"the {what} of loop {loop.var.name!r} depends on a loop that would come to lie inside it",
+            )
 
 
 def _require_blocks_apart(moved: list[LoopNode], innermost: LoopNode) -> None:

@@ -235,7 +235,8 @@ class _Lanes(Mutator):
         if buffer not in copies:
             copies[buffer] = buffer.replace(shape=(buffer.shape[0] * self.lanes,))
         lane = E.Sub(self.var, self.start)
-        return copies[buffer], self._indices((indices[0] * self.lanes + lane,))
+        index = operators.index_number(indices[0])  # data of a byte, say, which would wrap
+        return copies[buffer], self._indices((index * self.lanes + lane,))
 
     def visit_BufferLoad(self, load: BufferLoad) -> PrimExpr:
         buffer, indices = self._access(load)

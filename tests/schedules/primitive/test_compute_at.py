@@ -992,3 +992,32 @@ def test_a_block_that_went_with_one_loop_goes_on_to_the_next(read: str) -> None:
     sch.fuse(*sch.get_loops("B")[2:])
     sch.compute_at("B", sch.get_loops("C")[3])
     assert_same_meaning(func, sch)
+
+
+def test_what_cannot_go_where_its_instances_are_one_stays_where_it_was() -> None:
+    """Each iteration of the loops of one element rewrites it for all of D; the refusal came when the block had left its place."""
+    sch = Schedule(
+        from_source("""@T.prim_func
+def main(A: T.Buffer((6,), "int32"), D: T.Buffer((3,), "int32")):
+    G = T.alloc_buffer((3,), "int32")
+    for i in range(3):
+        for j in range(3):
+            with T.block("G"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                G[vj] = A[vi + vj]
+        for j in range(3):
+            with T.block("D"):
+                vi, vj = T.axis.remap("SR", [i, j])
+                with T.init():
+                    D[vi] = 0
+                D[vi] = D[vi] * 2 + G[vj]
+""")
+    )
+    sch.split(sch.get_loops("G")[0], [None, 1])
+    loop = sch.get_loops("D")[-1]
+    assert_refused(
+        sch,
+        lambda: sch.reverse_compute_at("G", loop),
+        "reverse_compute_at",
+        "more values of 'vi' than the loops",
+    )

@@ -681,3 +681,18 @@ def main(A: T.Buffer((8, 8), "float32"), B: T.Buffer((8, 8), "float32")):
         ScheduleError, match=r"loops i \(around block one\), i \(around block two\) are not one"
     ):
         sch.reorder(i, other)
+
+
+@pytest.mark.parametrize("extent", [0, 3])
+def test_a_loop_that_begins_where_another_one_is_stays_in_that(extent: int) -> None:
+    func = from_source(f"""@T.prim_func
+def main(A: T.Buffer((8,), "int32"), B: T.Buffer((4, 8), "int32")):
+    for i in range(4):
+        for j in range(i, i + {extent}):
+            with T.block("B"):
+                vi, vj = T.axis.spatial(4, i), T.axis.spatial(8, j)
+                B[vi, vj] = A[vj]
+""")
+    sch = Schedule(func)
+    i, j = sch.get_loops("B")
+    assert_refused(sch, lambda: sch.reorder(j, i), "reorder", "begin of loop 'j' depends on a loop")

@@ -1,10 +1,14 @@
 """VectorizeLoop: vectors, pieces of odd lengths, masks, and what has to stay a loop."""
 
+import numpy as np
 import pytest
 
 from ir import IRModule, tir
+from ir import dtype as dt
 from ir.node import post_order_visit
+from ir.script import from_source
 from ir.script import tir as T
+from ir.tir.interpreter import run
 from ir.transform import PassContext
 
 
@@ -169,3 +173,22 @@ def test_an_index_that_every_lane_keeps_for_itself(apply):
 
     after = apply(tir.transform.VectorizeLoop(), before)
     assert not any(isinstance(node, tir.For) for node in nodes(after))
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "uint16", "int64"])
+def test_data_that_is_an_index_does_not_wrap_among_the_copies_of_all_lanes(apply, dtype: str) -> None:
+    before = from_source(f"""@T.prim_func
+def main(A: T.Buffer((128,), "float32"), I: T.Buffer((4,), "{dtype}"), B: T.Buffer((4,), "float32")):
+    for i in T.vectorized(4):
+        own_data = T.allocate([128], "float32", "global")
+        own = T.Buffer((128,), "float32", data=own_data)
+        for k in range(128):
+            own[k] = A[k]
+        B[i] = own[I[i]]
+""")
+    after = apply(tir.transform.VectorizeLoop(), before, same_results=False)  # random numbers are no places
+    given, places = np.arange(128, dtype="float32"), np.array([100, 3, 64, 127], dt.to_numpy(dtype))
+    found = np.zeros(4, "float32")
+    run(after, given, places, found)
+    np.testing.assert_array_equal(found, given[places.astype("int64")])
+    assert all(item.kind is not tir.ForKind.VECTORIZED for item in nodes(after) if isinstance(item, tir.For))
