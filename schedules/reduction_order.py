@@ -6,13 +6,13 @@ there, or other instances in front of it, computes the same only where that inst
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from ir import tir
 from ir.arith.analyzer import constraints
 from ir.tir import IterVar
 from ir.tir.analysis.empty_domains import may_be_empty
-from ir.tir.stmt_functor import substitute
+from ir.tir.stmt_functor import loads_in, substitute
 
 from .affine import constant_difference, mentions
 from .analysis import require, written_buffers
@@ -31,7 +31,7 @@ from .first_instance import (
 )
 from .surroundings import loads_around, nodes_around
 from .touches import buffers_read_elsewhere
-from .tree import BlockNode, LoopNode, WrapNode, loops_around
+from .tree import BlockNode, LoopNode, WrapNode, is_ancestor, loops_around
 
 
 def loops_of_sums(block: BlockNode, order: Sequence[LoopNode]) -> Sequence[LoopNode]:
@@ -109,6 +109,34 @@ def why_not_run(block: BlockNode, loops: Sequence[LoopNode]) -> str | None:
                     f" {block.name!r} initialises nothing"
                 )
     return None
+
+
+def require_made_for_init(
+    blocks: Sequence[BlockNode], buffers: Set[tir.Buffer], place: LoopNode, primitive: str
+) -> None:
+    """What is made anew in each iteration of a loop of a reduction is not there where the domain is empty: ``init`` runs, and no iteration.
+
+    Args:
+        blocks: read what is made.
+        buffers: where it is.
+        place: the loop.
+        primitive: its name, for the error.
+
+    Raises:
+        ScheduleError: the init of one of the blocks reads it.
+    """
+    for block in blocks:
+        loops = loops_of_sums(block, loops_around(block))
+        if block.init is None or not any(loop is place or is_ancestor(loop, place) for loop in loops):
+            continue
+        if any(may_be_empty(item.extent) for item in domains_of(block, IterVar.CommReduce)):
+            read = next((load.buffer for load in loads_in(block.init) if load.buffer in buffers), None)
+            require(
+                read is None,
+                primitive,
+                f"the init of block {block.name!r} reads {read and read.name}, also where it reduces over nothing and loop"
+                f" {place.var.name!r} has no iterations",
+            )
 
 
 def predicate_at_begin(

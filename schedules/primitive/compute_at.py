@@ -36,7 +36,7 @@ from ..early import always_runs, may_be_undefined
 from ..error import ScheduleError
 from ..order import require_order_kept, why_not_final
 from ..random_variable import BlockRV, LoopRV
-from ..reduction_order import loops_of_sums, why_not_begun_once
+from ..reduction_order import loops_of_sums, require_made_for_init, why_not_begun_once
 from ..region import Box, bind_region, lies_inside, relax_region, union_boxes
 from ..state import INLINE, ComputeLocation
 from ..surroundings import nodes_around
@@ -293,6 +293,7 @@ def _compute_at(block: BlockNode, loop: LoopNode, preserve_unit_loops: bool, ind
     consumers = consumers_of(block)
     require(consumers, primitive, f"block {block.name!r} has no consumer")
     _require_below(loop, consumers, primitive, f"consumer {{}} of block {block.name!r}")
+    require_made_for_init(consumers, written_buffers(block), loop, primitive)
     boxes = required_boxes(consumers, loop, written_buffers(block), writes=False)
     domains = _said_by_standing_data(solve_domains(block, block.writes, boxes), block, loop)
     domains = _defined(domains, consumers, loop)

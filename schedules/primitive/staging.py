@@ -26,7 +26,7 @@ from ..coverage import changing_source, why_not_begun, why_not_covered, why_not_
 from ..declaration import PrimitiveFamily, primitive
 from ..early import always_runs, is_conditional, may_be_idle, may_be_undefined
 from ..random_variable import BlockRV, LoopRV
-from ..reduction_order import why_not_run
+from ..reduction_order import require_made_for_init, why_not_run
 from ..region import (
     Box,
     bind_region,
@@ -416,6 +416,7 @@ def _stage_at(
             primitive,
             f"block {writers[0].name if writers else ''!r} under loop {loop.var.name!r} writes buffer {buffer.name}",
         )
+        require_made_for_init(readers, {buffer}, loop, primitive)
     users = writers + readers if is_write else readers
     boxes = required_boxes(writers if is_write else readers, loop, {buffer}, writes=is_write)
     changing = changing_source([end for dimension in boxes[buffer] for end in dimension], loop)

@@ -416,3 +416,40 @@ def test_one_that_is_not_empty_begins_under_its_guard() -> None:
     sch = Schedule(symbolic("8", "i, k in T.grid(4, 8)"))
     init = sch.decompose_reduction("C", sch.get_loops("C")[1])
     assert str(Analyzer().simplify(sch._block(init).predicate)) == "i < m"
+
+
+INIT_READS = """@T.prim_func
+def main(A: T.Buffer((4,), "int32"), X: T.Buffer((4, 3), "int32"), B: T.Buffer((4,), "int32")):
+    P = T.alloc_buffer((4,), "int32")
+    for i in range(4):
+        with T.block("P"):
+            v = T.axis.spatial(4, i)
+            P[v] = A[v] + 1
+    for i, k in T.grid(4, {extent}):
+        with T.block("B"):
+            v, r = T.axis.remap("SR", [i, k])
+            with T.init():
+                B[v] = P[v]
+            B[v] = B[v] + X[v, r]
+"""
+MADE_IN_A_LOOP = {
+    "compute_at": lambda sch, loop: sch.compute_at("P", loop),
+    "read_at": lambda sch, loop: sch.read_at(loop, "B", 0, "global"),
+}
+
+
+@pytest.mark.parametrize("primitive", MADE_IN_A_LOOP)
+@pytest.mark.parametrize(("extent", "depth"), [(3, 0), (3, 1), (0, 0), (0, 1)])
+def test_what_an_init_reads_is_made_where_it_runs_over_nothing(
+    primitive: str, extent: int, depth: int
+) -> None:
+    func = from_source(INIT_READS.format(extent=extent))
+    sch = Schedule(func)
+    loop = sch.get_loops("B")[depth]
+    if (extent, depth) == (0, 1):
+        assert_refused(
+            sch, lambda: MADE_IN_A_LOOP[primitive](sch, loop), primitive, "the init of block 'B' reads P"
+        )
+    else:
+        MADE_IN_A_LOOP[primitive](sch, loop)
+        assert_same_meaning(func, sch)
