@@ -8,8 +8,9 @@ from typing import Any
 from ir import tir
 from ir.arith import Analyzer
 from ir.arith.analyzer import constraints
+from ir.arith.domain import is_number
 from ir.tir.conjunction import conjuncts
-from ir.tir.stmt_functor import substitute
+from ir.tir.stmt_functor import loads_in, substitute
 
 from .affine import constant_difference
 from .random_variable import DecisionVar
@@ -95,8 +96,24 @@ def clause_beyond(
 
 def _follows(clause: tir.PrimExpr, condition: tir.PrimExpr, analyzer: Analyzer) -> bool:
     """Whether a clause follows from one condition: of several that never hold together an analyzer knows nothing."""
+    asked, given = _slack(clause), _slack(condition)
+    if asked is not None and given is not None:
+        # An analyzer may divide one of two comparisons that say the same by a common factor, and not see the other in it.
+        more = constant_difference(asked, given)
+        if more is not None and more >= 0:
+            return True
     with constraints(analyzer, condition):
         return analyzer.can_prove(clause)
+
+
+def _slack(clause: tir.PrimExpr) -> tir.PrimExpr | None:
+    """What is at least 0 exactly where a comparison of index numbers holds; None of other clauses, and of data, which wraps."""
+    if not isinstance(clause, tir.LE | tir.LT | tir.GE | tir.GT) or not is_number(clause.a.dtype):
+        return None
+    if loads_in(clause):
+        return None
+    small, large = (clause.a, clause.b) if isinstance(clause, tir.LE | tir.LT) else (clause.b, clause.a)
+    return large - small - (1 if isinstance(clause, tir.LT | tir.GT) else 0)
 
 
 def clipped(low: Any, extent: Any, dim: Any) -> tuple[Any, Any, bool]:

@@ -677,3 +677,30 @@ def main(A: T.Buffer((8, 8), "int32"), C: T.Buffer((8,), "int32")):
     sch = Schedule(func)
     assert sch.cache_index("C", "global", threshold)
     assert_same_meaning(func, sch)
+
+
+@pytest.mark.parametrize("width", [3, 4])
+def test_a_copy_of_a_window_that_begins_before_its_buffer_can_be_copied(width: int) -> None:
+    """Its guard keeps to the buffer, and no more: where the loops are even, too, of which an analyzer divided one of the two alike by 2."""
+    func = from_source(f"""@T.prim_func
+def main(A: T.Buffer((8, 9), "int32"), C: T.Buffer((8, 10), "int32")):
+    B = T.alloc_buffer((8, 9), "int32")
+    for i, j in T.grid(8, 9):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = A[vi, vj]
+    for x in range(5):
+        for i, j, k in T.grid(8, 2, {width - 1}):
+            with T.block("C"):
+                vi, vj, vk = T.axis.spatial(8, i), T.axis.spatial(10, x * 2 + j), T.axis.reduce({width - 1}, k)
+                with T.init():
+                    C[vi, vj] = 0
+                C[vi, vj] = C[vi, vj] + T.if_then_else(
+                    2 <= vj + vk and vj + vk < 11, B[vi, vj + vk - 2], 0
+                )
+""")
+    sch = Schedule(func)
+    sch.compute_at("B", sch.get_loops("C")[0])
+    sch.fuse(*sch.get_loops("B")[1:])
+    sch.cache_read("C", 0, "global")
+    assert_same_meaning(func, sch)
