@@ -222,7 +222,7 @@ class CanonicalSimplifier(CanonicalDivision):
             value = condition.value if condition.__class__ is E.Broadcast else condition
             if value.__class__ is IntImm:
                 return self._form(parts[1] if value.value else parts[2])
-            yes, no = rewrite.branches(self.visit, condition, *parts[1:])
+            yes, no = rewrite.branches(self.visit, condition, *parts[1:], lazy=cls is not E.Select)
             if expr_deep_equal(yes, no):
                 return yes
             if condition is parts[0] and yes is parts[1] and no is parts[2]:

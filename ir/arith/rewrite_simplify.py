@@ -396,16 +396,24 @@ class RewriteSimplifier:
 
     # ---- other nodes --------------------------------------------------------------------------------------------
 
-    def branches(self, visit: Callable[[Any], Any], condition: Any, yes: Any, no: Any) -> tuple[Any, Any]:
+    def branches(
+        self, visit: Callable[[Any], Any], condition: Any, yes: Any, no: Any, *, lazy: bool
+    ) -> tuple[Any, Any]:
         """Both sides of a choice, each visited knowing how the condition turned out.
 
+        Where both are evaluated, as a Select's are, one that may fault is visited without: it must not fault where it is not chosen.
         What a condition over loaded data says is not worth its price: what the sides share would be visited once for each
         of all the ways to get there.
         """
         if dt.lanes(condition.dtype) != 1 or self._loads(condition):
             return visit(yes), visit(no)
-        yes = self._parent._branching.visit(visit, yes, condition)
-        return yes, self._parent._branching.visit(visit, no, self.negate(condition))
+
+        def side(value: Any, known: Callable[[], Any]) -> Any:
+            if not lazy and may_fault(value):
+                return visit(value)
+            return self._parent._branching.visit(visit, value, known())
+
+        return side(yes, lambda: condition), side(no, lambda: self.negate(condition))
 
     def _loads(self, e: Any) -> bool:
         """Whether there is data in an expression."""
@@ -426,7 +434,7 @@ class RewriteSimplifier:
         value = condition.value if condition.__class__ is E.Broadcast else condition
         if value.__class__ is IntImm:
             return self.visit(e.true_value if value.value else e.false_value)
-        yes, no = self.branches(self.visit, condition, e.true_value, e.false_value)
+        yes, no = self.branches(self.visit, condition, e.true_value, e.false_value, lazy=False)
         if expr_deep_equal(yes, no):
             return yes
         if condition is e.condition and yes is e.true_value and no is e.false_value:
@@ -439,7 +447,7 @@ class RewriteSimplifier:
             condition = self._condition(e.args[0])
             if condition.__class__ is IntImm:
                 return self.visit(e.args[1] if condition.value else e.args[2])
-            yes, no = self.branches(self.visit, condition, e.args[1], e.args[2])
+            yes, no = self.branches(self.visit, condition, e.args[1], e.args[2], lazy=True)
             if expr_deep_equal(yes, no):
                 return yes
             if condition is e.args[0] and yes is e.args[1] and no is e.args[2]:

@@ -123,3 +123,24 @@ def test_what_a_condition_said_ends_where_memory_changes(body: str, header: str)
 
 def negate_first(array: Any) -> None:
     array[0] = -array[0]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "T.Select(i > 0, T.if_then_else(i != 0, 5 // i, 1), 2)",
+        "T.Select(i < 7, T.if_then_else(i < 7, A[i + 1], 1), 2)",
+        "T.Select(i >= 7, 2, T.if_then_else(i < 7, A[i + 1], 1)) + i",
+    ],
+)
+def test_sides_of_a_select_stay_defined_where_they_are_not_chosen(apply, value: str) -> None:
+    """Both are evaluated: what guards one may not go because the other one is taken then."""
+    before = from_source(f"""@T.prim_func
+def main(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32")):
+    for i in range(8):
+        B[i] = {value}
+""")
+    given, expected, found = np.arange(8, dtype="int32"), np.zeros(8, "int32"), np.zeros(8, "int32")
+    run(before, given, expected)
+    run(apply(tir.transform.Simplify(), before), given, found)
+    np.testing.assert_array_equal(found, expected)
