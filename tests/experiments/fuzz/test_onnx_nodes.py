@@ -41,7 +41,7 @@ def test_all_operators(part: int) -> None:
     expanded = [case for case in cases if "expanded" in case.name]
     pairs = judged((own + expanded[::4])[part::_PARTS], 1)
     assert [(case.name, str(verdict)) for case, verdict in pairs if verdict.kind not in FINE] == []
-    assert sum(verdict.kind == "ok" for _, verdict in pairs) > 1100 // _PARTS
+    assert sum(verdict.kind == "ok" for _, verdict in pairs) > 1000 // _PARTS
 
 
 def test_wrong_results_shapes_and_dtypes_are_seen() -> None:
