@@ -408,12 +408,12 @@ class RewriteSimplifier:
         if dt.lanes(condition.dtype) != 1 or self._loads(condition):
             return visit(yes), visit(no)
 
-        def side(value: Any, known: Callable[[], Any]) -> Any:
+        def side(value: Any, known: Any) -> Any:
             if not lazy and may_fault(value):
                 return visit(value)
-            return self._parent._branching.visit(visit, value, known())
+            return self._parent._branching.visit(visit, value, known)
 
-        return side(yes, lambda: condition), side(no, lambda: self.negate(condition))
+        return side(yes, condition), side(no, self.negate(condition))
 
     def _loads(self, e: Any) -> bool:
         """Whether there is data in an expression."""

@@ -179,17 +179,6 @@ def pre_order_visit(stmt: Any, fvisit: Callable[[Any], bool]) -> None:
         stmt._visit_children(lambda child: pre_order_visit(child, fvisit))
 
 
-__all__ = [
-    "StmtExprMutator",
-    "StmtExprVisitor",
-    "StmtVisitor",
-    "ir_transform",
-    "post_order_visit",
-    "pre_order_visit",
-    "substitute",
-]
-
-
 def variables_in(*nodes: Any) -> list[Var]:
     """The variables in expressions and statements, each once, in the order in which they are met; integers have none.
 
@@ -222,3 +211,16 @@ def loads_in(node: PrimExpr | Stmt) -> list[BufferLoad]:
     found: list[BufferLoad] = []
     post_order_visit(node, lambda item: found.append(item) if isinstance(item, BufferLoad) else None)
     return found
+
+
+__all__ = [
+    "StmtExprMutator",
+    "StmtExprVisitor",
+    "StmtVisitor",
+    "ir_transform",
+    "loads_in",
+    "post_order_visit",
+    "pre_order_visit",
+    "substitute",
+    "variables_in",
+]

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ir import dtype as dt
+from ir.node import post_order_visit
 from ir.tir.expr import And, BufferLoad, Call, IntImm, IterVar, Or, Ramp, Var
 from ir.tir.stmt import (
     Allocate,
@@ -112,6 +113,18 @@ def children(node: Any, place: Place) -> Iterator[tuple[Any, Place]]:
         for child in below:
             if hasattr(child, "span") and not hasattr(child, "dtype"):
                 yield child, behind
+
+
+def views_of(func: Any) -> dict[Any, Any]:
+    """For the data variable of each view, that of the buffer of which it shows a region."""
+    views: dict[Any, Any] = {}
+
+    def visit(node: Any) -> None:
+        if isinstance(node, Block):
+            views.update({item.buffer.data: item.source.buffer.data for item in node.match_buffers})
+
+    post_order_visit(func.body, visit)
+    return views
 
 
 @dataclass(slots=True)

@@ -27,11 +27,10 @@ from ir.tir.transform.plan_and_update_buffer_allocation_location import (
 )
 
 from . import accesses
-from .accesses import Access, Accesses, Layout, Place, children, touched
+from .accesses import Access, Accesses, Layout, Place, children, touched, views_of
 from .arrays import Unknown
 from .facts import entry
 from .own_memory import read_before_written, read_unwritten
-from .updates import views_of
 
 Array = np.ndarray[Any, Any]
 _ASKED = 3

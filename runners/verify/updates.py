@@ -6,12 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ir.node import post_order_visit
 from ir.tir.expr import IntImm, PrimExpr, Var
 from ir.tir.stmt import Block, BufferStore
 from ir.tir.stmt_functor import loads_in
 
-from .accesses import Access, Accesses, Place
+from .accesses import Access, Accesses, Place, views_of
 from .own_memory import read_unwritten
 
 
@@ -72,18 +71,6 @@ def _in_text(func: Any) -> tuple[set[Any], set[Any]]:
 
     _in_order(func.body, visit)
     return stored, early
-
-
-def views_of(func: Any) -> dict[Any, Any]:
-    """For the data variable of each view, that of the buffer of which it shows a region."""
-    views: dict[Any, Any] = {}
-
-    def visit(node: Any) -> None:
-        if isinstance(node, Block):
-            views.update({item.buffer.data: item.source.buffer.data for item in node.match_buffers})
-
-    post_order_visit(func.body, visit)
-    return views
 
 
 def _in_order(node: Any, visit: Any) -> None:

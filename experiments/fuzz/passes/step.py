@@ -44,13 +44,14 @@ def judge_sequence(mod: IRModule, passes: Sequence[Pass], check: Check) -> Verdi
             return Verdict(found.kind, f"{error}{_behind(done)}", f"{name}, {found.place}")
         if structural_hash(mod) != before:
             return Verdict("changed its input", _behind(done).strip(), name)
-        if len(after.script()) > _LARGEST_SCRIPT:
-            break
-        found = _judged(after, check, name) if not structural_equal(mod, after) else Verdict("ok")
-        if found.failed:
-            return Verdict(found.kind, f"{found.detail}{_behind(done)}", name)
+        is_same, mod = structural_equal(mod, after), after
+        if not is_same:
+            if len(mod.script()) > _LARGEST_SCRIPT:
+                break
+            found = _judged(mod, check, name)
+            if found.failed:
+                return Verdict(found.kind, f"{found.detail}{_behind(done)}", name)
         done.append(name)
-        mod = after
     return Verdict("ok")
 
 
