@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ir import IRModule, save_json
+from ir import IRModule
 from schedules import ScheduleError
+from schedules.layout_rewrite import split_module
 from tuner.context import TuneContext
-from tuner.program import ScheduledProgram
 from tuner.search.base import MeasureCandidate
 
 
@@ -18,7 +18,6 @@ def random_candidates(mod: IRModule, number: int, seed: int, target: str = "cpu"
     context = TuneContext(mod, target, seed=seed)
     sketches = context.sketches()
     rng = np.random.default_rng(seed)
-    text = save_json(mod)
     seen: set[tuple[int, bytes]] = set()
     for _ in range(20 * number):
         if len(seen) >= number:
@@ -30,8 +29,8 @@ def random_candidates(mod: IRModule, number: int, seed: int, target: str = "cpu"
                 continue
             seen.add(key)
             try:
-                trace = MeasureCandidate(sketches[index], row).trace(context)
+                schedule = MeasureCandidate(sketches[index], row).schedule(context)
             except ScheduleError:  # a defect of the arrays, which searches count as an illegal candidate
                 continue
-            if trace is not None:
-                yield ScheduledProgram(text, trace.as_json())()
+            if schedule is not None:
+                yield split_module(schedule.mod)
