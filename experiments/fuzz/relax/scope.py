@@ -291,7 +291,7 @@ class Scope:
         """Bindings of a branch: what is bound inside is not in scope behind."""
         function = self.function
         saved = list(function.values), function.blocks, function.may_add_params
-        overwritable = set(function.overwritable)
+        overwritable, symbols = set(function.overwritable), set(function.symbols)
         inner: list[rx.VarBinding | rx.MatchCast] = []
         function.blocks = [inner]
         function.overwritable = set()
@@ -301,6 +301,8 @@ class Scope:
         finally:
             function.values, function.blocks, function.may_add_params = saved
             function.overwritable = overwritable
+            for name in function.symbols.keys() - symbols:
+                del function.symbols[name]
 
     # -- choosing --------------------------------------------------------------------
     def tensors(self, wanted: Callable[[Value], bool] = lambda value: True) -> list[Value]:

@@ -95,7 +95,7 @@ class Evaluator:
     def __init__(self, mod: IRModule | None) -> None:
         self.mod = mod
         self.stack: list[Frame] = []
-        self._constants: dict[int, np.ndarray] = {}
+        self._constants: dict[int, tuple[Any, np.ndarray]] = {}
         """The arrays of the constants that were read, by their identity."""
 
     @property
@@ -282,11 +282,13 @@ class Evaluator:
         return self.mod[var]
 
     def _constant(self, expr: Constant) -> Any:
-        data = self._constants.get(id(expr.data))
-        if data is None:
-            data = self._constants[id(expr.data)] = np.asarray(expr.data, order="C").view()
+        found = self._constants.get(id(expr.data))
+        if found is None:
+            data = np.asarray(expr.data, order="C").view()
             data.flags.writeable = False
-        return data
+            # What a view or a copy was made of does not live as long as it does, and something else would have its id.
+            found = self._constants[id(expr.data)] = (expr.data, data)
+        return found[1]
 
     def writable(self, memory: Any, what: str) -> Any:
         """The array to overwrite for ``memory``: a copy of a constant, which nothing overwrites.
@@ -296,7 +298,7 @@ class Evaluator:
         """
         if not isinstance(memory, np.ndarray) or memory.flags.writeable:
             return memory
-        if any(np.may_share_memory(memory, item) for item in self._constants.values()):
+        if any(np.may_share_memory(memory, item) for _, item in self._constants.values()):
             return memory.copy()
         raise EvaluationError(f"{what} overwrites an array that may only be read")
 

@@ -18,8 +18,10 @@ from experiments.fuzz.relax import effects
 from experiments.fuzz.relax.arguments import argument
 from experiments.fuzz.relax.blame import first_wrong_pass
 from experiments.fuzz.relax.oracle import Meaning, evaluated, judge_native, judge_text, meaning
-from experiments.fuzz.relax.program import relax_program
+from experiments.fuzz.relax.program import Writer, relax_program
 from experiments.fuzz.relax.reduce import reduced
+from experiments.fuzz.relax.scope import FunctionScope, Scope
+from experiments.fuzz.relax.structure import cast
 from experiments.fuzz.verdict import Verdict
 from ir import IRModule
 from ir import relax as rx
@@ -28,6 +30,7 @@ from ir.relax import PyExprMutator
 from ir.relax import transform as T
 from ir.relax.op import OPERATORS
 from ir.relax.testing import EvaluationError
+from ir.relax.testing.evaluate import Frame
 from ir.script import from_source
 from ir.transform import PassContext, module_pass
 
@@ -54,6 +57,18 @@ def test_a_seed_is_a_module() -> None:
     texts = [relax_program(seed) for seed in range(12)]
     assert texts == [relax_program(seed) for seed in range(12)]
     assert len(set(texts)) == 12
+
+
+def test_what_a_branch_calls_an_extent_is_no_name_behind_it() -> None:
+    writer = Writer(Scope(0))
+    scope = writer.scope
+    with scope.writing(FunctionScope("main"), Frame()):
+        scope.param("any_1", rx.TensorStructInfo((3, 4), "float32"))
+        known = set(scope.function.symbols)
+        with scope.nested():
+            cast(writer)
+            assert len(scope.function.symbols) == len(known) + 1
+        assert set(scope.function.symbols) == known
 
 
 def written(seed: int) -> str:

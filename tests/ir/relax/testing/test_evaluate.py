@@ -10,6 +10,7 @@ from ir import relax
 from ir.error import IRError
 from ir.relax.op.declaration import OPERATORS
 from ir.relax.testing import EvaluationError, evaluate
+from ir.relax.testing.evaluate import Evaluator
 from ir.script import from_source
 from ir.script import ir as I
 from ir.script import relax as R
@@ -205,6 +206,14 @@ return b
     for _ in range(2):
         np.testing.assert_array_equal(np.squeeze(evaluate(mod, X)), [2, 2, 2, 2])  # a copy is
     np.testing.assert_array_equal(data, [1, 1, 1, 1])
+
+
+def test_constants_that_are_gone_are_not_taken_for_others():
+    """A constant may be a view or not in C order: what it was made of goes with it, and the next array is where that was."""
+    evaluator = Evaluator(None)
+    for rows in range(1, 50):
+        data = np.full((4, rows), rows, "float32").T
+        np.testing.assert_array_equal(evaluator.expr(relax.const(data)), np.full((rows, 4), rows, "float32"))
 
 
 def test_arrays_that_may_only_be_read_are_not_overwritten():
