@@ -24,6 +24,7 @@ from .primitive.padding import PaddingPrimitives
 from .primitive.partition import PartitionPrimitives
 from .primitive.reduction import ReductionPrimitives
 from .primitive.reindex import ReindexPrimitives
+from .primitive.reverse_compute_at import ReverseComputeAtPrimitives
 from .primitive.rfactor import RFactorPrimitives
 from .primitive.rolling_buffer import RollingBufferPrimitives
 from .primitive.sampling import SamplingPrimitives
@@ -44,6 +45,7 @@ class Schedule(
     ReindexPrimitives,
     StagingPrimitives,
     ComputeAtPrimitives,
+    ReverseComputeAtPrimitives,
     InlinePrimitives,
     RollingBufferPrimitives,
     ReductionPrimitives,
