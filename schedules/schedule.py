@@ -13,6 +13,7 @@ from .declaration import primitive
 from .primitive.annotate import AnnotationPrimitives
 from .primitive.block_layout import BlockLayoutPrimitives
 from .primitive.blockize import BlockizePrimitives
+from .primitive.cache_index import CacheIndexPrimitives
 from .primitive.caching import CachingPrimitives
 from .primitive.compute_at import ComputeAtPrimitives
 from .primitive.for_kind import ForKindPrimitives
@@ -44,6 +45,7 @@ class Schedule(
     CachingPrimitives,
     ReindexPrimitives,
     StagingPrimitives,
+    CacheIndexPrimitives,
     ComputeAtPrimitives,
     ReverseComputeAtPrimitives,
     InlinePrimitives,
