@@ -16,12 +16,13 @@ from .primitive.blockize import BlockizePrimitives
 from .primitive.cache_index import CacheIndexPrimitives
 from .primitive.caching import CachingPrimitives
 from .primitive.compute_at import ComputeAtPrimitives
+from .primitive.decompose_padding import DecomposePaddingPrimitives
 from .primitive.for_kind import ForKindPrimitives
 from .primitive.inline import InlinePrimitives
 from .primitive.layout import LayoutPrimitives
 from .primitive.lookup import LookupPrimitives
 from .primitive.loops import LoopPrimitives
-from .primitive.padding import PaddingPrimitives
+from .primitive.pad_einsum import PadEinsumPrimitives
 from .primitive.partition import PartitionPrimitives
 from .primitive.reduction import ReductionPrimitives
 from .primitive.reindex import ReindexPrimitives
@@ -52,7 +53,8 @@ class Schedule(
     RollingBufferPrimitives,
     ReductionPrimitives,
     RFactorPrimitives,
-    PaddingPrimitives,
+    PadEinsumPrimitives,
+    DecomposePaddingPrimitives,
     BlockizePrimitives,
     TensorizePrimitives,
     LayoutPrimitives,
