@@ -579,3 +579,57 @@ def test_where_a_loop_has_no_iterations_its_box_has_no_elements(
         arrays = [np.zeros((n, m), "int32"), np.full(eval(extent, {"n": n, "m": m}), 7, "int32")]
         (_, expected), (_, found) = outputs_of(before, arrays), outputs_of(sch.mod["main"], arrays)
         np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.meaning("unwritten")
+def test_digits_of_a_domain_that_ends_in_the_middle_of_a_row_are_no_box() -> None:
+    """Each of them goes from end to end, and two elements of the last row are written by nobody."""
+    text = """@T.prim_func
+def main(A: T.Buffer((10,), "int32"), B: T.Buffer((3, 4), "int32")):
+    T.func_attr({"tir.noalias": True})
+    for i, j in T.grid(3, 4):
+        with T.block("B"):
+            v = T.axis.spatial(10, i * 4 + j)
+            T.where(i * 4 + j < 10)
+            B[v // 4, v % 4] = A[v]
+"""
+    sch = Schedule(from_source(text), error_render_level="none")
+    with pytest.raises(ScheduleError, match="runs only where"):
+        sch.cache_write("B", 0, "global")
+
+
+def test_a_variable_of_one_value_takes_all_of_them_wherever_its_loop_is() -> None:
+    text = """@T.prim_func
+def main(A: T.Buffer((6,), "int32"), B: T.Buffer((6,), "int32")):
+    for o in range(1):
+        for i, j in T.grid(2, 4):
+            with T.block("B"):
+                u = T.axis.spatial(1, o)
+                v = T.axis.spatial(6, i * 4 + j)
+                T.where(i * 4 + j < 6)
+                B[v + u] = A[v]
+"""
+    sch = Schedule(from_source(text), error_render_level="none")
+    before = sch.mod["main"]
+    sch.write_at(sch.get_loops("B")[0], "B", 0, "global")
+    assert_same_meaning(before, sch)
+
+
+@pytest.mark.parametrize("loop", ["range(I[0], I[0] + 4)", "range(T.max(I[0], 1))"])
+def test_a_loop_does_not_begin_or_end_where_changing_data_says(loop: str) -> None:
+    """A copy behind all iterations would know the last value of I only."""
+    text = f"""@T.prim_func
+def main(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32"), I: T.Buffer((1,), "int32")):
+    T.func_attr({{"tir.noalias": True}})
+    for o in range(2):
+        with T.block("I"):
+            vo = T.axis.spatial(2, o)
+            I[0] = vo * 4
+        for i in {loop}:
+            with T.block("B"):
+                v = T.axis.spatial(8, i)
+                B[v] = A[v]
+"""
+    sch = Schedule(from_source(text), error_render_level="none")
+    with pytest.raises(ScheduleError, match="which changes meanwhile"):
+        sch.cache_write("B", 0, "global")

@@ -431,3 +431,23 @@ def main(A: T.Buffer((6,), "int32"), D: T.Buffer((3,), "int32")):
         "reverse_compute_at",
         "more values of 'vi' than the loops",
     )
+
+
+@pytest.mark.meaning("unwritten")
+def test_iterations_that_produce_what_lies_before_the_domain_have_no_consumer() -> None:
+    """The first half of B is read by nobody: in that iteration the consumer would find the other half unwritten."""
+    program = from_source("""@T.prim_func
+def main(A: T.Buffer((8,), "int32"), C: T.Buffer((8,), "int32")):
+    B = T.alloc_buffer((8,), "int32")
+    for i, j in T.grid(2, 4):
+        with T.block("B"):
+            v = T.axis.spatial(8, i * 4 + j)
+            B[v] = A[v]
+    for i in range(4):
+        with T.block("C"):
+            v = T.axis.spatial((4, 8), i + 4)
+            C[v] = B[v]
+""")
+    sch = Schedule(program)
+    sch.reverse_compute_at("C", sch.get_loops("B")[0])
+    assert_same_meaning(program, sch)
