@@ -581,23 +581,6 @@ def test_where_a_loop_has_no_iterations_its_box_has_no_elements(
         np.testing.assert_array_equal(found, expected)
 
 
-@pytest.mark.meaning("unwritten")
-def test_digits_of_a_domain_that_ends_in_the_middle_of_a_row_are_no_box() -> None:
-    """Each of them goes from end to end, and two elements of the last row are written by nobody."""
-    text = """@T.prim_func
-def main(A: T.Buffer((10,), "int32"), B: T.Buffer((3, 4), "int32")):
-    T.func_attr({"tir.noalias": True})
-    for i, j in T.grid(3, 4):
-        with T.block("B"):
-            v = T.axis.spatial(10, i * 4 + j)
-            T.where(i * 4 + j < 10)
-            B[v // 4, v % 4] = A[v]
-"""
-    sch = Schedule(from_source(text), error_render_level="none")
-    with pytest.raises(ScheduleError, match="runs only where"):
-        sch.cache_write("B", 0, "global")
-
-
 def test_a_variable_of_one_value_takes_all_of_them_wherever_its_loop_is() -> None:
     text = """@T.prim_func
 def main(A: T.Buffer((6,), "int32"), B: T.Buffer((6,), "int32")):
