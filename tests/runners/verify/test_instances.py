@@ -249,3 +249,15 @@ for i in range(8):
     backwards = program(params, body.replace("TERM", "A[i, T.min(T.max(N[0], 48), 64) - 1 - k]"))
     assert accepted(reference_of, right, backwards)
     assert not accepted(reference_of, right, rounded)
+
+
+def test_an_index_that_is_loaded_may_be_the_same_in_each_turn() -> None:
+    """So a maximum of what lands in one element combines several numbers."""
+    mod = program(
+        'A: T.Buffer((16,), "float32"), I: T.Buffer((16,), "int32"), B: T.Buffer((8,), "float32")',
+        """
+for i in range(16):
+    B[I[i] % 8] = T.max(B[I[i] % 8], A[i])""",
+    )
+    (only,) = instances_of(entry(mod).body)
+    assert only.terms == 16 and only.chooses == {1}

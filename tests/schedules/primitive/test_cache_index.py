@@ -85,3 +85,17 @@ def main(A: T.Buffer((8, 8), "int32"), C: T.Buffer((8,), "int32")):
     sch = Schedule(func)
     assert sch.cache_index("C", "global", threshold)
     assert_same_meaning(func, sch)
+
+
+def test_what_a_let_in_an_index_names_is_not_computed_ahead() -> None:
+    func = from_source("""@T.prim_func
+def main(A: T.Buffer((8,), "int32"), C: T.Buffer((8,), "int32")):
+    y = T.int32()
+    for i in range(8):
+        with T.block("C"):
+            v = T.axis.spatial(8, i)
+            C[v] = T.Let(A[y + v // 2] + A[v // 2], where={y: v % 3})
+""")
+    sch = Schedule(func)
+    assert len(sch.cache_index("C", "global")) == 1
+    assert_same_meaning(func, sch)
