@@ -7,7 +7,6 @@ The functions here are called in workers through the pool; what they raise becom
 from __future__ import annotations
 
 import math
-import os
 import pickle
 import statistics
 import time
@@ -19,55 +18,22 @@ from typing import Any
 
 import numpy as np
 
-from ir.node import post_order_visit
-from ir.tir.stmt import ForKind
-
+from .checking import CheckedCalls, checked, confirmed
 from .error import RunnerError
-from .evaluator import EvaluatorConfig, timed
+from .evaluator import EvaluatorConfig, effort, far_behind, first_call_limit, timed, warm_call
+from .kernel import Kernel, pack_arguments
 from .lock import machine
-from .ndarray import aligned_empty
 from .reference_order import in_fast_order
 from .result import ResultKind
 from .runner import RunnerResult
-from .verify import (
-    VERSION,
-    Array,
-    Case,
-    Reference,
-    ReferenceStore,
-    entry,
-    iterations_of,
-    make_value,
-    params_of,
-    pattern,
-    same_bits,
-    undefined,
-)
+from .verify import VERSION, Array, Reference, ReferenceStore, entry, make_value, params_of
 from .worker import phase
 
 Build = Callable[[Any, Any], Callable[..., Any]]
-Room = Callable[[int, list[int], Any], Array]
 
 REFERENCE_PHASE = "running the unscheduled program"
 REFERENCE_SECONDS = 300.0
 """The unscheduled program is slow, and it is the user's own: it gets much more time than a candidate."""
-_HOPELESS = 3.0
-"""How many times the ratio at which a candidate is cut it may be behind before even the second check is left out."""
-_COLD_SECS = 2e-3
-"""What first calls may lose: pages touched for the first time, threads asleep, vector units powered down (which run at a
-quarter of their speed for most of a millisecond)."""
-_CHECKING_SECS = 3e-3
-"""After the first cases a candidate meets more of them until checking took this long; the best one meets all."""
-_FIRST_CASES = 2
-_REPEATS, _REPEATING_SECS = 6, 0.1
-"""How often a candidate is called again on each of the first cases with each number of threads, and until when, to see threads
-meet; once with each number in any case."""
-_REPEATS_APART = 1
-"""How often where it is certain that threads do not meet."""
-_COPIED_BYTES = 16 << 20
-"""Packed parameters up to this size are copied before a call, to see whether it writes to them."""
-_PREEMPTED_SECS = 2e-2
-"""What a single call may lose to other processes besides. It is judged by itself only beyond this."""
 _KEPT = 512
 _BUILT: OrderedDict[int, Kernel] = OrderedDict()
 """Candidates that this process has built; the oldest goes when there are too many."""
@@ -76,55 +42,6 @@ _REFERENCES = ReferenceStore()
 
 class Forgotten(RunnerError):
     """This process does not have the candidate any more; the caller sends the program again."""
-
-
-@dataclass(slots=True)
-class Kernel:
-    """A built program with its parameters."""
-
-    mod: Any
-    call: Callable[..., Any]
-
-    def with_threads(self, count: int) -> Kernel:
-        """The same code on another number of threads, where it can be told."""
-        change = getattr(self.call, "with_threads", None)
-        return self if change is None else Kernel(self.mod, change(count))
-
-    def shipped(self) -> bytes | None:
-        """The kernel for another process, which need not build it again; None where what was built cannot travel."""
-        try:
-            return pickle.dumps(self, protocol=pickle.HIGHEST_PROTOCOL)
-        except (pickle.PicklingError, AttributeError, TypeError):  # a closure, or a handle of this process
-            return None
-
-    def call_filled(self, byte: int, arguments: list[Array]) -> None:
-        """A call that finds this byte in scratch memory that it has not written, where that can be told."""
-        filled = getattr(self.call, "call_filled", None)
-        if filled is None:
-            self.call(*arguments)
-        else:
-            filled(byte, *arguments)
-
-    @property
-    def parallel(self) -> bool:
-        """Whether it has loops that threads share."""
-        found: list[Any] = []
-
-        def visit(node: Any) -> None:
-            if type(node).__name__ == "For" and node.kind == ForKind.PARALLEL:
-                found.append(node)
-
-        post_order_visit(entry(self.mod).body, visit)
-        return bool(found)
-
-    def bind(self, arguments: list[Array]) -> Callable[[], object]:
-        """A call on fixed arguments, as cheap as the built code allows."""
-        binder = getattr(self.call, "bind", None)
-        if binder is not None:
-            bound: Callable[[], object] = binder(*arguments)
-            return bound
-        call = self.call
-        return lambda: call(*arguments)
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,25 +266,25 @@ def _time(
         secs = _one_call(kernel, arguments, limit)
     else:
         begin = time.perf_counter()
-        secs, wrong, calls = _checked(kernel, reference, best_secs, settings.cut_ratio, limit)
+        secs, wrong, calls = checked(kernel, reference, best_secs, settings.cut_ratio, limit)
         check_secs = time.perf_counter() - begin
         if wrong is not None:
             return RunReport(ResultKind.WRONG_RESULT, None, wrong, False, False, baseline, check_secs)
     verified = reference is not None
-    if _far_behind(secs, best_secs, settings.cut_ratio):
+    if far_behind(secs, best_secs, settings.cut_ratio):
         return RunReport(ResultKind.OK, (secs,), None, True, verified, baseline, check_secs)
     if reference is not None:
         if calls.case is not reference.timed:
-            calls = _CheckedCalls(kernel.mod, reference.timed, reference)
+            calls = CheckedCalls(kernel.mod, reference.timed, reference)
         calls.arm()
         arguments = calls.arguments
     call = kernel.bind(arguments)
     phase("timing", limit * 4)
-    secs = min(secs, _warm_call(call))
-    is_cut = _far_behind(secs, best_secs, settings.cut_ratio, slack=1e-5)
+    secs = min(secs, warm_call(call))
+    is_cut = far_behind(secs, best_secs, settings.cut_ratio, slack=1e-5)
     times: list[float] = [secs]
     if not is_cut:
-        config = _effort(settings.config, secs, best_secs)
+        config = effort(settings.config, secs, best_secs)
         expected = config.repeat * max(config.min_repeat_ms * 1e-3, secs * config.number)
         phase("timing", 10 * expected + limit)
         times = timed(call, config, secs)
@@ -379,186 +296,11 @@ def _time(
     return RunReport(ResultKind.OK, tuple(times), None, is_cut, verified, baseline, check_secs)
 
 
-def _checked(
-    kernel: Kernel, reference: Reference, best_secs: float | None, cut_ratio: float, limit: float
-) -> tuple[float, str | None, _CheckedCalls]:
-    """Calls on the first cases, and on more while that is cheap; the fastest call, what is wrong, and the last calls.
-
-    One wrong answer is final: whoever is right sometimes is wrong.
-    """
-    secs, begin = math.inf, time.perf_counter()
-    for count, case in enumerate(reference.cases):
-        if count >= _FIRST_CASES and time.perf_counter() - begin > _CHECKING_SECS:
-            break
-        calls = _CheckedCalls(kernel.mod, case, reference)
-        took, wrong = calls.call(kernel, limit)
-        secs = min(secs, took)
-        if wrong is not None:
-            return secs, wrong, calls
-        if case.kind.exact and _far_behind(secs, best_secs, _HOPELESS * cut_ratio):
-            break  # right on integers and never to be chosen: a second slow call would tell nothing
-    return secs, None, calls
-
-
-def confirmed(kernel: Kernel, reference: Reference, limit: float) -> str | None:
-    """The whole check: of a parallel candidate the iterations; all cases; on the first ones other numbers of threads, again and again.
-
-    Returns:
-        What is wrong, in one sentence; None when nothing is.
-    """
-    iterations = iterations_of(kernel.mod)
-    if iterations.met is not None:
-        return iterations.met
-    counts = thread_counts() if kernel.parallel else [None]
-    repeats = _REPEATS_APART if iterations.followed else _REPEATS
-    begin = time.perf_counter()
-    for position, case in enumerate(reference.cases):
-        calls = _CheckedCalls(kernel.mod, case, reference)
-        _, wrong = calls.call(kernel, limit)
-        if wrong is None and position < _FIRST_CASES and not iterations.followed:
-            wrong = iterations_of(kernel.mod, calls.arguments).met or calls.undefined()
-        if wrong is not None:
-            return wrong
-        for count in counts if position < _FIRST_CASES else ():
-            again = kernel if count is None else kernel.with_threads(count)
-            for repeat in range(repeats):
-                if (position or repeat) and time.perf_counter() - begin > _REPEATING_SECS:
-                    break
-                _, wrong = calls.call(again, limit)
-                if wrong is not None:
-                    threads = "" if count is None else f" with {count} threads"
-                    return f"{wrong}, in call {repeat + 2}{threads}"
-    return None
-
-
-def thread_counts() -> list[int | None]:
-    """One, two, an odd number, all."""
-    cores = len(os.sched_getaffinity(0))
-    return [*sorted({1, 2, 3, cores})]
-
-
-class _CheckedCalls:
-    """Calls on one case, each with outputs that hold no result before, and with everything compared afterwards.
-
-    Attributes:
-        arguments: the arrays of the calls.
-    """
-
-    def __init__(self, mod: Any, case: Case, reference: Reference) -> None:
-        phase("preparing inputs", 120.0)
-        self.case, self._mod, self._reference = case, mod, reference
-        self._given = reference.prepare(case)
-        self._fresh = True
-        self.arguments = pack_arguments(mod, self._given.arrays, reference.room)
-        self._packed = {
-            position: array.copy()
-            for position, (array, plain) in enumerate(zip(self.arguments, self._given.arrays))
-            if array is not plain and array.nbytes <= _COPIED_BYTES
-        }
-
-    def arm(self) -> None:
-        """Make outputs hold no result."""
-        if not self._fresh:
-            self._given.arm()
-
-    def call(self, kernel: Kernel, limit: float) -> tuple[float, str | None]:
-        """The seconds of one call and what is wrong with it; after a wrong one there may be no other."""
-        self.arm()
-        self._fresh = False
-        phase("first call", limit)
-        begin = time.perf_counter()
-        kernel.call_filled(pattern(self.case.number), self.arguments)
-        secs = time.perf_counter() - begin
-        return secs, self.wrong()
-
-    def undefined(self) -> str | None:
-        """What the interpreter says of a call: of a small program, in which threads seldom meet, it sees iterations that do."""
-        phase("interpreting", 120.0)
-        self.arm()
-        found = undefined(self._mod, [array.copy() for array in self.arguments])
-        return None if found is None else found.splitlines()[0]
-
-    def wrong(self, *, outputs: bool = True) -> str | None:
-        """What is wrong after a call, in one sentence; None when nothing is.
-
-        Args:
-            outputs: whether they are compared: not where the kernel updates what earlier calls left.
-        """
-        phase("comparing outputs", 120.0)
-        # Asked in any case: what was spoiled is made anew for the next candidate.
-        wrong = self._reference.spoiled(self._given)
-        if wrong is None and outputs:
-            wrong = self._reference.wrong(self.case, self.arguments)
-        for position, before in self._packed.items():
-            if wrong is None and not same_bits(self.arguments[position], before):
-                wrong = f"the packed input {self._reference.facts.params[position].name} was written to"
-        return wrong
-
-
 def _one_call(kernel: Kernel, arguments: list[Array], limit: float) -> float:
     phase("first call", limit)
     begin = time.perf_counter()
     kernel.call(*arguments)
     return time.perf_counter() - begin
-
-
-def _warm_call(call: Callable[[], object]) -> float:
-    """The fastest of as many calls as it takes until the machine is in the state that timing is about."""
-    begin, calls, fastest = time.perf_counter(), 0, math.inf
-    while True:
-        start = time.perf_counter()
-        call()
-        end = time.perf_counter()
-        calls, fastest = calls + 1, min(fastest, end - start)
-        if end - begin > (_COLD_SECS if calls >= 3 else _PREEMPTED_SECS):
-            return fastest
-
-
-def _effort(config: EvaluatorConfig, secs: float, best_secs: float | None) -> EvaluatorConfig:
-    """Shorter groups for a candidate that is behind: its time teaches the cost model, and is never chosen."""
-    if best_secs is None or secs <= best_secs:
-        return config
-    return replace(config, min_repeat_ms=math.ceil(config.min_repeat_ms * (best_secs / secs) ** 4))
-
-
-def _far_behind(
-    secs: float, best_secs: float | None, cut_ratio: float, slack: float = _PREEMPTED_SECS
-) -> bool:
-    return best_secs is not None and secs > cut_ratio * best_secs + slack
-
-
-def first_call_limit(baseline: float | None, best_secs: float | None, timeout_sec: float) -> float:
-    """Seconds after which a first call is killed: a candidate much slower than the unscheduled program is hopeless.
-
-    >>> first_call_limit(0.5, None, 30.0)
-    10.0
-    >>> first_call_limit(0.5, 0.001, 30.0)
-    2.0
-    """
-    limit = timeout_sec
-    if baseline is not None:
-        limit = min(limit, max(2.0, 20 * baseline))
-    if best_secs is not None:
-        limit = min(limit, max(2.0, 200 * best_secs))
-    return limit
-
-
-def pack_arguments(mod: Any, arguments: list[Array], room: Room | None = None) -> list[Array]:
-    """Arguments in the layouts that the candidate takes: constants that it wants packed are packed here, unmeasured.
-
-    ``room(position, shape, dtype)`` is the memory for one; new memory without it.
-    """
-    maps = entry(mod).attrs.get("layout_rewrite_maps")
-    if not maps:
-        return arguments
-    packed = list(arguments)
-    for key, index_map in dict(maps).items():
-        position = int(key)
-        value = arguments[position]
-        shape = [int(extent) for extent in index_map.map_shape(value.shape)]
-        out = aligned_empty(shape, value.dtype) if room is None else room(position, shape, value.dtype)
-        packed[position] = index_map.map_ndarray(value, out)
-    return packed
 
 
 def run_rivals(
@@ -619,7 +361,7 @@ def _checked_rival(
     key, begin = ReferenceStore.key(reference, target), time.perf_counter()
     known = _reference(key, reference, target, f_build)
     if passed:
-        _, wrong, _ = _checked(kernel, known, None, 1.0, timeout_sec)
+        _, wrong, _ = checked(kernel, known, None, 1.0, timeout_sec)
     else:
         wrong = confirmed(kernel, known, timeout_sec)
     took = time.perf_counter() - begin

@@ -1,17 +1,22 @@
-"""How a kernel is timed: how often it is called, how calls are grouped, and what the caches hold before."""
+"""How a kernel is timed: how often it is called, how calls are grouped, what the caches hold before, what one that is behind is spared."""
 
 from __future__ import annotations
 
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from .error import RunnerError
 
 _FLUSH_BYTES = 64 << 20
+_COLD_SECS = 2e-3
+"""What first calls may lose: pages touched for the first time, threads asleep, vector units powered down (which run at a
+quarter of their speed for most of a millisecond)."""
+_PREEMPTED_SECS = 2e-2
+"""What a single call may lose to other processes besides. It is judged by itself only beyond this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,3 +99,44 @@ def _timed_with_flush(call: Callable[[], object], config: EvaluatorConfig, numbe
             total += clock() - begin
         found.append(total / number)
     return found
+
+
+def warm_call(call: Callable[[], object]) -> float:
+    """The fastest of as many calls as it takes until the machine is in the state that timing is about."""
+    begin, calls, fastest = time.perf_counter(), 0, math.inf
+    while True:
+        start = time.perf_counter()
+        call()
+        end = time.perf_counter()
+        calls, fastest = calls + 1, min(fastest, end - start)
+        if end - begin > (_COLD_SECS if calls >= 3 else _PREEMPTED_SECS):
+            return fastest
+
+
+def effort(config: EvaluatorConfig, secs: float, best_secs: float | None) -> EvaluatorConfig:
+    """Shorter groups for a candidate that is behind: its time teaches the cost model, and is never chosen."""
+    if best_secs is None or secs <= best_secs:
+        return config
+    return replace(config, min_repeat_ms=math.ceil(config.min_repeat_ms * (best_secs / secs) ** 4))
+
+
+def far_behind(
+    secs: float, best_secs: float | None, cut_ratio: float, slack: float = _PREEMPTED_SECS
+) -> bool:
+    return best_secs is not None and secs > cut_ratio * best_secs + slack
+
+
+def first_call_limit(baseline: float | None, best_secs: float | None, timeout_sec: float) -> float:
+    """Seconds after which a first call is killed: a candidate much slower than the unscheduled program is hopeless.
+
+    >>> first_call_limit(0.5, None, 30.0)
+    10.0
+    >>> first_call_limit(0.5, 0.001, 30.0)
+    2.0
+    """
+    limit = timeout_sec
+    if baseline is not None:
+        limit = min(limit, max(2.0, 20 * baseline))
+    if best_secs is not None:
+        limit = min(limit, max(2.0, 200 * best_secs))
+    return limit

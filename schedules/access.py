@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 from ir import tir
@@ -71,9 +72,28 @@ class _Accesses(Visitor):
 
     def visit_LetStmt(self, let: tir.LetStmt) -> None:
         self.visit(let.value)
-        self._starts[let.var] = substitute(let.value, self._starts)
-        self.visit(let.body)
-        del self._starts[let.var]
+        with self._naming(let):
+            self.visit(let.body)
+
+    def visit_AttrStmt(self, attr: tir.AttrStmt) -> None:
+        self.visit(attr.value)
+        with self._naming(attr):
+            self.visit(attr.body)
+
+    @contextmanager
+    def _naming(self, statement: tir.Stmt) -> Iterator[None]:
+        """With the name that a statement gives to a value, or to threads, which run through all of their numbers."""
+        if isinstance(statement, tir.LetStmt):
+            self._starts[statement.var] = substitute(statement.value, self._starts)
+            yield
+            del self._starts[statement.var]
+        elif isinstance(statement, tir.AttrStmt) and statement.thread is not None:
+            var = statement.thread.var
+            self._enter(var, tir.const(0, var.dtype), statement.value)
+            yield
+            self._leave(var)
+        else:
+            yield
 
     def visit_Let(self, let: tir.Let) -> None:
         self.visit(let.value)
@@ -114,7 +134,9 @@ class _Accesses(Visitor):
             for child in node.children():
                 self.walk(child)
         elif isinstance(node, WrapNode):
-            self._walk_wrapped(node)
+            with self._naming(node.template):
+                for child in node.children():
+                    self.walk(child)
         elif isinstance(node, BlockNode):
             values = dict(zip([item.var for item in node.iter_vars], node.iter_values, strict=True))
             for regions, table in ((node.reads, self.reads), (node.writes, self.writes)):
@@ -123,21 +145,6 @@ class _Accesses(Visitor):
                         self.add_region(
                             table, tir.BufferRegion(region.buffer, bind_region(region.region, values))
                         )
-
-    def _walk_wrapped(self, node: WrapNode) -> None:
-        """What is below a statement, with the name that this gives to a value or a thread."""
-        template, named = node.template, None
-        if isinstance(template, tir.LetStmt):
-            named = template.var
-            self._starts[named] = substitute(template.value, self._starts)
-        elif isinstance(template, tir.AttrStmt) and isinstance(template.node, tir.IterVar):
-            named = template.node.var
-            self._running[named] = template.value
-        for child in node.children():
-            self.walk(child)
-        if named is not None:
-            self._running.pop(named, None)
-            self._starts.pop(named, None)
 
 
 def box_touched(

@@ -461,23 +461,8 @@ def _ends_with(
         return True
     # The digits of a domain that ends in the middle of a row go from end to end each, but leave out the rest of that row.
     return all(_is_whole(indices[position], domains, shape[position]) for position in used) and fills_box(
-        _linked(used, indices, domains), domains
+        [indices[position] for position in used], domains
     )
-
-
-def _linked(used: Sequence[int], indices: Sequence[Any], domains: Mapping[Any, tir.Range]) -> list[Any]:
-    """Some of the indices, and those that share variables with them: what one leaves out of its row, others may need."""
-    found, rest = (
-        [indices[position] for position in used],
-        [index for position, index in enumerate(indices) if position not in used],
-    )
-    while True:
-        shared = {var for var in domains if any(mentions(index, {var}) for index in found)}
-        joining = [index for index in rest if mentions(index, shared)]
-        if not joining:
-            return found
-        found += joining
-        rest = [index for index in rest if not any(index is other for other in joining)]
 
 
 def _is_whole(index: Any, domains: Mapping[Any, tir.Range], dim: Any) -> bool:

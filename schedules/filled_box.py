@@ -9,14 +9,14 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from ir import tir
-from ir.arith import detect_iter_map
+from ir.arith import Analyzer, detect_iter_map
 from ir.arith.analyzer import constraints
 from ir.tir.analysis.empty_domains import may_be_empty
 from ir.tir.stmt_functor import loads_in, substitute, variables_in
 
 from .affine import mentions, polynomial, without_casts
 from .bounds import analyzer_of, is_open
-from .region import relax_domains
+from .region import extents_from, relax_domains, relax_index, starts_of
 from .tree import BlockNode, loops_around
 
 
@@ -63,7 +63,8 @@ def may_pass_over(
     asked: Collection[Any] | None = None,
     reduced: Sequence[tir.PrimExpr] = (),
 ) -> bool:
-    """Whether a loop around a block, or in it, that no index mentions may have no iterations, so that nothing is done at the indices.
+    """Whether a loop around a block, or in it, may have no iterations, so that nothing is done at the indices, though their box has
+    elements: as that of ``i + j`` has while ``j`` runs, for which it is no matter whether ``i`` does.
 
     Args:
         block: has the indices.
@@ -79,7 +80,7 @@ def may_pass_over(
         if may_be_empty(item.extent)
         and not is_open(item.extent)
         and (asked is None or var in asked)
-        and not any(mentions(index, {var}) for index in indices)
+        and not _bounds_box(var, indices, running)
     ]
     if not doubtful:
         return False
@@ -90,6 +91,16 @@ def may_pass_over(
             analyzer.bind(var, item)
     with constraints(analyzer, *[extent > 0 for extent in reduced]):
         return not all(analyzer.can_prove(running[var].extent > 0) for var in doubtful)
+
+
+def _bounds_box(var: tir.Var, indices: Sequence[tir.PrimExpr], running: Mapping[Any, tir.Range]) -> bool:
+    """Whether the box of indices is empty where a loop has no iterations."""
+    starts, analyzer = starts_of(running), Analyzer()
+    extents = extents_from(starts, running)
+    boxes = [relax_index(substitute(index, starts), extents) for index in indices if mentions(index, {var})]
+    others = [extent >= 0 for other, extent in extents.items() if other is not var]
+    with constraints(analyzer, extents[var] <= 0, *others):
+        return any(box is not None and analyzer.can_prove(box[1] <= 0) for box in boxes)
 
 
 def reduced_extents(block: BlockNode) -> tuple[tir.PrimExpr, ...]:

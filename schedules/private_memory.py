@@ -6,7 +6,7 @@ whatever conditions there are around both of them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from ir import dtype as dt
@@ -15,11 +15,10 @@ from ir.arith import Analyzer
 from ir.tir import ForKind
 from ir.tir.stmt_functor import loads_in
 
-from .affine import coefficient_of, constant_difference, mentions
+from .affine import constant_difference
 from .analysis import read_buffers, written_buffers
-from .bounds import analyzer_of, is_open
-from .coverage import only_reduces, why_conditional, why_not_begun, why_not_covered
-from .region import relax_index
+from .bounds import analyzer_of
+from .coverage import why_conditional, why_not_begun, why_not_covered
 from .surroundings import evaluated_by
 from .touches import Iteration, Touch
 from .tree import BlockNode, LeafNode, LoopNode, SeqNode, TreeNode, is_ancestor, loops_around, scope_of
@@ -110,9 +109,6 @@ def _fills(writer: Touch, reader: Touch, buffer: tir.Buffer) -> bool:
     place = _sequence_of_both(writer.node, reader.node)
     if place is None or not writer.is_exact or why_conditional(writer.block, place) is not None:
         return False
-    loops = writer.loops_below(place)
-    if not all(_surely_runs(loop, writer, loops) for loop in loops):
-        return False
     if why_not_begun(writer.block, buffer, place) is not None:
         return False
     if why_not_covered(writer.block, buffer, place) is not None:
@@ -139,32 +135,6 @@ def _sequence_of_both(first: TreeNode, second: TreeNode) -> SeqNode | None:
     if not isinstance(above, SeqNode) or id(second) in path:
         return None
     return above if above.index(path[id(above)]) < above.index(child) else None
-
-
-def _surely_runs(loop: LoopNode, writer: Touch, loops: Sequence[LoopNode]) -> bool:
-    """Whether a loop around a writer has an iteration, or where it has none the box of what is written is empty, too.
-
-    A reduction over nothing is its init.
-    """
-    if isinstance(loop.extent, tir.IntImm):
-        return loop.extent.value > 0
-    if is_open(loop.extent) or (writer.block.init is not None and only_reduces(loop, writer.block)):
-        return True
-    others = {item.var: item.extent for item in loops if item is not loop}
-    if any(_steps_over(item, loop, others) for item in writer.access.region):
-        return True
-    analyzer = analyzer_of(loops_around(loop))
-    return analyzer.can_prove(loop.extent > 0)
-
-
-def _steps_over(item: tir.Range, loop: LoopNode, others: Mapping[tir.Var, tir.PrimExpr]) -> bool:
-    """Whether a loop goes on, in a dimension, by no less than what other loops reach: its box is as long as the loop is."""
-    step = coefficient_of(item.min, loop.var)
-    found = relax_index(item.min, others)
-    if not step or found is None or mentions(loop.extent, others):
-        return False
-    size = constant_difference(found[1] + item.extent, 1)
-    return size is not None and size <= abs(step)
 
 
 def _without_cast(bound: Any) -> Any:

@@ -13,17 +13,20 @@ from .declaration import primitive
 from .primitive.annotate import AnnotationPrimitives
 from .primitive.block_layout import BlockLayoutPrimitives
 from .primitive.blockize import BlockizePrimitives
+from .primitive.cache_index import CacheIndexPrimitives
 from .primitive.caching import CachingPrimitives
 from .primitive.compute_at import ComputeAtPrimitives
+from .primitive.decompose_padding import DecomposePaddingPrimitives
 from .primitive.for_kind import ForKindPrimitives
 from .primitive.inline import InlinePrimitives
 from .primitive.layout import LayoutPrimitives
 from .primitive.lookup import LookupPrimitives
 from .primitive.loops import LoopPrimitives
-from .primitive.padding import PaddingPrimitives
+from .primitive.pad_einsum import PadEinsumPrimitives
 from .primitive.partition import PartitionPrimitives
 from .primitive.reduction import ReductionPrimitives
 from .primitive.reindex import ReindexPrimitives
+from .primitive.reverse_compute_at import ReverseComputeAtPrimitives
 from .primitive.rfactor import RFactorPrimitives
 from .primitive.rolling_buffer import RollingBufferPrimitives
 from .primitive.sampling import SamplingPrimitives
@@ -43,12 +46,15 @@ class Schedule(
     CachingPrimitives,
     ReindexPrimitives,
     StagingPrimitives,
+    CacheIndexPrimitives,
     ComputeAtPrimitives,
+    ReverseComputeAtPrimitives,
     InlinePrimitives,
     RollingBufferPrimitives,
     ReductionPrimitives,
     RFactorPrimitives,
-    PaddingPrimitives,
+    PadEinsumPrimitives,
+    DecomposePaddingPrimitives,
     BlockizePrimitives,
     TensorizePrimitives,
     LayoutPrimitives,

@@ -104,8 +104,8 @@ def names_around(node: TreeNode, place: TreeNode) -> dict[tir.Var, tir.PrimExpr 
         template = getattr(current, "template", None)
         if isinstance(template, tir.LetStmt):
             found.append((template.var, template.value))
-        elif isinstance(template, tir.AttrStmt) and isinstance(template.node, tir.IterVar):
-            found.append((template.node.var, None))
+        elif isinstance(template, tir.AttrStmt) and template.thread is not None:
+            found.append((template.thread.var, None))
         current = current.parent
     names: dict[tir.Var, tir.PrimExpr | None] = {}
     for var, value in reversed(found):

@@ -9,8 +9,10 @@ import numpy as np
 
 from ir import IRModule
 from ir.tir import interpreter
-from runners.candidate import Kernel, RunSettings, _time, confirmed, pack_arguments
+from runners.candidate import RunSettings, _time
+from runners.checking import confirmed
 from runners.evaluator import EvaluatorConfig
+from runners.kernel import Kernel, pack_arguments
 from runners.native import build_native, build_reference
 from runners.reference_order import in_fast_order
 from runners.verify import Reference, compute_reference

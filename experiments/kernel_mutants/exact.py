@@ -16,7 +16,7 @@ from ir import dtype as dt
 from ir.tir import Buffer, PrimFunc, interpreter
 from ir.tir.expr import Call, Cast, FloatImm, PrimExpr, Var
 from ir.tir.stmt_functor import StmtExprMutator
-from runners.candidate import pack_arguments
+from runners.kernel import pack_arguments
 from runners.verify import Reference
 
 _WIDE = "float64"

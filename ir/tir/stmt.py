@@ -77,6 +77,12 @@ class AttrStmt(Stmt, type_key="tir.AttrStmt"):
     value: PrimExpr = field(convert=as_expr)
     body: Stmt
 
+    @property
+    def thread(self) -> IterVar | None:
+        """The axis along which it starts threads; None where it starts none."""
+        starts = self.attr_key in ("thread_extent", "virtual_thread")
+        return self.node if starts and isinstance(self.node, IterVar) else None
+
 
 class For(Stmt, type_key="tir.For"):
     """A loop over ``[min, min + extent)``; ``thread_binding`` names the thread axis of a THREAD_BINDING loop."""

@@ -10,7 +10,8 @@ from __future__ import annotations
 from .compare import Bounds
 from .facts import KernelFacts, Param, entry, facts_of, params_of
 from .guards import pattern
-from .inputs import KINDS, Array, Kind, make_value, same_bits
+from .inputs import make_value, same_bits
+from .kinds import KINDS, Array, Kind
 from .races import Iterations, iterations_of
 from .reference import Arguments, Case, Reference, compute_reference, undefined
 from .store import VERSION, ReferenceStore

@@ -19,8 +19,9 @@ from .compare import Bounds, bounds_of
 from .expressions import Unanalysable
 from .facts import KernelFacts, Param, entry, facts_of
 from .guards import Guarded
-from .inputs import KINDS, TINY, Kind, base_values, poison, small_constants
+from .inputs import TINY, base_values, poison, small_constants
 from .instances import instances_of
+from .kinds import KINDS, Kind
 from .repetitions import changed, fill
 from .rounding import format_of, growth
 from .shadow import ShadowProgram, shadow_of

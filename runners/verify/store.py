@@ -15,7 +15,7 @@ from ir import structural_hash
 
 from .compare import Bounds
 from .facts import KernelFacts, facts_of
-from .inputs import KINDS, Array
+from .kinds import KINDS, Array
 from .reference import Case, MakeRun, Reference, compute_reference
 
 VERSION = "12"

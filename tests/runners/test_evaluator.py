@@ -7,8 +7,7 @@ import time
 import pytest
 
 from runners import EvaluatorConfig, RunnerError, evaluator
-from runners.candidate import _effort, first_call_limit
-from runners.evaluator import CacheFlusher, calls_per_group, timed
+from runners.evaluator import CacheFlusher, calls_per_group, effort, first_call_limit, timed, warm_call
 
 
 def test_groups_are_long_enough() -> None:
@@ -86,7 +85,19 @@ def test_limits_follow_what_is_known() -> None:
 
 def test_candidates_that_are_behind_are_timed_more_briefly() -> None:
     config = EvaluatorConfig(number=3, repeat=2, min_repeat_ms=100)
-    assert _effort(config, 1e-3, None) == _effort(config, 1e-3, 2e-3) == config
-    behind, far = _effort(config, 1.1e-3, 1e-3), _effort(config, 2e-3, 1e-3)
+    assert effort(config, 1e-3, None) == effort(config, 1e-3, 2e-3) == config
+    behind, far = effort(config, 1.1e-3, 1e-3), effort(config, 2e-3, 1e-3)
     assert 60 < behind.min_repeat_ms < 80 and far.min_repeat_ms == 7
     assert (far.number, far.repeat) == (3, 2)
+
+
+def test_warm_calls_end_when_what_first_calls_lose_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, calls = 0.0, 0
+
+    def call() -> None:
+        nonlocal now, calls
+        calls += 1
+        now += 0.003
+
+    monkeypatch.setattr(time, "perf_counter", lambda: now)
+    assert warm_call(call) == pytest.approx(0.003) and calls == 3

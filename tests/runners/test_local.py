@@ -9,7 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 
@@ -18,7 +18,6 @@ from ir.error import IRError
 from ir.pass_context import PassContext
 from ir.script import from_source
 from ir.tir import IndexMap, interpreter
-from ir.tir.stmt import ForKind
 from runners import (
     BuilderInput,
     EvaluatorConfig,
@@ -31,12 +30,14 @@ from runners import (
     RunnerInput,
     WorkerPool,
     candidate,
+    checking,
     final_choice,
     finished_results,
     measure_candidates,
 )
 from runners.builder import BuilderResult
-from runners.candidate import Kernel, RunSettings, _time, confirmed
+from runners.candidate import RunSettings, _time
+from runners.kernel import Kernel
 from runners.lock import machine
 from runners.native import build_native
 from runners.runner import RunnerResult
@@ -169,62 +170,6 @@ def test_what_was_built_travels_to_the_process_that_checks_it_again() -> None:
         check(None, -3, None, limit=5.0, timeout_sec=5.0)
 
 
-@pytest.mark.parametrize(("index", "calls"), [("i", 2 * 3), ("I[i]", 2 * 6 * 3)])
-def test_threads_that_surely_keep_apart_are_called_less_often(
-    index: str, calls: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    mod: Any = from_source(f"""
-@I.ir_module
-class Module:
-    @T.prim_func
-    def main(A: T.Buffer((8,), "float32"), I: T.Buffer((8,), "int32"), B: T.Buffer((8,), "float32")):
-        for i in T.parallel(8):
-            B[{index}] = A[i]
-""")
-    reference = compute_reference(mod, lambda program: lambda arguments: interpreter.run(program, *arguments))
-    made = 0
-
-    def call(*arguments: Any) -> None:
-        nonlocal made
-        made += 1
-        interpreter.run(mod, *arguments)
-
-    monkeypatch.setattr(candidate, "_REPEATING_SECS", 60.0)
-    monkeypatch.setattr(candidate, "thread_counts", lambda: [1, 2, 3])
-    assert confirmed(Kernel(mod, call), reference, 60.0) is None
-    assert made == len(reference.cases) + calls
-
-
-class Threaded:
-    """A kernel that is wrong on three threads, and tells which numbers it was asked to run on."""
-
-    asked: ClassVar[list[int]] = []
-
-    def __init__(self, threads: int = 1) -> None:
-        self.threads = threads
-
-    def with_threads(self, count: int) -> Threaded:
-        Threaded.asked.append(count)
-        return Threaded(count)
-
-    def __call__(self, *arguments: Any) -> None:
-        interpreter.run(matmul(), *arguments)
-        if self.threads == 3:
-            arguments[2][1, 1] += 1
-
-
-def test_a_parallel_candidate_runs_on_several_numbers_of_threads() -> None:
-    mod = matmul()
-    reference = compute_reference(mod, lambda program: lambda arguments: interpreter.run(program, *arguments))
-    func = mod["main"]
-    loop = func.body.block.body
-    shared = func.body.block.replace(body=loop.replace(kind=ForKind.PARALLEL))
-    parallel = IRModule({"main": func.replace(body=func.body.replace(block=shared))})
-    assert confirmed(Kernel(mod, Threaded()), reference, 5.0) is None and not Threaded.asked
-    message = confirmed(Kernel(parallel, Threaded()), reference, 5.0)
-    assert Threaded.asked == [1, 2, 3] and "with 3 threads" in (message or "")
-
-
 def test_workers_build_with_the_options_of_the_callers_context(
     builder: LocalBuilder, runner: LocalRunner
 ) -> None:
@@ -351,10 +296,11 @@ def test_what_late_calls_leave_is_looked_at_as_well(
     monkeypatch: pytest.MonkeyPatch, position: int, message: str, best_secs: float | None
 ) -> None:
     """Right where it is checked, wrong in the calls that its time is taken of; the next candidate finds its inputs as they were."""
-    monkeypatch.setattr(candidate, "_CHECKING_SECS", 0.0)
-    monkeypatch.setattr(
-        candidate, "_far_behind", lambda *args, slack=None: best_secs is not None and slack is not None
-    )
+    monkeypatch.setattr(checking, "_CHECKING_SECS", 0.0)
+    for module in (candidate, checking):
+        monkeypatch.setattr(
+            module, "far_behind", lambda *args, slack=None: best_secs is not None and slack is not None
+        )
     mod, calls = matmul(), 0
     reference = compute_reference(mod, by_the_interpreter)
 
@@ -362,7 +308,7 @@ def test_what_late_calls_leave_is_looked_at_as_well(
         nonlocal calls
         calls += 1
         interpreter.run(mod, *arguments)
-        if calls > candidate._FIRST_CASES:
+        if calls > checking._FIRST_CASES:
             arguments[position][0, 0] += 1
 
     settings = RunSettings(QUICK, 10.0, cut_ratio=4.0)
@@ -370,20 +316,6 @@ def test_what_late_calls_leave_is_looked_at_as_well(
     assert report.kind is ResultKind.WRONG_RESULT and message in (report.message or "")
     right = _time(Kernel(mod, lambda *given: interpreter.run(mod, *given)), reference, best_secs, settings)
     assert right.kind is ResultKind.OK and right.cut is (best_secs is not None)
-
-
-def test_a_packed_input_may_not_be_written() -> None:
-    packed = matmul(
-        4, 5, 3, attrs={"layout_rewrite_maps": {1: IndexMap.from_func(lambda k, j: [j, k])}}, transposed=True
-    )
-    reference = compute_reference(matmul(4, 5, 3), by_the_interpreter)
-
-    def call(*arguments: Any) -> None:
-        interpreter.run(packed, *arguments)
-        arguments[1][0, 0] += 1
-
-    message = confirmed(Kernel(packed, call), reference, 5.0)
-    assert message == "the packed input B was written to"
 
 
 @pytest.mark.parametrize("kind", ["wrong", None])
@@ -428,18 +360,6 @@ def test_a_final_choice_has_the_machine_to_itself(builder: LocalBuilder, pool: W
             with pytest.raises(TimeoutError):
                 chosen.result(timeout=0.7)
         assert chosen.result(timeout=60)[0].run_secs
-
-
-def test_warm_calls_end_when_what_first_calls_lose_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    now, calls = 0.0, 0
-
-    def call() -> None:
-        nonlocal now, calls
-        calls += 1
-        now += 0.003
-
-    monkeypatch.setattr(time, "perf_counter", lambda: now)
-    assert candidate._warm_call(call) == pytest.approx(0.003) and calls == 3
 
 
 def test_the_mean_of_the_best_candidate_is_the_mark_for_the_next() -> None:

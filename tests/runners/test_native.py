@@ -25,11 +25,12 @@ from runners import (
     RunnerInput,
     WorkerPool,
     aligned_empty,
-    candidate,
+    checking,
     final_choice,
     measure_candidates,
 )
-from runners.candidate import Kernel, confirmed
+from runners.checking import confirmed
+from runners.kernel import Kernel
 from runners.native import build_native
 from runners.verify import Iterations, compute_reference
 from tests.programs.nodes import matmul, scaled
@@ -153,7 +154,7 @@ def test_what_nobody_wrote_is_no_zero(
     kernel = Kernel(lazy, build_native(lazy, "cpu"))
     assert "before it writes it" in (confirmed(kernel, reference, 10.0) or "accepted")
     if kind == "serial":
-        monkeypatch.setattr(candidate, "iterations_of", lambda *_: Iterations(None, True))
+        monkeypatch.setattr(checking, "iterations_of", lambda *_: Iterations(None, True))
         assert "output B differs" in (confirmed(kernel, reference, 10.0) or "accepted")
 
 

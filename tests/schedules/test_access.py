@@ -21,6 +21,10 @@ def main(A: T.Buffer((64,), "int32"), C: T.Buffer((64,), "int32")):
 """
 
 
+THREAD = """x = T.int32()
+with T.attr(T.iter_var(x, None, "ThreadIndex", "threadIdx.x"), "thread_extent", 4):"""
+
+
 def block_of(body: str) -> BlockNode:
     sch = Schedule(from_source(PROGRAM.replace("BODY", body.replace("\n", "\n            "))))
     return sch._block("C")
@@ -35,6 +39,12 @@ def block_of(body: str) -> BlockNode:
         ("C[T.Ramp(vi * 8, 1, 4)] = A[T.Ramp(vi * 8, vi, 4)]", "0", "64"),
         ("for j in range(2, 5):\n    C[vi] = A[vi * 8 + j]", "vi * 8 + 2", "3"),
         ("x: T.int32 = vi * 2\nC[vi] = A[x + 1]", "vi * 2 + 1", "1"),
+        (f"{THREAD}\n    C[vi] = A[vi * 8 + x]", "vi * 8", "4"),
+        (
+            f"{THREAD}\n    with T.block('inner'):\n        vx = T.axis.spatial(4, x)\n        C[vi] = A[vi * 8 + vx]",
+            "vi * 8",
+            "4",
+        ),
     ],
 )
 def test_what_an_access_reaches(body: str, low: str, extent: str) -> None:

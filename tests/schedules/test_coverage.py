@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from ir.script import from_source
 from schedules import Schedule, ScheduleError
 from schedules.coverage import why_not_begun
 from schedules.tree import scope_of
-from tests.schedules.checks import assert_same_meaning
+from tests.schedules.checks import assert_same_meaning, outputs_of
 
 HEADER = """@T.prim_func
 def main(A: T.Buffer((8, 6)), B: T.Buffer((16, 6)), C: T.Buffer((8, 6))):
@@ -535,3 +536,83 @@ def test_a_consumer_does_not_move_before_what_it_reads(store: str, place: str, r
     else:
         with pytest.raises(ScheduleError, match=reason):
             sch.reverse_compute_at("C", sch.get_loops("B")[0])
+
+
+SYMBOLIC = """
+@T.prim_func
+def main(s: T.handle, b: T.handle):
+    T.func_attr({"tir.noalias": True})
+    n = T.int32()
+    m = T.int32()
+    S = T.match_buffer(s, (n, m), "int32")
+    B = T.match_buffer(b, (EXTENT,), "int32")
+    for i, j in T.grid(LOOPS):
+        with T.block("B"):
+            v = T.axis.spatial(EXTENT, INDEX)
+            B[v] = v + 1
+"""
+
+
+@pytest.mark.parametrize(
+    ("loops", "index", "extent", "is_box"),
+    [
+        ("n, 4", "i * 4 + j", "n * 4", True),
+        ("4, n", "i * n + j", "n * 4", True),
+        ("n, m", "i * m + j", "n * m", True),
+        ("n, 4", "i + j", "n + 3", False),
+        ("n, 4", "i * 2 + j", "n * 2 + 2", False),
+    ],
+)
+def test_where_a_loop_has_no_iterations_its_box_has_no_elements(
+    loops: str, index: str, extent: str, is_box: bool
+) -> None:
+    """Of ``i + j`` three would be left, which nobody wrote, and the copy would write them."""
+    text = SYMBOLIC.replace("LOOPS", loops).replace("INDEX", index).replace("EXTENT", extent)
+    sch = Schedule(from_source(text), error_render_level="none")
+    before = sch.mod["main"]
+    if not is_box:
+        with pytest.raises(ScheduleError, match="may have no iterations"):
+            sch.cache_write("B", 0, "global")
+        return
+    sch.cache_write("B", 0, "global")
+    for n, m in ((0, 0), (0, 3), (2, 3)):
+        arrays = [np.zeros((n, m), "int32"), np.full(eval(extent, {"n": n, "m": m}), 7, "int32")]
+        (_, expected), (_, found) = outputs_of(before, arrays), outputs_of(sch.mod["main"], arrays)
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_a_variable_of_one_value_takes_all_of_them_wherever_its_loop_is() -> None:
+    text = """@T.prim_func
+def main(A: T.Buffer((6,), "int32"), B: T.Buffer((6,), "int32")):
+    for o in range(1):
+        for i, j in T.grid(2, 4):
+            with T.block("B"):
+                u = T.axis.spatial(1, o)
+                v = T.axis.spatial(6, i * 4 + j)
+                T.where(i * 4 + j < 6)
+                B[v + u] = A[v]
+"""
+    sch = Schedule(from_source(text), error_render_level="none")
+    before = sch.mod["main"]
+    sch.write_at(sch.get_loops("B")[0], "B", 0, "global")
+    assert_same_meaning(before, sch)
+
+
+@pytest.mark.parametrize("loop", ["range(I[0], I[0] + 4)", "range(T.max(I[0], 1))"])
+def test_a_loop_does_not_begin_or_end_where_changing_data_says(loop: str) -> None:
+    """A copy behind all iterations would know the last value of I only."""
+    text = f"""@T.prim_func
+def main(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32"), I: T.Buffer((1,), "int32")):
+    T.func_attr({{"tir.noalias": True}})
+    for o in range(2):
+        with T.block("I"):
+            vo = T.axis.spatial(2, o)
+            I[0] = vo * 4
+        for i in {loop}:
+            with T.block("B"):
+                v = T.axis.spatial(8, i)
+                B[v] = A[v]
+"""
+    sch = Schedule(from_source(text), error_render_level="none")
+    with pytest.raises(ScheduleError, match="which changes meanwhile"):
+        sch.cache_write("B", 0, "global")

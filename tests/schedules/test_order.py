@@ -264,3 +264,37 @@ def test_what_blocks_read_of_each_other_is_asked_once() -> None:
     sch = Schedule(func)
     sch.reverse_compute_at("C", sch.get_loops("Q0")[0])
     assert_same_meaning(func, sch)
+
+
+def test_blocks_that_read_each_other_do_not_keep_their_values() -> None:
+    """Each iteration goes on with what the one before left, which is not what the last one leaves."""
+    text = """@T.prim_func
+def main(A: T.Buffer((3, 4), "int32"), D: T.Buffer((3, 4), "int32")):
+    B = T.alloc_buffer((3, 4), "int32")
+    C = T.alloc_buffer((4,), "int32")
+    K = T.alloc_buffer((4,), "int32")
+    for j in range(4):
+        with T.block("begin"):
+            vj = T.axis.spatial(4, j)
+            K[vj] = A[0, vj]
+    for i in range(3):
+        for j in range(4):
+            with T.block("S"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = A[vi, vj]
+        for j in range(4):
+            with T.block("C"):
+                vj = T.axis.spatial(4, j)
+                C[vj] = K[vj] + 1
+        for j in range(4):
+            with T.block("K"):
+                vj = T.axis.spatial(4, j)
+                K[vj] = C[vj] * 2
+    for i, j in T.grid(3, 4):
+        with T.block("E"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            D[vi, vj] = C[vj] + B[vi, vj]
+"""
+    sch = Schedule(from_source(text), error_render_level="none")
+    place = sch.get_loops("S")[0]
+    assert_refused(sch, lambda: sch.reverse_compute_at("E", place), "reverse_compute_at", "overwrite")

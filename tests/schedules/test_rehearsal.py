@@ -169,3 +169,26 @@ def main(A: T.Buffer((8, 16), "float32"), B: T.Buffer((16, 8), "float32"), C: T.
     sch.cache_read("C", 0, "shared")
     sch.compute_at("A_shared", j)
     assert_same_meaning(program, sch)
+
+
+@pytest.mark.parametrize(("axis", "is_shared"), [("threadIdx.x", True), ("blockIdx.x", False)])
+def test_threads_of_one_block_share_a_reduction(axis: str, is_shared: bool) -> None:
+    """The copy is summed up by all of them, as what it is a copy of; blocks do not wait for each other."""
+    text = f"""@T.prim_func
+def main(A: T.Buffer((4, 8), "int32"), C: T.Buffer((4,), "int32")):
+    T.func_attr({{"tir.noalias": True}})
+    for i in range(4):
+        for k in T.thread_binding(8, "{axis}"):
+            with T.block("C"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    C[vi] = 0
+                C[vi] = C[vi] + A[vi, vk]
+"""
+    program = from_source(text)
+    sch = Schedule(program, error_render_level="none")
+    if is_shared:
+        sch.cache_write("C", 0, "shared")
+        assert_same_meaning(program, sch)
+    else:
+        assert_refused(sch, lambda: sch.cache_write("C", 0, "global"), "cache_write", "may write to C_global")

@@ -210,6 +210,14 @@ class _Detector(Visitor):
         self.visit(loop.body)
         del self._loops[loop.loop_var]
 
+    def visit_AttrStmt(self, stmt: S.AttrStmt) -> None:
+        """Threads run through their numbers as a loop does."""
+        if stmt.thread is not None:
+            var = stmt.thread.var
+            self.visit_For(S.For(var, operators.const(0, var.dtype), stmt.value, S.ForKind.SERIAL, stmt.body))
+        else:
+            self.generic_visit(stmt)
+
     def visit_LetStmt(self, stmt: S.LetStmt) -> None:
         self.visit(stmt.value)
         self._lets[stmt.var] = stmt.value

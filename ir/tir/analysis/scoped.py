@@ -118,10 +118,10 @@ class ScopedVisitor(Visitor):
 
     def visit_AttrStmt(self, stmt: S.AttrStmt) -> None:
         self.visit(stmt.value)
-        if isinstance(stmt.node, E.IterVar) and stmt.attr_key in ("thread_extent", "virtual_thread"):
-            self.enter_definition(stmt.node.var, stmt)
+        if stmt.thread is not None:
+            self.enter_definition(stmt.thread.var, stmt)
             self.visit(stmt.body)
-            self.exit_definition(stmt.node.var)
+            self.exit_definition(stmt.thread.var)
             return
         if isinstance(stmt.node, E.PrimExpr):
             self.visit(stmt.node)

@@ -130,8 +130,8 @@ class _Kernels(Visitor):
             self._check("max_local_memory_per_block", self._memory["local"])
 
     def visit_AttrStmt(self, stmt: S.AttrStmt) -> None:
-        if stmt.attr_key in ("thread_extent", "virtual_thread") and isinstance(stmt.node, E.IterVar):
-            tag = "vthread" if stmt.attr_key == "virtual_thread" else stmt.node.thread_tag
+        if stmt.thread is not None:
+            tag = "vthread" if stmt.attr_key == "virtual_thread" else stmt.thread.thread_tag
             self._axis(tag, stmt.value, stmt.body)
         else:
             self.visit(stmt.body)

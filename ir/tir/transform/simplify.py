@@ -87,9 +87,9 @@ class StatementSimplifier(AroundReductions, StmtExprMutator):
         return self.generic_visit(block)  # type: ignore[no-any-return]
 
     def visit_AttrStmt(self, node: AttrStmt) -> Stmt:
-        if node.attr_key in ("thread_extent", "virtual_thread") and isinstance(node.node, E.IterVar):
+        if node.thread is not None:
             extent = self.visit(node.value)
-            self.analyzer.bind(node.node.var, Range.from_min_extent(const(0, extent.dtype), extent))
+            self.analyzer.bind(node.thread.var, Range.from_min_extent(const(0, extent.dtype), extent))
         value = self.visit(node.value) if isinstance(node.value, PrimExpr) else node.value
         body = self.visit(node.body)
         return node if value is node.value and body is node.body else node.replace(value=value, body=body)

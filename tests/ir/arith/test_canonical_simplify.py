@@ -5,12 +5,16 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
+import numpy as np
+
 import ir
 from ir import Range, tir
 from ir.arith import Analyzer, ConstIntBound
+from ir.script import from_source
 from ir.tir import Cast, SizeVar, Var, floordiv, floormod, truncdiv, truncmod
 from ir.tir import max as tmax
 from ir.tir.evaluate import evaluate
+from ir.tir.interpreter import run
 
 x, y, z = (Var(name) for name in "xyz")
 
@@ -221,3 +225,17 @@ def test_what_may_borrow_is_not_dropped_from_a_dividend() -> None:
                 for values in itertools.product(range(-5, 6), range(low, low + extent), range(-2, 3)):
                     given = dict(zip((x, y, z), values, strict=True))
                     assert evaluate(found, given) == evaluate(expr, given), (str(expr), str(found), values)
+
+
+def test_sides_of_a_select_stay_defined_where_they_are_not_chosen() -> None:
+    """Both are evaluated: a guard of what may fault stays, though the condition says the same."""
+    guarded = tir.if_then_else(x > 0, floordiv(12, x), 7)
+    found = Analyzer().canonical_simplify(tir.Select(x > 0, guarded, tir.const(3)) + x)
+    program = from_source(f"""@T.prim_func
+def main(B: T.Buffer((8,), "int32")):
+    for x in range(8):
+        B[x] = {found}
+""")
+    result = np.zeros(8, "int32")
+    run(program, result)
+    np.testing.assert_array_equal(result, [(12 // n if n else 3) + n for n in range(8)])

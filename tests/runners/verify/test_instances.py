@@ -234,3 +234,30 @@ for i in range(8):
     assert total.per_element == 16 and largest.per_element > 500
     data = {buffer.name: buffer.data for buffer in func.buffer_map.values()}
     assert {data["A"], data["B"]} <= chosen_from(found) and data["N"] not in chosen_from(found)
+
+
+def test_sums_of_a_length_that_is_not_known_are_bounded_as_long_ones(reference_of: Any) -> None:
+    """They may be as long as a thousand terms, and no longer: terms that lose half of their digits differ by more."""
+    params = 'A: T.Buffer((8, 64), "float32"), N: T.Buffer((1,), "int32"), B: T.Buffer((8,), "float32")'
+    body = """
+for i in range(8):
+    B[i] = T.float32(0)
+    for k in range(T.min(T.max(N[0], 48), 64)):
+        B[i] = B[i] + TERM"""
+    right = program(params, body.replace("TERM", "A[i, k]"))
+    rounded = program(params, body.replace("TERM", 'T.Cast("float32", T.Cast("bfloat16", A[i, k]))'))
+    backwards = program(params, body.replace("TERM", "A[i, T.min(T.max(N[0], 48), 64) - 1 - k]"))
+    assert accepted(reference_of, right, backwards)
+    assert not accepted(reference_of, right, rounded)
+
+
+def test_an_index_that_is_loaded_may_be_the_same_in_each_turn() -> None:
+    """So a maximum of what lands in one element combines several numbers."""
+    mod = program(
+        'A: T.Buffer((16,), "float32"), I: T.Buffer((16,), "int32"), B: T.Buffer((8,), "float32")',
+        """
+for i in range(16):
+    B[I[i] % 8] = T.max(B[I[i] % 8], A[i])""",
+    )
+    (only,) = instances_of(entry(mod).body)
+    assert only.terms == 16 and only.chooses == {1}

@@ -90,3 +90,30 @@ def test_what_is_shared_is_looked_at_once() -> None:
     accesses.collect(func.body, Place())
     assert len(accesses.found) == 2
     assert updated_outputs(func) == set()
+
+
+def test_what_a_view_shows_is_read_of_what_it_is_a_view_of() -> None:
+    """A view of a view stores to it, and reads before."""
+    body = """
+with T.block("outer"):
+    T.reads(O[0:8], N[0:8])
+    T.writes(O[0:8])
+    V = T.match_buffer(O[0:8], (8,), "int32", offset_factor=1)
+    with T.block("inner"):
+        T.reads(V[0:8], N[0:8])
+        T.writes(V[0:8])
+        W = T.match_buffer(V[0:8], (8,), "int32", offset_factor=1)
+        for d in range(8):
+            W[d] = W[d] + N[d]"""
+    func = entry(program(PARAMS.format("int32"), body))
+    assert [data.name for data in updated_outputs(func)] == ["O"]
+
+
+def test_what_is_shared_by_operands_is_read_under_the_condition_of_each() -> None:
+    A, B = tir.decl_buffer((8,), "int32", "A"), tir.decl_buffer((8,), "int32", "B")
+    i = tir.Var("i", "int32")
+    load = A[i]
+    accesses = Accesses()
+    accesses.collect(tir.BufferStore(B, tir.if_then_else(i < 4, load, load + 1), [i]), Place())
+    conditions = [[str(item) for item in access.conditions] for access in accesses.found if not access.stores]
+    assert len(conditions) == 2 and conditions[0] != conditions[1]

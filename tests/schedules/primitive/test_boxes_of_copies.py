@@ -75,12 +75,12 @@ def test_blockize_states_all_that_loops_starting_elsewhere_touch() -> None:
 TRIANGLE = """
 from ir.script import tir as T
 @T.prim_func
-def main(A: T.Buffer((5,), "float32"), D: T.Buffer((5, 5), "float32")):
+def main(A: T.Buffer((6,), "float32"), D: T.Buffer((5, 6), "float32")):
     for i in range(T.{dtype}(5)):
-        for j in range({start}i + T.{dtype}(1)):
+        for j in range({start}i + T.{dtype}({beyond})):
             with T.block("E"):
                 vi = T.axis.spatial(5, T.Cast("int32", i))
-                vj = T.axis.spatial(5, T.Cast("int32", j))
+                vj = T.axis.spatial(6, T.Cast("int32", j))
                 D[vi, vj] = A[vj]
 """
 
@@ -88,18 +88,21 @@ def main(A: T.Buffer((5,), "float32"), D: T.Buffer((5, 5), "float32")):
 @pytest.mark.parametrize("primitive", ["write_at", "read_at"])
 @pytest.mark.parametrize("dtype", ["int16", "uint8"])
 def test_a_triangle_of_narrow_loops_is_no_square(dtype: str, primitive: str) -> None:
-    sch = Schedule(from_source(TRIANGLE.format(dtype=dtype, start="")))
+    sch = Schedule(from_source(TRIANGLE.format(dtype=dtype, start="", beyond=1)))
     loop = sch.get_loops("E")[0]
     assert_refused(
         sch, lambda: getattr(sch, primitive)(loop, "E", 0, "global"), "changes from one to the next"
     )
 
 
+@pytest.mark.parametrize(("beyond", "reason"), [(1, "may have no iterations"), (2, "do not bound")])
 @pytest.mark.parametrize("dtype", ["int16", "uint8"])
-def test_a_triangle_of_narrow_loops_that_start_elsewhere_fills_no_square(dtype: str) -> None:
-    sch = Schedule(from_source(TRIANGLE.format(dtype=dtype, start=f"T.{dtype}(1), ")))
+def test_a_triangle_of_narrow_loops_that_start_elsewhere_fills_no_square(
+    dtype: str, beyond: int, reason: str
+) -> None:
+    sch = Schedule(from_source(TRIANGLE.format(dtype=dtype, start=f"T.{dtype}(1), ", beyond=beyond)))
     loop = sch.get_loops("E")[0]
-    assert_refused(sch, lambda: sch.write_at(loop, "E", 0, "global"), "do not bound")
+    assert_refused(sch, lambda: sch.write_at(loop, "E", 0, "global"), reason)
 
 
 NESTED_READER = """

@@ -1,4 +1,4 @@
-"""decompose_reduction, rfactor, decompose_padding, pad_einsum, rolling_buffer."""
+"""decompose_reduction, rfactor, rolling_buffer."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ def matmul(A: T.Buffer((4, 8), "float32"), B: T.Buffer((8, 4), "float32"), C: T.
 
 
 rowsum = kernels.row_sum(6, 10)
+odd_matmul = kernels.matmul(7, 6, 5)
 
 
 argmax = kernels.argmax(4, 12)
@@ -208,129 +209,6 @@ def test_rfactor_refusals() -> None:
 
     other = Schedule(biased)
     assert_refused(other, lambda: other.rfactor(other.get_loops("B")[1], 0), "identity")
-
-
-@T.prim_func
-def padded(X: T.Buffer((8,), "int32"), Y: T.Buffer((14,), "int32")):
-    for i in range(14):
-        with T.block("block"):
-            vi = T.axis.spatial(14, i)
-            Y[vi] = T.if_then_else(vi >= 2 and vi < 10, X[vi - 2], 0)
-
-
-def test_decompose_padding() -> None:
-    @T.prim_func
-    def expected(X: T.Buffer((8,), "int32"), Y: T.Buffer((14,), "int32")):
-        for i in range(14):
-            with T.block("block_pad_const"):
-                vi = T.axis.spatial(14, i)
-                Y[vi] = 0
-        for i in range(8):
-            with T.block("block"):
-                vi = T.axis.spatial(8, i)
-                Y[vi + 2] = X[vi]
-
-    sch = Schedule(padded)
-    fill = sch.decompose_padding("block", sch.get_loops("block")[0])
-    assert sch.get(fill).name_hint == "block_pad_const"
-    assert_program(sch, expected)
-    assert_same_meaning(padded, sch)
-    assert_replays(sch, padded)
-    other = Schedule(rowsum)
-    assert_refused(
-        other, lambda: other.decompose_padding("B", other.get_loops("B")[0]), "'B'", "not complete"
-    )
-
-
-def test_decompose_padding_inside_of_a_padded_loop_keeps_the_outer_variable_inside_by_a_predicate() -> None:
-    @T.prim_func
-    def before(X: T.Buffer((4, 6), "int32"), Y: T.Buffer((6, 8), "int32")):
-        for i, j in T.grid(6, 8):
-            with T.block("Y"):
-                vi, vj = T.axis.remap("SS", [i, j])
-                Y[vi, vj] = T.if_then_else(1 <= vi and vi < 5 and 1 <= vj and vj < 7, X[vi - 1, vj - 1], 0)
-
-    @T.prim_func
-    def expected(X: T.Buffer((4, 6), "int32"), Y: T.Buffer((6, 8), "int32")):
-        for i in range(6):
-            for j in range(8):
-                with T.block("Y_pad_const"):
-                    vi, vj = T.axis.remap("SS", [i, j])
-                    Y[vi, vj] = 0
-            for j in range(6):
-                with T.block("Y"):
-                    vi = T.axis.spatial(4, i - 1)
-                    vj = T.axis.spatial(6, j)
-                    T.where(1 <= i and i < 5)
-                    Y[vi + 1, vj + 1] = X[vi, vj]
-
-    sch = Schedule(before)
-    sch.decompose_padding("Y", sch.get_loops("Y")[1])
-    assert_program(sch, expected)
-    assert_same_meaning(before, sch)
-    assert_replays(sch, before)
-
-
-odd_matmul = kernels.matmul(7, 6, 5)
-
-
-def test_pad_einsum() -> None:
-    @T.prim_func
-    def expected(
-        A: T.Buffer((7, 5), "float32"), B: T.Buffer((5, 6), "float32"), C: T.Buffer((7, 6), "float32")
-    ):
-        A_pad = T.alloc_buffer((8, 8))
-        B_pad = T.alloc_buffer((8, 6))
-        C_pad = T.alloc_buffer((8, 6))
-        for i0, i1 in T.grid(8, 8):
-            with T.block("A_pad"):
-                v0, v1 = T.axis.remap("SS", [i0, i1])
-                A_pad[v0, v1] = T.if_then_else(v0 < 7 and v1 < 5, A[v0, v1], T.float32(0))
-        for i0, i1 in T.grid(8, 6):
-            with T.block("B_pad"):
-                v0, v1 = T.axis.remap("SS", [i0, i1])
-                B_pad[v0, v1] = T.if_then_else(v0 < 5, B[v0, v1], T.float32(0))
-        for i, j, k in T.grid(8, 6, 8):
-            with T.block("C"):
-                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                with T.init():
-                    C_pad[vi, vj] = T.float32(0)
-                C_pad[vi, vj] = C_pad[vi, vj] + A_pad[vi, vk] * B_pad[vk, vj]
-        for i0, i1 in T.grid(7, 6):
-            with T.block("C_pad"):
-                v0, v1 = T.axis.remap("SS", [i0, i1])
-                C[v0, v1] = C_pad[v0, v1]
-
-    sch = Schedule(odd_matmul)
-    assert_refused(sch, lambda: sch.pad_einsum("C", [8, 8]), "pad_einsum", "'C'", "3 iteration variables")
-    sch.pad_einsum("C", [8, 1, 8])
-    assert_program(sch, expected)
-    assert_same_meaning(odd_matmul, sch)
-    assert_replays(sch, odd_matmul)
-    maxima = Schedule(padded)
-    assert_refused(maxima, lambda: maxima.pad_einsum("block", [16]), "'block'", "einsum")
-
-
-def test_pad_einsum_of_a_symbolic_extent() -> None:
-    @T.prim_func
-    def before(a: T.handle, c: T.handle):
-        n = T.int64()
-        A = T.match_buffer(a, (n, T.int64(4)))
-        C = T.match_buffer(c, (n,))
-        for i, k in T.grid(n, T.int64(4)):
-            with T.block("C"):
-                vi, vk = T.axis.remap("SR", [i, k])
-                with T.init():
-                    C[vi] = T.float32(0)
-                C[vi] = C[vi] + A[vi, vk]
-
-    sch = Schedule(before)
-    sch.pad_einsum("C", [32, 1])
-    text = sch.mod["main"].script()
-    assert "A_pad = T.alloc_buffer(((n + T.int64(31)) // T.int64(32) * T.int64(32), T.int64(4)))" in text
-    assert "T.if_then_else(v0 < n, A[v0, v1], T.float32(0))" in text
-    assert "C[v0] = C_pad[v0]" in text
-    assert_replays(sch, before)
 
 
 sliding = kernels.stencil(8)
@@ -548,39 +426,6 @@ def test_parts_that_another_loop_counts_are_not_factored_out() -> None:
 
     sch = Schedule(program)
     assert_refused(sch, lambda: sch.rfactor(sch.get_loops("C")[1], 0), "loop 'k' runs over i + 1")
-
-
-PADDED = """@T.prim_func
-def main(A: T.Buffer((8, 4), "int32"), B: T.Buffer((8, 4), "int32")):
-    for i, j in T.grid(8, 4):
-        AROUND
-            with T.block("B"):
-                vi, vj = T.axis.remap("SS", [i, j])
-                T.where(WHERE)
-                STORE
-"""
-INSIDE = "T.if_then_else(vj < 2, A[vi, vj], 0)"
-
-
-@pytest.mark.parametrize(
-    ("around", "where", "store", "reason"),
-    [
-        ("if A[i, j] > 0:", "True", f"B[vi, vj] = {INSIDE}", "a condition or another statement lies between"),
-        ("for u in range(1):", "B[i, j] > 0", f"B[vi, vj] = {INSIDE}", "where block 'B' runs depends on B"),
-        ("for u in range(1):", "True", f"B[vi, 0] = {INSIDE}", "may write to B"),
-        (
-            "for u in range(1):",
-            "True",
-            f"B.vstore([vi, vj], {INSIDE}, predicate=vi > 2)",
-            "under a predicate",
-        ),
-    ],
-)
-def test_padding_is_filled_where_the_block_stores(around: str, where: str, store: str, reason: str) -> None:
-    """The constants are stored ahead of all that is inside, by loops without the conditions around the block."""
-    text = PADDED.replace("AROUND", around).replace("WHERE", where).replace("STORE", store)
-    sch = Schedule(from_source(text), error_render_level="none")
-    assert_refused(sch, lambda: sch.decompose_padding("B", sch.get_loops("B")[0]), reason)
 
 
 ROLLING = """@T.prim_func

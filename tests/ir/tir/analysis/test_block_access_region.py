@@ -186,3 +186,15 @@ def evaluate_loads(expr: tir.PrimExpr, memory: dict[int, np.ndarray]) -> int:
     left, right = evaluate_loads(expr.a, memory), evaluate_loads(expr.b, memory)
     operations = {"Add": left + right, "Sub": left - right, "Min": min(left, right), "Max": max(left, right)}
     return operations[type(expr).__name__]
+
+
+def test_threads_run_through_their_numbers() -> None:
+    """They are known only below the statement that starts them; an attribute of another kind names nothing."""
+    thread = tir.Var("x")
+    store = BufferStore(A, tir.const(1.0, "float32"), [OUTER * 8 + thread])
+    axis = IterVar(None, thread, IterVar.ThreadIndex, "threadIdx.x")
+    for key, extent in (("thread_extent", 4), ("virtual_thread", 4), ("pragma_import_c", 1)):
+        block = Block([], [], [], "block", tir.AttrStmt(axis, key, tir.const(4), store))
+        _, writes, _ = get_block_access_region(block, {})
+        (touched,) = writes[0].region
+        assert touched.extent.value == extent

@@ -1,12 +1,78 @@
-"""pad_einsum: what it copies is stated around it, and the padding adds nothing. decompose_padding: loops that say more than a variable."""
+"""pad_einsum: structure, what it copies is stated around it, and the padding adds nothing."""
 
 from __future__ import annotations
 
 import pytest
 
 from ir.script import from_source
+from ir.script import tir as T
 from schedules import Schedule
-from tests.schedules.checks import assert_refused, assert_same_meaning
+from tests.programs import kernels
+
+from ..checks import assert_program, assert_refused, assert_replays, assert_same_meaning
+from .test_decompose_padding import padded
+
+odd_matmul = kernels.matmul(7, 6, 5)
+
+
+def test_pad_einsum() -> None:
+    @T.prim_func
+    def expected(
+        A: T.Buffer((7, 5), "float32"), B: T.Buffer((5, 6), "float32"), C: T.Buffer((7, 6), "float32")
+    ):
+        A_pad = T.alloc_buffer((8, 8))
+        B_pad = T.alloc_buffer((8, 6))
+        C_pad = T.alloc_buffer((8, 6))
+        for i0, i1 in T.grid(8, 8):
+            with T.block("A_pad"):
+                v0, v1 = T.axis.remap("SS", [i0, i1])
+                A_pad[v0, v1] = T.if_then_else(v0 < 7 and v1 < 5, A[v0, v1], T.float32(0))
+        for i0, i1 in T.grid(8, 6):
+            with T.block("B_pad"):
+                v0, v1 = T.axis.remap("SS", [i0, i1])
+                B_pad[v0, v1] = T.if_then_else(v0 < 5, B[v0, v1], T.float32(0))
+        for i, j, k in T.grid(8, 6, 8):
+            with T.block("C"):
+                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                with T.init():
+                    C_pad[vi, vj] = T.float32(0)
+                C_pad[vi, vj] = C_pad[vi, vj] + A_pad[vi, vk] * B_pad[vk, vj]
+        for i0, i1 in T.grid(7, 6):
+            with T.block("C_pad"):
+                v0, v1 = T.axis.remap("SS", [i0, i1])
+                C[v0, v1] = C_pad[v0, v1]
+
+    sch = Schedule(odd_matmul)
+    assert_refused(sch, lambda: sch.pad_einsum("C", [8, 8]), "pad_einsum", "'C'", "3 iteration variables")
+    sch.pad_einsum("C", [8, 1, 8])
+    assert_program(sch, expected)
+    assert_same_meaning(odd_matmul, sch)
+    assert_replays(sch, odd_matmul)
+    maxima = Schedule(padded)
+    assert_refused(maxima, lambda: maxima.pad_einsum("block", [16]), "'block'", "einsum")
+
+
+def test_pad_einsum_of_a_symbolic_extent() -> None:
+    @T.prim_func
+    def before(a: T.handle, c: T.handle):
+        n = T.int64()
+        A = T.match_buffer(a, (n, T.int64(4)))
+        C = T.match_buffer(c, (n,))
+        for i, k in T.grid(n, T.int64(4)):
+            with T.block("C"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    C[vi] = T.float32(0)
+                C[vi] = C[vi] + A[vi, vk]
+
+    sch = Schedule(before)
+    sch.pad_einsum("C", [32, 1])
+    text = sch.mod["main"].script()
+    assert "A_pad = T.alloc_buffer(((n + T.int64(31)) // T.int64(32) * T.int64(32), T.int64(4)))" in text
+    assert "T.if_then_else(v0 < n, A[v0, v1], T.float32(0))" in text
+    assert "C[v0] = C_pad[v0]" in text
+    assert_replays(sch, before)
+
 
 INSIDE = """
 from ir.script import tir as T
@@ -109,35 +175,4 @@ def test_the_padding_may_be_shifted_by_numbers_of_the_program(value: str) -> Non
     original = from_source(SHIFTS.format(value=value))
     sch = Schedule(original)
     sch.pad_einsum("x", [8])
-    assert_same_meaning(original, sch)
-
-
-FRAME = """
-from ir.script import tir as T
-@T.prim_func
-def main(A: T.Buffer((8, 20), "int32"), C: T.Buffer((10, 20), "int32")):
-    for i in range(10):
-        for j in {inner}:
-            with T.block("x"):
-                v = T.axis.spatial(10, i)
-                w = T.axis.spatial(20, {bound})
-                C[v, w] = T.if_then_else(1 <= v and v < 9, A[v - 1, w], 0)
-"""
-
-
-@pytest.mark.parametrize(
-    ("inner", "bound"),
-    [
-        ("range(1)", "i"),
-        ("range(10)", "i + j"),
-        ("range(i + 1)", "j"),
-        ("range(i, 10)", "j"),
-        ("range(20)", "j"),
-    ],
-)
-def test_a_loop_that_says_more_than_one_variable_is_not_cut(inner: str, bound: str) -> None:
-    """It ran from 0 for what its variable has at 1, and the other variables, or loops, with it."""
-    original = from_source(FRAME.format(inner=inner, bound=bound))
-    sch = Schedule(original)
-    sch.decompose_padding("x", sch.get_loops("x")[0])
     assert_same_meaning(original, sch)
