@@ -220,7 +220,7 @@ def base_values(param: Param, kind: Kind, facts: KernelFacts, number: int) -> Ar
             _fill_corners(wide, param.shape, rng)
     largest = format_of(param.dtype).largest
     np.clip(wide, -largest, largest, out=wide)
-    if kind.telling and (some := _telling(facts.constants, wide.dtype, kind.for_few_terms)).size:
+    if kind.telling and (some := _telling(facts.constants, wide.dtype, param, kind.for_few_terms)).size:
         _strew(wide, some, count // (8 if facts.terms <= _FEW_SUMMED else 32), rng, number)
     if kind.small:
         _shrink(wide, param, facts, rng)
@@ -348,16 +348,20 @@ def _fill_corners(wide: Array, shape: Sequence[int], rng: np.random.Generator) -
             wide[place] = rng.integers(1, 9) * (1 - 2 * rng.integers(0, 2))
 
 
-def _telling(constants: Sequence[float], dtype: Any, all_of_them: bool) -> Array:
+def _telling(constants: Sequence[float], dtype: Any, param: Param, all_of_them: bool) -> Array:
     """Numbers at which a program that has these constants may do something else: they, their neighbours, and multiples.
 
-    Beside those that stand for infinity or nothing, other numbers would tell no more.
+    Beside those that stand for infinity or nothing, other numbers would tell no more. None is infinite: beside an infinity a sum may be
+    that, or NaN where it overflows on the way.
     """
     chosen = [item for item in constants if all_of_them or _TELLING <= abs(item) <= 1 / _TELLING]
     some = np.array(chosen, dtype)
-    found = [some, np.nextafter(some, dtype.type(-np.inf)), np.nextafter(some, dtype.type(np.inf))]
-    with np.errstate(over="ignore"):
-        return np.concatenate([*found, -some, *(some * dtype.type(factor) for factor in (2, 3, 4, 5, 6, 7))])
+    with np.errstate(over="ignore", under="ignore"):
+        beside = [np.nextafter(some, dtype.type(end)) for end in (-np.inf, np.inf)]
+        multiples = [some * dtype.type(factor) for factor in (2, 3, 4, 5, 6, 7)]
+        found = np.concatenate([some, *beside, -some, *multiples])
+        finite: Array = found[np.isfinite(found.astype(numpy_dtype(param.dtype)))]
+    return finite
 
 
 def small_constants(facts: KernelFacts) -> list[float]:
@@ -479,6 +483,11 @@ def _integers_of(
                 ).astype(dtype)
             elif some:
                 _strew(values, np.array(some, dtype), count // 16, rng, number)
+    if facts.multiplied and kind.full_range and param.domain is None:
+        # Of many that are multiplied two and more even ones leave no bits: each zero hides all others.
+        alone = rng.integers(0, 2 * facts.terms, count) == 0
+        odd = values.astype(_holding(domain)) | np.ones((), _holding(domain))
+        values = np.where(alone, values, odd.astype(dtype))
     if not domain.zero:
         values[values == 0] = domain.low if domain.high < 1 else 1
     return values
@@ -591,12 +600,14 @@ def make_value(param: Param, rng: np.random.Generator) -> Array:
 
 
 def poison(value: Array, which: int) -> None:
-    """Fill an output before a call with what no result is: in one case NaN, in the other a large number."""
+    """Fill an output before a call with what no result is: in one case NaN, in the other a large number; integers at either end, since a
+    minimum does not show that it is taken of the largest one, too.
+    """
     dtype = dt.from_numpy(value.dtype)
     if dt.is_bool(dtype):
         value[...] = which == 0
     elif dt.is_integral(dtype):
         low, high = dt.integer_range(dtype)
-        value[...] = max(low, high - 1 - 73 * which)
+        value[...] = low + min(73, high) if which else high - 1
     else:
         value[...] = np.nan if which == 0 else 0.75 * min(format_of(dtype).largest, 1e30)
