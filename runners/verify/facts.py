@@ -58,7 +58,7 @@ class KernelFacts:
     repeatable: bool
     """A second call with the outputs of the first gives the same: no output is read before it is written."""
     extremes: bool = False
-    """The program takes a maximum or a minimum, or compares what it computes, or asks whether any or all are true."""
+    """The program takes a maximum or a minimum, or compares what it computes, or asks whether any or all are true, or have a bit."""
     multiplied: bool = False
     """Something is a product of many: in one order it overflows, or vanishes, on the way and in another one not."""
     chosen: tuple[Param, ...] = ()
@@ -169,7 +169,7 @@ def facts_of(mod: Any) -> KernelFacts:
         terms=max((item.terms for item in stores), default=1),
         narrow=min((_whole(item.store.buffer.dtype) for item in stores if item.terms > 1), default=math.inf),
         repeatable=not any(item.updated for item in params),
-        extremes=extremes,
+        extremes=extremes or any(item.chooses for item in stores),
         multiplied=multiplied,
         chosen=tuple(sorted(chosen, key=lambda item: -math.prod(item.shape))),
         chooses=frozenset().union(*(item.chooses for item in stores)),
