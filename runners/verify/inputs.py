@@ -65,6 +65,10 @@ class Kind:
     """Which input that is, of those that the program chooses from."""
     alone: int | None = None
     """The only number that stands out: the first one (0) or the last one (-1)."""
+    beside: bool = False
+    """Bools of other inputs are True where large numbers stand out, False where low ones do: what is asked of both at once stands out."""
+    seldom: bool = False
+    """About one pair of as many numbers as are reduced together is equal: whether any, or none, of them is, has either answer."""
 
 
 def _random(out: Array, rng: np.random.Generator) -> Array:
@@ -163,6 +167,9 @@ KINDS = (
             ("a low first number", -1, 0),
         )
     ),
+    Kind("few large numbers beside True", _negative, outstanding=1, beside=True),
+    Kind("few low numbers beside False", _negative, outstanding=-1, beside=True),
+    Kind("numbers that seldom meet", _integers, exact=True, full_range=False, seldom=True),
 )
 """In the order in which a candidate meets them; where memory or time is short, those at the end are left out."""
 
@@ -213,7 +220,10 @@ def base_values(param: Param, kind: Kind, facts: KernelFacts, number: int) -> Ar
         _stand_out(wide, param, kind, facts, rng)
     else:
         kind.draw(wide, rng, param, max(number, 1) if kind.outstanding else number)
-    if kind.exact:
+    if kind.seldom:
+        reach = _reach(facts)
+        wide[...] = rng.integers(-reach, reach, count, np.int64, endpoint=True)
+    elif kind.exact:
         share = density(facts)
         if share < 1.0:
             wide[rng.random(count) >= share] = 0
@@ -246,6 +256,8 @@ def _truths(
     if kind.end is not None and number == 0:
         return np.full(count, kind.end > 0)
     if kind.outstanding and (not facts.chosen or param in facts.chosen):
+        if kind.beside and facts.chosen and param is not facts.chosen[0]:
+            return np.full(count, kind.outstanding > 0)
         values = np.full(count, kind.outstanding < 0)
         values[np.concatenate(_few_places(param, kind, facts, rng, count))] = kind.outstanding > 0
         return values
@@ -268,6 +280,7 @@ def _few_places(
 ) -> tuple[Array, Array]:
     """(Some places, about one for each reduction; the last element, and the first where there are several reductions).
 
+    One is in each run of as many elements as are reduced together, which a row often is, at other places in it than in the runs before.
     What is reduced together with the first or last element, along whichever axes, has none of the others.
     """
     corners = np.array([_last(param.shape, count), 0][:count], np.int64)
@@ -278,7 +291,9 @@ def _few_places(
         return corners[:0], corners[:1]
     if count < math.prod(param.shape):  # they would repeat
         return corners[:0], corners
-    some = rng.permutation(count)[:several]
+    length = count // several
+    within = rng.permutation(length)
+    some = np.arange(several) * length + within[np.arange(several) % length]
     inner = np.ones(several, np.bool_)
     for place, extent in zip(np.unravel_index(some, param.shape), param.shape):
         inner &= (extent == 1) | (place > 0) & (place < extent - 1)
@@ -462,6 +477,9 @@ def _integers_of(
         middle = (domain.low + domain.high) // 2
         steps = rng.integers(0, min(4, domain.high - middle), count, np.int64, endpoint=True)
         values = (np.array(middle, _holding(domain)) + steps.astype(_holding(domain))).astype(dtype)
+    elif kind.seldom:
+        ends = max(domain.low, -_reach(facts)), min(domain.high, _reach(facts))
+        values = rng.integers(min(ends), max(ends), count, np.int64, endpoint=True).astype(dtype)
     else:
         small = max(domain.low, -_SMALL), min(domain.high, _SMALL)
         if not kind.full_range and small[0] <= small[1]:
@@ -491,6 +509,11 @@ def _integers_of(
     if not domain.zero:
         values[values == 0] = domain.low if domain.high < 1 else 1
     return values
+
+
+def _reach(facts: KernelFacts) -> int:
+    """Integers up to here, of either sign, seldom meet; their sums are no larger than those of small ones may be."""
+    return max(2, min(facts.terms, 1 << 10))
 
 
 def _positions(domain: Domain, kind: Kind, rng: np.random.Generator, count: int) -> Array:

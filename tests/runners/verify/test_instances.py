@@ -326,3 +326,41 @@ def test_what_is_stored_where_data_says_so_is_a_choice(reference_of: Any, value:
     right = found("range(32)")
     assert facts_of(right).chooses == {1, -1} and facts_of(right).terms == 32
     assert not accepted(reference_of, right, found(loop))
+
+
+@pytest.mark.parametrize(
+    ("begin", "step"),
+    [("False", "B[i] = B[i] or (A[i, k] and M[k])"), ("True", "B[i] = B[i] and (A[i, k] or M[k])")],
+)
+@pytest.mark.parametrize("column", [3, 7])
+def test_what_is_asked_of_two_truths_at_once_leaves_out_no_column(
+    reference_of: Any, begin: str, step: str, column: int
+) -> None:
+    """Both stood out nowhere but at the end."""
+
+    def found(left_out: int) -> Any:
+        guarded = f"if k != {left_out}:\n            {step}"
+        params = 'A: T.Buffer((64, 16), "bool"), M: T.Buffer((16,), "bool"), B: T.Buffer((64,), "bool")'
+        return program(params, ROWS.format(begin=begin, loop="range(16)", step=guarded))
+
+    assert not accepted(reference_of, found(16), found(column))
+
+
+@pytest.mark.parametrize("dtype", ["int32", "uint8", "float32"])
+@pytest.mark.parametrize("wrong", ["True", "False"])
+def test_whether_numbers_are_distinct_has_either_answer(reference_of: Any, dtype: str, wrong: str) -> None:
+    """Of any nine small integers two are equal, and of as many at the ends of their type."""
+    right = """
+for i in range(64):
+    B[i] = True
+    for j, k in T.grid(9, 9):
+        B[i] = B[i] and (j == k or A[i, j] != A[i, k])"""
+    params = f'A: T.Buffer((64, 9), "{dtype}"), B: T.Buffer((64,), "bool")'
+    constant = f"""
+for i in range(64):
+    B[i] = A[i, 0] == A[i, 0] and {wrong}"""
+    shifted = right.replace("A[i, j] !=", "A[i, T.Select(i < 8, (j + 1) % 9, j)] !=")
+    mod = program(params, right)
+    assert facts_of(mod).meets
+    for candidate in (constant, shifted):
+        assert not accepted(reference_of, mod, program(params, candidate))
