@@ -176,7 +176,10 @@ class _Trial:
         sites = look.sites
         if len(sites) == 1:
             legal = found[sites[0][-2]]
-            legal.mask &= self._met(ends, sites, [legal.values])
+            met = self._met(ends, sites, [legal.values])
+            guarding = [] if met.all() else self._guarding(ends, sites[0])
+            if not guarding or not self._met_together(ends, [*sites, *guarding], found):
+                legal.mask &= met
         elif sites:
             self._narrow_together(ends, sites, found)
 
@@ -200,6 +203,24 @@ class _Trial:
         self, ends: Mapping[Any, int], sites: Sequence[Site], found: Mapping[Any, _Legal]
     ) -> None:
         """Several loads meet in one operand: the longest range from zero, or one, of which they may hold any values."""
+        if not self._met_together(ends, sites, found):
+            raise Unknown
+
+    def _guarding(self, ends: Mapping[Any, int], site: Site) -> list[Site]:
+        """Other loads of the same input in conditions around: a row ends where the next one begins, the last one behind all elements."""
+        look = _Followed(self._survey, self._params, ends, _zeros)
+        within = look.within(self.obligation.scope)
+        for condition in self.obligation.scope.conditions:
+            try:
+                within(condition)
+            except Unknown:
+                continue
+        return [other for other in look.sites if other != site and other[-2] is site[-2]]
+
+    def _met_together(
+        self, ends: Mapping[Any, int], sites: Sequence[Site], found: Mapping[Any, _Legal]
+    ) -> bool:
+        """Keep to the longest range of which several loads may hold any values; whether there is one."""
         first = int(self.obligation.is_divisor)
         reach = max(found[site[-2]].reach for site in sites)
         for high in _halves(reach):
@@ -211,8 +232,8 @@ class _Trial:
             if self._met(ends, sites, [axis.reshape(-1) for axis in grid]).all():
                 for site in sites:
                     found[site[-2]].between(first, high)
-                return
-        raise Unknown
+                return True
+        return False
 
 
 def _halves(reach: int) -> Iterable[int]:

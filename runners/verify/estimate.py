@@ -123,6 +123,21 @@ def rounded(
     return Select(fits if whole == ALWAYS else And(exact, fits), ZERO, found)
 
 
+def finite_size(value: PrimExpr) -> PrimExpr:
+    """The magnitude of a number; nothing for NaN and infinities, beside which finite numbers may overflow all the same."""
+    size = magnitude(value)
+    return Select(LT(size, INFINITY), size, ZERO)
+
+
+def error_of_sum(value: PrimExpr, size: PrimExpr, error: PrimExpr, largest: float) -> PrimExpr:
+    """The error of a sum of this value whose finite terms are of this size together.
+
+    Where those may overflow it is anything: infinities of one sign among the others become NaN then. Else NaN and infinities stay.
+    """
+    stays = Select(LT(magnitude(value), INFINITY), error, ZERO)
+    return Select(GT(size, FloatImm(WIDE, largest)), INFINITY, stays)
+
+
 class Algebra:
     """The rules by operation; ``exact`` is the condition that inputs are small integers."""
 

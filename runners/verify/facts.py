@@ -10,7 +10,7 @@ from typing import Any
 from ir import dtype as dt
 from ir.node import post_order_visit
 from ir.tir.analysis.written_params import stored_params
-from ir.tir.expr import And, BufferLoad, Call, CmpExpr, FloatImm, IntImm, Max, Min, Mul, Or, Select
+from ir.tir.expr import EQ, NE, And, BufferLoad, Call, CmpExpr, FloatImm, IntImm, Max, Min, Mul, Or, Select
 from ir.tir.stmt import BufferStore
 from ir.tir.stmt_functor import loads_in
 from ir.tir.transform.lower_match_buffer import LowerMatchBuffer
@@ -58,13 +58,15 @@ class KernelFacts:
     repeatable: bool
     """A second call with the outputs of the first gives the same: no output is read before it is written."""
     extremes: bool = False
-    """The program takes a maximum or a minimum, or compares what it computes, or asks whether any or all are true."""
+    """The program takes a maximum or a minimum, or compares what it computes, or asks whether any or all are true, or have a bit."""
     multiplied: bool = False
     """Something is a product of many: in one order it overflows, or vanishes, on the way and in another one not."""
     chosen: tuple[Param, ...] = ()
     """Of what maxima and minima, "any" and "all" of several are taken, the largest first."""
     chooses: frozenset[int] = frozenset()
     """Which numbers those choose: large ones (1), low ones (-1), or either."""
+    meets: bool = False
+    """It asks whether two numbers are equal that are both data."""
     constants: tuple[int | float, ...] = ()
     """Floats that the program computes with, integers that it compares data with: at them, and beside them, it may do something else."""
 
@@ -135,19 +137,21 @@ def params_of(func: Any) -> tuple[Param, ...]:
 def facts_of(mod: Any) -> KernelFacts:
     """Parameters, and how sums behave, of an unscheduled program."""
     func = entry(LowerMatchBuffer()(mod))
-    extremes, multiplied = False, False
+    extremes, multiplied, meets = False, False, False
     constants: dict[tuple[type, float], int | float] = {}
 
     def note(values: Iterable[int | float]) -> None:
         constants.update({(type(value), value): value for value in values if value and math.isfinite(value)})
 
     def visit(node: Any) -> None:
-        nonlocal extremes, multiplied
+        nonlocal extremes, multiplied, meets
         if isinstance(node, Max | Min | CmpExpr | And | Or):
             is_of_data = bool(loads_in(node))
             extremes = extremes or is_of_data
             if is_of_data and not isinstance(node, And | Or):
                 note(_whole_numbers(node))
+            if isinstance(node, EQ | NE):
+                meets = meets or bool(loads_in(node.a) and loads_in(node.b))
         elif isinstance(node, FloatImm):
             note([node.value])
         elif isinstance(node, BufferStore):
@@ -169,10 +173,11 @@ def facts_of(mod: Any) -> KernelFacts:
         terms=max((item.terms for item in stores), default=1),
         narrow=min((_whole(item.store.buffer.dtype) for item in stores if item.terms > 1), default=math.inf),
         repeatable=not any(item.updated for item in params),
-        extremes=extremes,
+        extremes=extremes or any(item.chooses for item in stores),
         multiplied=multiplied,
         chosen=tuple(sorted(chosen, key=lambda item: -math.prod(item.shape))),
         chooses=frozenset().union(*(item.chooses for item in stores)),
+        meets=meets,
         constants=tuple(telling[::step]),
     )
 

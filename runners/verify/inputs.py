@@ -72,14 +72,17 @@ def base_values(param: Param, kind: Kind, facts: KernelFacts, number: int) -> Ar
         _stand_out(wide, param, kind, facts, rng)
     else:
         kind.draw(wide, rng, param, max(number, 1) if kind.outstanding else number)
-    if kind.exact:
+    if kind.seldom:
+        reach = _reach(facts)
+        wide[...] = rng.integers(-reach, reach, count, np.int64, endpoint=True)
+    elif kind.exact:
         share = density(facts)
         if share < 1.0:
             wide[rng.random(count) >= share] = 0
             _fill_corners(wide, param.shape, rng)
     largest = format_of(param.dtype).largest
     np.clip(wide, -largest, largest, out=wide)
-    if kind.telling and (some := _telling(facts.constants, wide.dtype, kind.for_few_terms)).size:
+    if kind.telling and (some := _telling(facts.constants, wide.dtype, param, kind.for_few_terms)).size:
         _strew(wide, some, count // (8 if facts.terms <= _FEW_SUMMED else 32), rng, number)
     if kind.small:
         _shrink(wide, param, facts, rng)
@@ -105,6 +108,8 @@ def _truths(
     if kind.end is not None and number == 0:
         return np.full(count, kind.end > 0)
     if kind.outstanding and (not facts.chosen or param in facts.chosen):
+        if kind.beside and facts.chosen and param is not facts.chosen[0]:
+            return np.full(count, kind.outstanding > 0)
         values = np.full(count, kind.outstanding < 0)
         values[np.concatenate(_few_places(param, kind, facts, rng, count))] = kind.outstanding > 0
         return values
@@ -127,6 +132,7 @@ def _few_places(
 ) -> tuple[Array, Array]:
     """(Some places, about one for each reduction; the last element, and the first where there are several reductions).
 
+    One is in each run of as many elements as are reduced together, which a row often is, at other places in it than in the runs before.
     What is reduced together with the first or last element, along whichever axes, has none of the others.
     """
     corners = np.array([_last(param.shape, count), 0][:count], np.int64)
@@ -137,7 +143,9 @@ def _few_places(
         return corners[:0], corners[:1]
     if count < math.prod(param.shape):  # they would repeat
         return corners[:0], corners
-    some = rng.permutation(count)[:several]
+    length = count // several
+    within = rng.permutation(length)
+    some = np.arange(several) * length + within[np.arange(several) % length]
     inner = np.ones(several, np.bool_)
     for place, extent in zip(np.unravel_index(some, param.shape), param.shape):
         inner &= (extent == 1) | (place > 0) & (place < extent - 1)
@@ -207,16 +215,20 @@ def _fill_corners(wide: Array, shape: Sequence[int], rng: np.random.Generator) -
             wide[place] = rng.integers(1, 9) * (1 - 2 * rng.integers(0, 2))
 
 
-def _telling(constants: Sequence[float], dtype: Any, all_of_them: bool) -> Array:
+def _telling(constants: Sequence[float], dtype: Any, param: Param, all_of_them: bool) -> Array:
     """Numbers at which a program that has these constants may do something else: they, their neighbours, and multiples.
 
-    Beside those that stand for infinity or nothing, other numbers would tell no more.
+    Beside those that stand for infinity or nothing, other numbers would tell no more. None is infinite: beside an infinity a sum may be
+    that, or NaN where it overflows on the way.
     """
     chosen = [item for item in constants if all_of_them or _TELLING <= abs(item) <= 1 / _TELLING]
     some = np.array(chosen, dtype)
-    found = [some, np.nextafter(some, dtype.type(-np.inf)), np.nextafter(some, dtype.type(np.inf))]
-    with np.errstate(over="ignore"):
-        return np.concatenate([*found, -some, *(some * dtype.type(factor) for factor in (2, 3, 4, 5, 6, 7))])
+    with np.errstate(over="ignore", under="ignore"):
+        beside = [np.nextafter(some, dtype.type(end)) for end in (-np.inf, np.inf)]
+        multiples = [some * dtype.type(factor) for factor in (2, 3, 4, 5, 6, 7)]
+        found = np.concatenate([some, *beside, -some, *multiples])
+        finite: Array = found[np.isfinite(found.astype(numpy_dtype(param.dtype)))]
+    return finite
 
 
 def small_constants(facts: KernelFacts) -> list[float]:
@@ -317,6 +329,9 @@ def _integers_of(
         middle = (domain.low + domain.high) // 2
         steps = rng.integers(0, min(4, domain.high - middle), count, np.int64, endpoint=True)
         values = (np.array(middle, _holding(domain)) + steps.astype(_holding(domain))).astype(dtype)
+    elif kind.seldom:
+        ends = max(domain.low, -_reach(facts)), min(domain.high, _reach(facts))
+        values = rng.integers(min(ends), max(ends), count, np.int64, endpoint=True).astype(dtype)
     else:
         small = max(domain.low, -_SMALL), min(domain.high, _SMALL)
         if not kind.full_range and small[0] <= small[1]:
@@ -338,9 +353,19 @@ def _integers_of(
                 ).astype(dtype)
             elif some:
                 _strew(values, np.array(some, dtype), count // 16, rng, number)
+    if facts.multiplied and kind.full_range and param.domain is None:
+        # Of many that are multiplied two and more even ones leave no bits: each zero hides all others.
+        alone = rng.integers(0, 2 * facts.terms, count) == 0
+        odd = values.astype(_holding(domain)) | np.ones((), _holding(domain))
+        values = np.where(alone, values, odd.astype(dtype))
     if not domain.zero:
         values[values == 0] = domain.low if domain.high < 1 else 1
     return values
+
+
+def _reach(facts: KernelFacts) -> int:
+    """Integers up to here, of either sign, seldom meet; their sums are no larger than those of small ones may be."""
+    return max(2, min(facts.terms, 1 << 10))
 
 
 def _positions(domain: Domain, kind: Kind, rng: np.random.Generator, count: int) -> Array:
@@ -450,12 +475,14 @@ def make_value(param: Param, rng: np.random.Generator) -> Array:
 
 
 def poison(value: Array, which: int) -> None:
-    """Fill an output before a call with what no result is: in one case NaN, in the other a large number."""
+    """Fill an output before a call with what no result is: in one case NaN, in the other a large number; integers at either end, since a
+    minimum does not show that it is taken of the largest one, too.
+    """
     dtype = dt.from_numpy(value.dtype)
     if dt.is_bool(dtype):
         value[...] = which == 0
     elif dt.is_integral(dtype):
         low, high = dt.integer_range(dtype)
-        value[...] = max(low, high - 1 - 73 * which)
+        value[...] = low + min(73, high) if which else high - 1
     else:
         value[...] = np.nan if which == 0 else 0.75 * min(format_of(dtype).largest, 1e30)

@@ -6,24 +6,30 @@ Reductions need not be blocks that say so: what writes an element several times,
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ir.tir.expr import And, BufferLoad, CmpExpr, IntImm, IterVar, Max, Min, Or, PrimExpr, Var
+from ir.tir.expr import And, BufferLoad, Call, CmpExpr, IntImm, IterVar, Max, Min, Or, PrimExpr, Var
 from ir.tir.stmt import Block, BlockRealize, BufferStore, For, IfThenElse, LetStmt, While
 
 _TURNS = 16
 """Loops of which the extent is not known are taken to run so often."""
 _MOST_TURNS = 1 << 10
 """The same, where errors are bounded."""
+_EITHER = frozenset({1, -1})
 _SIGNS: Mapping[type, frozenset[int]] = {
     Max: frozenset({1}),
     Or: frozenset({1}),
     Min: frozenset({-1}),
     And: frozenset({-1}),
-    CmpExpr: frozenset({1, -1}),
+    CmpExpr: _EITHER,
 }
+_BITS: Mapping[str, frozenset[int]] = {
+    "tir.bitwise_or": frozenset({1}),
+    "tir.bitwise_and": frozenset({-1}),
+}
+"""Each bit is chosen as an "or" or "and" of bools is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +40,10 @@ class Instances:
         store: the statement.
         sources: the data variables of what it is computed from, by way of names and of conditions around it.
         compares: which numbers stay where it compares the element with others: large ones (1), low ones (-1), either, or it does not.
+            Where data decides whether it runs, the element may stay what it was, whatever is stored.
         extents: of the loops around; None where they are not known.
         repeats: which of them run while the element is the same.
+        restarts: in each turn of which of them the element gets a first value, computed from others.
         reduced: what blocks around say of how many values they combine.
     """
 
@@ -44,6 +52,7 @@ class Instances:
     compares: frozenset[int]
     extents: tuple[int | None, ...]
     repeats: tuple[bool, ...]
+    restarts: tuple[bool, ...]
     reduced: int
 
     @property
@@ -54,25 +63,24 @@ class Instances:
     @property
     def per_element(self) -> int:
         """How often it writes one element, at most."""
-        return math.prod([self._known, *[_MOST_TURNS] * self._unknown])
+        known, unknown = self._turns(self.repeats)
+        return math.prod([known, *[_MOST_TURNS] * unknown])
 
     @property
     def terms(self) -> int:
         """How many values one element is combined of, about."""
         if self.store.buffer.data not in self.sources:
             return 1
-        return max(self._known, _TURNS) if self._unknown else self._known
+        known, unknown = self._turns(
+            [repeats and not begins for repeats, begins in zip(self.repeats, self.restarts)]
+        )
+        return max(known, _TURNS) if unknown else known
 
-    @property
-    def _known(self) -> int:
-        """How often loops of known extents repeat an element."""
-        found = (extent for extent, repeats in zip(self.extents, self.repeats) if repeats)
-        return max(1, self.reduced, math.prod(extent for extent in found if extent is not None))
-
-    @property
-    def _unknown(self) -> int:
-        """How many others do."""
-        return sum(repeats and extent is None for extent, repeats in zip(self.extents, self.repeats))
+    def _turns(self, counted: Sequence[bool]) -> tuple[int, int]:
+        """(How many turns those loops have together whose extents are known, how many others there are)."""
+        found = [extent for extent, counts in zip(self.extents, counted) if counts]
+        known = math.prod(extent for extent in found if extent is not None)
+        return max(1, self.reduced, known), sum(extent is None for extent in found)
 
     @property
     def chooses(self) -> frozenset[int]:
@@ -84,7 +92,7 @@ def instances_of(body: Any) -> list[Instances]:
     """Those of all stores in a statement, in program order; views are to be lowered before."""
     walk = _Walk()
     walk.visit(body, _Place())
-    return walk.found
+    return walk.instances()
 
 
 def chosen_from(found: Sequence[Instances]) -> set[Any]:
@@ -104,39 +112,58 @@ class _Place:
     loops: tuple[tuple[Any, int | None], ...] = ()
     values: Mapping[Any, Any] = field(default_factory=dict)
     conditions: tuple[Any, ...] = ()
+    branches: frozenset[tuple[int, bool]] = frozenset()
+    """The choices and guarded blocks that it is in, by identity, and on which side."""
     reduced: int = 1
+    reducing: frozenset[Any] = frozenset()
+    """The loops that feed the reductions of the innermost block."""
 
 
 class _Walk:
     def __init__(self) -> None:
-        self.found: list[Instances] = []
+        self._found: list[tuple[Instances, _Place]] = []
         self._depths: dict[Any, int] = {}
         """By data variable of an allocation: how many loops are around it."""
 
+    def instances(self) -> list[Instances]:
+        """What was found, knowing where elements begin anew."""
+        begins: dict[Any, list[_Place]] = {}
+        for item, place in self._found:
+            data = item.store.buffer.data
+            if data not in item.sources:
+                begins.setdefault(data, []).append(place)
+        return [
+            replace(item, restarts=_restarts(place, begins.get(item.store.buffer.data, ())))
+            for item, place in self._found
+        ]
+
     def visit(self, node: Any, place: _Place) -> None:
         if isinstance(node, BufferStore):
-            self.found.append(self._instances(node, place))
+            self._found.append((self._instances(node, place), place))
+            return
+        if isinstance(node, IfThenElse):
+            place = replace(place, conditions=(*place.conditions, node.condition))
+            for side, body in ((True, node.then_case), (False, node.else_case)):
+                if body is not None:
+                    self.visit(body, replace(place, branches=place.branches | {(id(node), side)}))
+            return
+        if isinstance(node, Block):
+            self._depths.update({buffer.data: len(place.loops) for buffer in node.alloc_buffers})
+            if node.init is not None:
+                first = tuple(loop for loop in place.loops if loop[0] not in place.reducing)
+                self.visit(node.init, replace(place, loops=first, reduced=1))
+            self.visit(node.body, place)
             return
         if isinstance(node, For):
             extent = node.extent.value if isinstance(node.extent, IntImm) else None
             place = replace(place, loops=(*place.loops, (node.loop_var, extent)))
         elif isinstance(node, While):
-            place = replace(place, loops=(*place.loops, (None, None)))
-            place = replace(place, conditions=(*place.conditions, node.condition))
-        elif isinstance(node, IfThenElse):
+            place = replace(place, loops=(*place.loops, (Var("turn"), None)))
             place = replace(place, conditions=(*place.conditions, node.condition))
         elif isinstance(node, LetStmt):
             place = replace(place, values={**place.values, node.var: node.value})
         elif isinstance(node, BlockRealize):
-            bound = {axis.var: value for axis, value in zip(node.block.iter_vars, node.iter_values)}
-            lengths = [
-                getattr(axis.dom.extent, "value", 1)
-                for axis in node.block.iter_vars
-                if axis.iter_type == IterVar.CommReduce
-            ]
-            place = replace(place, values={**place.values, **bound}, reduced=math.prod(lengths))
-        elif isinstance(node, Block):
-            self._depths.update({buffer.data: len(place.loops) for buffer in node.alloc_buffers})
+            place = _in_block(node, place)
         below: list[Any] = []
         node._visit_children(below.append)
         for child in below:
@@ -148,20 +175,61 @@ class _Walk:
         # An index that is loaded may be the same in each turn.
         known = [item for index in store.indices for item in _nodes(index, place.values, False)]
         used = {item for item in known if isinstance(item, Var)}
-        computed = [item for expr in (store.value, *place.conditions) for item in _nodes(expr, place.values)]
-        sources = frozenset(item.buffer.data for item in computed if isinstance(item, BufferLoad))
+        value = list(_nodes(store.value, place.values))
+        around = [item for condition in place.conditions for item in _nodes(condition, place.values)]
+        sources = _loaded([*value, *around])
         compares: set[int] = set()
-        for kind, signs in _SIGNS.items():
-            if any(isinstance(item, kind) and _loads(item, data, place.values) for item in computed):
+        if any(isinstance(item, BufferLoad) for item in around) and data not in _loaded(value):
+            sources |= {data}
+            compares |= _EITHER
+        for item in (*value, *around):
+            signs = _signs_of(item)
+            if signs and _loads(item, data, place.values):
                 compares |= signs
         depth = self._depths.get(data, 0)
         repeats = [level >= depth and name not in used for level, (name, _) in enumerate(place.loops)]
         extents = tuple(extent for _, extent in place.loops)
-        return Instances(store, sources, frozenset(compares), extents, tuple(repeats), place.reduced)
+        restarts = (False,) * len(extents)  # until all stores are known
+        return Instances(
+            store, sources, frozenset(compares), extents, tuple(repeats), restarts, place.reduced
+        )
+
+
+def _in_block(node: BlockRealize, place: _Place) -> _Place:
+    """In a block: what its variables stand for, and what it reduces."""
+    bound = {axis.var: value for axis, value in zip(node.block.iter_vars, node.iter_values)}
+    reduced = [axis for axis in node.block.iter_vars if axis.iter_type == IterVar.CommReduce]
+    fed = [item for axis in reduced for item in _nodes(bound[axis.var], place.values, False)]
+    always = isinstance(node.predicate, IntImm)
+    return replace(
+        place,
+        branches=place.branches if always else place.branches | {(id(node), True)},
+        values={**place.values, **bound},
+        reduced=math.prod(getattr(axis.dom.extent, "value", 1) for axis in reduced),
+        reducing=frozenset(item for item in fed if isinstance(item, Var)),
+    )
+
+
+def _restarts(place: _Place, begins: Sequence[_Place]) -> tuple[bool, ...]:
+    """In which of the loops around a store an element begins anew: where it is stored to, unless under a condition of its own."""
+    held = [item for item in begins if item.branches <= place.branches]
+    around = {name for item in held for name, _ in item.loops}
+    return tuple(name in around for name, _ in place.loops)
+
+
+def _signs_of(node: Any) -> frozenset[int]:
+    """Which of several numbers an operation chooses."""
+    if isinstance(node, Call):
+        return _BITS.get(getattr(node.op, "name", ""), frozenset())
+    return next((signs for kind, signs in _SIGNS.items() if isinstance(node, kind)), frozenset())
+
+
+def _loaded(nodes: Iterable[Any]) -> frozenset[Any]:
+    return frozenset(item.buffer.data for item in nodes if isinstance(item, BufferLoad))
 
 
 def _loads(expr: Any, data: Any, values: Mapping[Any, Any]) -> bool:
-    return any(isinstance(item, BufferLoad) and item.buffer.data is data for item in _nodes(expr, values))
+    return data in _loaded(_nodes(expr, values))
 
 
 def _nodes(expr: Any, values: Mapping[Any, Any], in_loads: bool = True) -> Iterator[Any]:

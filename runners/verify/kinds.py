@@ -52,6 +52,10 @@ class Kind:
     """Which input that is, of those that the program chooses from."""
     alone: int | None = None
     """The only number that stands out: the first one (0) or the last one (-1)."""
+    beside: bool = False
+    """Bools of other inputs are True where large numbers stand out, False where low ones do: what is asked of both at once stands out."""
+    seldom: bool = False
+    """About one pair of as many numbers as are reduced together is equal: whether any, or none, of them is, has either answer."""
 
 
 def random_numbers(out: Array, rng: np.random.Generator) -> Array:
@@ -150,5 +154,8 @@ KINDS = (
             ("a low first number", -1, 0),
         )
     ),
+    Kind("few large numbers beside True", negative, outstanding=1, beside=True),
+    Kind("few low numbers beside False", negative, outstanding=-1, beside=True),
+    Kind("numbers that seldom meet", _integers, exact=True, full_range=False, seldom=True),
 )
 """In the order in which a candidate meets them; where memory or time is short, those at the end are left out."""

@@ -215,7 +215,8 @@ def kinds_for(facts: KernelFacts) -> tuple[Kind, ...]:
     elements = sum(math.prod(item.shape) for item in facts.params if item.output)
     most = max(_ESSENTIAL, _BOUND_BYTES // max(8 * elements, 1))
     tells_much = any(dt.is_float(item.dtype) or math.prod(item.shape) < TINY for item in inputs)
-    kinds = KINDS if tells_much else [*KINDS[:2], *(kind for kind in KINDS if kind.end or kind.outstanding)]
+    always = [kind for kind in KINDS if kind.end or kind.outstanding or kind.seldom]
+    kinds = KINDS if tells_much else [*KINDS[:2], *always]
     few = facts.terms <= _FEW_TERMS and not facts.multiplied
     chooses = facts.extremes and facts.terms > 1
     asked = [
@@ -224,6 +225,7 @@ def kinds_for(facts: KernelFacts) -> tuple[Kind, ...]:
         if (facts.extremes or kind.end is None)
         and (few or not kind.for_few_terms)
         and (not kind.outstanding or (chooses and _tells_choices(kind, facts)))
+        and (not kind.seldom or (facts.meets and facts.terms > 1))
         and (small_constants(facts) or not kind.near_nothing)
     ]
     return tuple(asked[:most])
@@ -232,7 +234,9 @@ def kinds_for(facts: KernelFacts) -> tuple[Kind, ...]:
 def _tells_choices(kind: Kind, facts: KernelFacts) -> bool:
     """Whether what stands out there may be chosen; where nothing says what is, whether it stands out in the first input."""
     if not facts.chosen:
-        return kind.place == 0 and kind.alone is None
+        return kind.place == 0 and kind.alone is None and not kind.beside
+    if kind.beside and not any(dt.is_bool(item.dtype) for item in facts.chosen[1:]):
+        return False
     if kind.alone == -1 and not any(dt.is_bool(item.dtype) for item in facts.chosen):
         return False  # of several numbers that stand out the last one does most; all True are alike
     return kind.place < len(facts.chosen) and kind.outstanding in facts.chooses

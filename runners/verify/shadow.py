@@ -1,7 +1,7 @@
 """The program that computes the reference: each float in float64, and beside it how far a right kernel may be from it.
 
 Every buffer of floats becomes one of float64. A buffer gets a second one for its *error* where errors reach it that are not relative
-to its values, and a *mass* (the sum of the magnitudes of all terms) where it is summed up: whatever the order of a
+to its values, and a *mass* (the sum of the magnitudes of all finite terms) where it is summed up: whatever the order of a
 sum, its error is at most a multiple of the mass (Higham, Accuracy and Stability of Numerical Algorithms, section 4.2).
 The structure of the program stays as it is: loops, blocks, and conditions are those of the unscheduled program.
 
@@ -55,7 +55,8 @@ from .estimate import (
     Estimate,
     added,
     as_distance,
-    magnitude,
+    error_of_sum,
+    finite_size,
     or_zero,
     rounded,
     widened,
@@ -253,15 +254,18 @@ class _Rewriter(Visitor):
         form = format_of(shadow.buffer.dtype)
         relative = growth(shadow.terms, form.unit) * form.unit + shadow.relative
         mass = BufferLoad(shadow.mass, indices)
-        of_sum = rounded(
-            mass if slack is None else mass + slack,
+        size = mass if slack is None else mass + slack
+        largest = min(form.largest, shadow.largest)
+        roundings = rounded(
+            size,
             relative,
             shadow.terms * (form.tiny + shadow.floor),
-            min(form.largest, shadow.largest),
+            largest,
             shadow.whole,
             min(form.whole, shadow.limit),
             self._algebra.exact,
         )
+        of_sum = error_of_sum(value, size, roundings, largest)
         return Estimate(value, added(slack, of_sum), whole=shadow.whole)
 
     def _note(self, shadow: _Shadow, item: Estimate) -> None:
@@ -312,7 +316,7 @@ class _Rewriter(Visitor):
         self._note(shadow, item)
         stores: list[Stmt] = [BufferStore(shadow.wide, item.value, places)]
         if shadow.mass is not None:
-            stores.append(BufferStore(shadow.mass, magnitude(item.value), places))
+            stores.append(BufferStore(shadow.mass, finite_size(item.value), places))
         if shadow.error is not None:
             error = as_distance(self._algebra.error(item))
             stores.append(BufferStore(shadow.error, or_zero(error), places))
@@ -337,7 +341,7 @@ class _Rewriter(Visitor):
         mass = BufferLoad(shadow.mass, places)
         value: PrimExpr = here + item.value if sign > 0 else here - item.value
         stores: list[Stmt] = [
-            BufferStore(shadow.mass, mass + magnitude(item.value), places),
+            BufferStore(shadow.mass, mass + finite_size(item.value), places),
             BufferStore(shadow.wide, value, places),
         ]
         if shadow.error is not None and item.slack is not None:
@@ -459,7 +463,7 @@ def _let(body: Stmt, names: Sequence[tuple[Var, PrimExpr]]) -> Stmt:
 
 def _magnitude_of(buffer: Buffer) -> _At:
     """What the mass of a sum begins with: the terms that were summed up before."""
-    return lambda places: (magnitude(BufferLoad(buffer, places)), [])
+    return lambda places: (finite_size(BufferLoad(buffer, places)), [])
 
 
 def _over_all(buffer: Buffer, value_at: _At) -> Stmt:

@@ -9,12 +9,13 @@ import pytest
 
 from ir import te, tir, topi
 from ir.script import from_source
+from runners.native import build_native
 from runners.verify import KINDS, facts_of
 from runners.verify.domains import Domain
 from runners.verify.inputs import base_values
 from runners.verify.obligations import survey_of
 
-from .conftest import te_program
+from .conftest import te_program, verdict
 
 
 def kernel(body: str, index: str = '(6,), "int32"', out: str = '(6,), "float32"') -> Any:
@@ -122,12 +123,45 @@ def test_zero_need_not_be_legal(index: str, low: int, high: int) -> None:
         ("for j in range(I[i] - 2):\n        O[i] = O[i] + A[j]", 12),
         ("for j in range(2, I[i]):\n        O[i] = O[i] + A[j]", 10),
         ("for j in range(I[i]):\n        O[i] = O[i] + T.float32(1)", 10),
-        ("for j in range(I[i], I[i + 1]):\n        O[i] = O[i] + A[j]", 9),
+        ("for j in range(I[i], I[i + 1]):\n        O[i] = O[i] + A[j]", 10),
     ],
 )
 def test_lengths_are_as_long_as_what_they_walk_over(loop: str, high: int) -> None:
     found = domain(kernel(f"for i in range(6):\n    {loop}", index='(7,), "int32"'))
     assert found is not None and (found.low, found.high) == (0 if "I[i + 1]" in loop else -1, high)
+
+
+ROWS = """
+for i in range(5):
+    O[i] = T.float32(0)
+    for j in range({first}, {last}):
+        O[i] = O[i] + A[{place}]"""
+
+
+def rows(first: str = "I[i]", last: str = "I[i + 1]", place: str = "j") -> Any:
+    return kernel(ROWS.format(first=first, last=last, place=place), out='(5,), "float32"')
+
+
+def test_rows_may_end_behind_the_last_element() -> None:
+    """Where one begins there, it has no elements."""
+    found = domain(rows())
+    assert found is not None and (found.low, found.high) == (0, 10)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        rows(last="T.min(I[i + 1], 9)"),
+        rows(first="T.max(I[i], 1)"),
+        rows(place="T.min(j, 8)"),
+        rows(place="T.max(j, 1)"),
+    ],
+    ids=["without the last one", "without the first one", "another last one", "another first one"],
+)
+def test_rows_hold_the_first_and_the_last_element(reference_of: Any, wrong: Any) -> None:
+    reference = reference_of(rows())
+    assert verdict(reference, build_native(rows(), "llvm")) is None
+    assert verdict(reference, build_native(wrong, "llvm")) is not None
 
 
 def test_turns_of_while_are_few() -> None:

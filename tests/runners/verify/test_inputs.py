@@ -182,6 +182,25 @@ def test_outputs_hold_two_different_things_before_calls(dtype: str) -> None:
     assert first.tobytes() != second.tobytes()
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int64", "uint64"])
+def test_unwritten_integers_show_in_minima_and_in_maxima(dtype: str) -> None:
+    values = np.zeros((2, 1), numpy_dtype(dtype))
+    poison(values[0], 0)
+    poison(values[1], 1)
+    least, most = sorted(int(value) for value in values.ravel())
+    assert least < 100 < most
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "bfloat16", "float8_e4m3fn"])
+@pytest.mark.parametrize("kind", [kind.name for kind in KINDS if not kind.special and kind.end is None])
+def test_no_number_is_infinite_where_none_is_meant_to_be(kind: str, dtype: str) -> None:
+    """What stands beside the largest number, and its multiples: infinities, with which sums that overflow on the way are NaN."""
+    largest = format_of(dtype).largest
+    facts = replace(FACTS, constants=(-largest, largest / 3, 1.0, largest), extremes=True)
+    for number in range(2):
+        assert np.isfinite(drawn(kind, dtype, facts, number).astype(np.float64)).all()
+
+
 def test_ends_of_several_inputs_meet_in_all_combinations() -> None:
     """A product of two inputs that saturates, or wraps, is right where only one of them is an end."""
     domain, count = Domain(-128, 127), 5000

@@ -261,3 +261,133 @@ for i in range(16):
     )
     (only,) = instances_of(entry(mod).body)
     assert only.terms == 16 and only.chooses == {1}
+
+
+RESTARTED = {
+    "scratch": """
+M = T.alloc_buffer((1,), "float32")
+for i in range(64):
+    M[0] = A[i, 0]
+    for k in range(1, 33):
+        M[0] = T.max(M[0], A[i, k])
+    B[i] = M[0]""",
+    "at the first turn": """
+for i in range(64):
+    for k in range(33):
+        if k == 0:
+            B[i] = T.float32(0)
+        B[i] = B[i] + A[i, k]""",
+    "in one branch": """
+M = T.alloc_buffer((1,), "float32")
+for i in range(64):
+    for k in range(33):
+        if k == 0:
+            M[0] = A[i, k]
+        else:
+            M[0] = M[0] + A[i, k]
+    B[i] = M[0]""",
+    "where a block runs": """
+for i, k in T.grid(64, 33):
+    with T.block("B_init"):
+        vi = T.axis.spatial(64, i)
+        T.where(k < 1)
+        B[vi] = T.float32(0)
+    with T.block("B"):
+        vi, vk = T.axis.remap("SS", [i, k])
+        B[vi] = B[vi] + A[vi, vk]""",
+    "block outside": """
+for k, i in T.grid(33, 64):
+    with T.block("B"):
+        vk, vi = T.axis.remap("RS", [k, i])
+        with T.init():
+            B[vi] = T.float32(0)
+        B[vi] = B[vi] + A[vi, vk]""",
+}
+MOST_TERMS = {"scratch": 32, "in one branch": 33 * 64}
+"""Where nothing is known of the branch, elements are taken to go on."""
+
+
+@pytest.mark.parametrize("form", RESTARTED)
+def test_terms_are_counted_from_where_an_element_begins_anew(form: str) -> None:
+    params = 'A: T.Buffer((64, 33), "float32"), B: T.Buffer((64,), "float32")'
+    assert facts_of(program(params, RESTARTED[form])).terms == MOST_TERMS.get(form, 33)
+
+
+ROWS = """
+for i in range(64):
+    B[i] = {begin}
+    for k in {loop}:
+        {step}"""
+
+
+@pytest.mark.parametrize(
+    ("dtype", "begin", "step"),
+    [
+        ("int32", "-1", "B[i] = B[i] & A[i, k]"),
+        ("uint8", "T.uint8(0)", "B[i] = B[i] | A[i, k]"),
+        ("int32", "1", "B[i] = B[i] * A[i, k]"),
+        ("uint8", "T.uint8(1)", "B[i] = B[i] * A[i, k]"),
+    ],
+)
+@pytest.mark.parametrize("loop", ["range(31)", "range(1, 32)"])
+def test_bits_and_products_leave_out_nothing(
+    reference_of: Any, dtype: str, begin: str, step: str, loop: str
+) -> None:
+    """Of any 32 numbers no bit is left, or all are there, and the product is 0."""
+
+    def reduced(loop: str) -> Any:
+        params = f'A: T.Buffer((64, 32), "{dtype}"), B: T.Buffer((64,), "{dtype}")'
+        return program(params, ROWS.format(begin=begin, loop=loop, step=step))
+
+    assert not accepted(reference_of, reduced("range(32)"), reduced(loop))
+
+
+@pytest.mark.parametrize("value", ["1", "k"])
+@pytest.mark.parametrize("loop", ["range(31)", "range(1, 32)"])
+def test_what_is_stored_where_data_says_so_is_a_choice(reference_of: Any, value: str, loop: str) -> None:
+    def found(loop: str) -> Any:
+        step = f"if A[i, k] > T.float32(0.5):\n            B[i] = {value}"
+        params = 'A: T.Buffer((64, 32), "float32"), B: T.Buffer((64,), "int32")'
+        return program(params, ROWS.format(begin="-1", loop=loop, step=step))
+
+    right = found("range(32)")
+    assert facts_of(right).chooses == {1, -1} and facts_of(right).terms == 32
+    assert not accepted(reference_of, right, found(loop))
+
+
+@pytest.mark.parametrize(
+    ("begin", "step"),
+    [("False", "B[i] = B[i] or (A[i, k] and M[k])"), ("True", "B[i] = B[i] and (A[i, k] or M[k])")],
+)
+@pytest.mark.parametrize("column", [3, 7])
+def test_what_is_asked_of_two_truths_at_once_leaves_out_no_column(
+    reference_of: Any, begin: str, step: str, column: int
+) -> None:
+    """Both stood out nowhere but at the end."""
+
+    def found(left_out: int) -> Any:
+        guarded = f"if k != {left_out}:\n            {step}"
+        params = 'A: T.Buffer((64, 16), "bool"), M: T.Buffer((16,), "bool"), B: T.Buffer((64,), "bool")'
+        return program(params, ROWS.format(begin=begin, loop="range(16)", step=guarded))
+
+    assert not accepted(reference_of, found(16), found(column))
+
+
+@pytest.mark.parametrize("dtype", ["int32", "uint8", "float32"])
+@pytest.mark.parametrize("wrong", ["True", "False"])
+def test_whether_numbers_are_distinct_has_either_answer(reference_of: Any, dtype: str, wrong: str) -> None:
+    """Of any nine small integers two are equal, and of as many at the ends of their type."""
+    right = """
+for i in range(64):
+    B[i] = True
+    for j, k in T.grid(9, 9):
+        B[i] = B[i] and (j == k or A[i, j] != A[i, k])"""
+    params = f'A: T.Buffer((64, 9), "{dtype}"), B: T.Buffer((64,), "bool")'
+    constant = f"""
+for i in range(64):
+    B[i] = A[i, 0] == A[i, 0] and {wrong}"""
+    shifted = right.replace("A[i, j] !=", "A[i, T.Select(i < 8, (j + 1) % 9, j)] !=")
+    mod = program(params, right)
+    assert facts_of(mod).meets
+    for candidate in (constant, shifted):
+        assert not accepted(reference_of, mod, program(params, candidate))

@@ -86,6 +86,27 @@ def test_float64_overflows_in_the_reference_too(reference_of: Any) -> None:
 
 
 @pytest.mark.meaning("reduce-order")
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("term", ["T.exp(A[i, {k}]) * B[{k}]", "T.exp(A[i, {k}] - B[{k}]) * B[{k}]"])
+def test_a_sum_that_overflows_beside_an_infinite_term(reference_of: Any, dtype: str, term: str) -> None:
+    """It is the infinity, or NaN where the others became the other infinity on the way: any order of the terms may do either."""
+
+    def total(place: str) -> Any:
+        body = f"""
+for i in range(64):
+    C[i] = T.{dtype}(0)
+    for k in range(32):
+        C[i] = C[i] + {term.format(k=place)}"""
+        shapes = {"A": "(64, 32)", "B": "(32,)", "C": "(64,)"}
+        return program(
+            ", ".join(f'{name}: T.Buffer({shape}, "{dtype}")' for name, shape in shapes.items()), body
+        )
+
+    assert is_accepted(reference_of, total("k"), total("k"))
+    assert is_accepted(reference_of, total("k"), total("31 - k"))
+
+
+@pytest.mark.meaning("reduce-order")
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_a_product_of_many_in_another_grouping(reference_of: Any, dtype: str) -> None:
     params = f'A: T.Buffer((6, 1024), "{dtype}"), C: T.Buffer((6,), "{dtype}")'
