@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments.fuzz import command
+from experiments.fuzz import command, schedules
 from experiments.fuzz.kernels_te import FAMILIES, Sizes
 from experiments.fuzz.reductions import ReductionProgram, scheduled_reduction
 from experiments.fuzz.schedules import Program, judge_schedule, judge_trace, scheduled_kernel
@@ -119,6 +119,24 @@ def test_a_forgotten_predicate_is_found(monkeypatch: pytest.MonkeyPatch) -> None
     assert found(lambda seed: judge_schedule(seed, []), range(12)) & {
         "the schedule is not defined",
         "the schedule is wrong",
+    }
+
+
+def test_schedules_that_store_too_often_for_the_interpreter_run_as_native_code(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(for_kind, "why_iterations_conflict", lambda *given, **named: None)
+    case = program(OVERLAPPING)
+    trace = trace_of(case, lambda sch: sch.parallel(sch.get_loops("B")[0]))
+    for most, kind in ((96, "the schedule has a race"), (95, "ok")):
+        monkeypatch.setattr(schedules, "_MOST_STORES", most)
+        assert judge_trace(case, trace, []).kind == kind
+    monkeypatch.setattr(schedules, "_MOST_STORES", 0)
+    right = loops._infer_factors
+    monkeypatch.setattr(loops, "_infer_factors", lambda *given: (right(*given)[0], True))
+    assert found(lambda seed: judge_schedule(seed, ["x86-64"]), range(12)) & {
+        "wrong",
+        "wrote beside an array",
     }
 
 
