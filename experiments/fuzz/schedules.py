@@ -37,9 +37,9 @@ _ORDERED = {"reduction that is no known one"}
 _SPECIAL = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0])
 _MOST_EXTENT = 5
 """The greatest number that a scalar parameter is given."""
-_MOST_STORES = 1 << 22
+_MOST_STORES = 1 << 20
 """Schedules that store more often, as those that compute again for each element what all of them read, run as native code alone: the
-interpreter would take minutes."""
+interpreter would take half a minute and more."""
 
 
 @dataclass(frozen=True)

@@ -193,3 +193,27 @@ def test_rows_without_elements_are_instances_of_the_new_block(extents: str, heig
             Interpreter(IRModule({"main": program})).call(program, [array, n, m])
             results.append(array)
         np.testing.assert_array_equal(*results)
+
+
+@pytest.mark.parametrize("depth", [0, 1])
+def test_what_an_init_reads_is_stated_where_it_reduces_over_nothing(depth: int) -> None:
+    """The region of a reduction that has no iterations has no ends; its init runs all the same."""
+    func = from_source(
+        """
+@T.prim_func
+def main(A: T.Buffer((4, 9), "int32"), C: T.Buffer((4,), "int32"), n: T.int32, m: T.int32):
+    for i, k in T.grid(4, n):
+        with T.block("C"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                C[vi] = A[vi, m]
+            C[vi] = C[vi] + A[vi, vk]
+"""
+    )
+    sch = Schedule(func)
+    sch.blockize(sch.get_loops("C")[depth])
+    rows = np.arange(36, dtype="int32").reshape(4, 9)
+    for n, m in [(0, 3), (0, 8), (2, 0), (2, 5), (9, 4)]:
+        found = np.full(4, -1, "int32")
+        Interpreter(sch.mod).call(sch.mod["main"], [rows, found, n, m])
+        np.testing.assert_array_equal(found, rows[:, m] + rows[:, :n].sum(1))
