@@ -9,10 +9,12 @@ from typing import Any, ClassVar
 from ir import tir
 from ir.dtype import lanes
 from ir.node import Visitor
+from ir.tir.analysis.empty_domains import may_be_empty
 from ir.tir.stmt_functor import loads_in, substitute
 
 from .affine import mentions
 from .bounds import analyzer_of
+from .filled_box import reduced_extents
 from .region import Box, bind_region, contains, relax_domains, relax_loops, relax_region, union_boxes
 from .surroundings import elements_along, evaluated_by, names_around
 from .tree import (
@@ -24,6 +26,7 @@ from .tree import (
     WrapNode,
     loops_below,
     scope_of,
+    tree_of,
     walk,
 )
 
@@ -139,7 +142,7 @@ class _Accesses(Visitor):
                     self.walk(child)
         elif isinstance(node, BlockNode):
             values = dict(zip([item.var for item in node.iter_vars], node.iter_values, strict=True))
-            for regions, table in ((node.reads, self.reads), (node.writes, self.writes)):
+            for regions, table in ((reads_with_init(node), self.reads), (node.writes, self.writes)):
                 for region in regions:
                     if region.buffer not in node.alloc_buffers:
                         self.add_region(
@@ -219,6 +222,23 @@ def access_regions(block: BlockNode, init: tir.Stmt | None) -> tuple[Regions, Re
     return _as_regions(found.reads, changing), _as_regions(found.writes, changing)
 
 
+def reads_with_init(block: BlockNode) -> Regions:
+    """What a block states that it reads and, where it may reduce over nothing, what its init reads besides.
+
+    What a block states in terms of variables that have no values is no region at all, and the init runs all the same: rule
+    ``[reduce-empty]``.
+    """
+    if block.init is None or not loads_in(block.init) or not any(map(may_be_empty, reduced_extents(block))):
+        return block.reads
+    return (*block.reads, *read_by(block.init))
+
+
+def read_by(stmt: tir.Stmt) -> Regions:
+    """What a statement reads."""
+    reads, _ = access_regions(BlockNode("statement", (), (), (), (), tree_of(stmt)), None)
+    return reads
+
+
 def state_loads_of_indices(copy: BlockNode) -> None:
     """Let a block that was made to copy a buffer state, behind that, what its own indices and bounds load."""
     source = copy.reads[0].buffer
@@ -243,7 +263,7 @@ def state_around(block: BlockNode) -> None:
     scope = scope_of(block)
     if scope is None or not (scope.reads or scope.writes):
         return  # the block of a function states nothing
-    for region in block.reads:
+    for region in reads_with_init(block):
         _widen(block, region, is_write=False)
     for region in block.writes:
         _widen(block, region, is_write=True)

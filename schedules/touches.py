@@ -10,6 +10,7 @@ from ir import structural_equal, tir
 from ir.tir.intrinsic.declaration import CallEffectKind, effect_of
 from ir.tir.stmt_functor import substitute
 
+from .access import reads_with_init
 from .analysis import written_buffers
 from .disjoint import Access
 from .region import Box, bind_region, relax_loops
@@ -32,7 +33,7 @@ class Iteration:
         values = dict(zip([item.var for item in block.iter_vars], block.iter_values, strict=True))
         stated = [
             Touch(self, block, block, buffer, bind_region(region.region, values), is_write, True)
-            for regions, is_write in ((block.reads, False), (block.writes, True))
+            for regions, is_write in ((reads_with_init(block), False), (block.writes, True))
             for region in regions
             if region.buffer is buffer
         ]

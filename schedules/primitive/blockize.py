@@ -13,14 +13,13 @@ from ir.tir.analysis.empty_domains import may_be_empty
 from ir.tir.analysis.own_updates import own_updates
 from ir.tir.stmt_functor import loads_in, substitute
 
-from ..access import Regions, access_regions, known_before
+from ..access import known_before, read_by, reads_with_init
 from ..affine import mentions, simplify_polynomial
 from ..analysis import require, why_two_names
 from ..argument import Argument, Input
 from ..bounds import analyzer_of
 from ..declaration import PrimitiveFamily, primitive
 from ..effects import require_no_effects
-from ..filled_box import reduced_extents
 from ..random_variable import BlockRV, LoopRV
 from ..reduction_order import loops_of_sums, predicate_at_begin, why_not_begun_once, why_not_run
 from ..region import bind_region, relax_domains, union_boxes
@@ -38,7 +37,6 @@ from ..tree import (
     loops_around,
     replace_node,
     scope_of,
-    tree_of,
 )
 from .reduction import conjuncts
 
@@ -282,7 +280,7 @@ def _outer_regions(
             for load in loads_in(expr)
         ]
         for regions, table in (
-            ((*block.reads, *asked, *_read_over_nothing(block)), reads),
+            ((*reads_with_init(block), *asked), reads),
             (block.writes, writes),
         ):
             for region in regions:
@@ -302,20 +300,6 @@ def _outer_regions(
         )
 
     return joined(reads), joined(writes)
-
-
-def _read_over_nothing(block: BlockNode) -> Regions:
-    """What an init reads, where its block may reduce over nothing: what the block states while variables that have no values run is no
-    region at all.
-    """
-    if block.init is None or not any(map(may_be_empty, reduced_extents(block))):
-        return ()
-    return _read_by(block.init)
-
-
-def _read_by(init: tir.Stmt) -> Regions:
-    reads, _ = access_regions(BlockNode("init", (), (), (), (), tree_of(init)), None)
-    return reads
 
 
 def _init_nest(block: BlockNode, inner: Sequence[LoopNode], division: Division) -> tir.Stmt:
@@ -342,7 +326,7 @@ def _init_nest(block: BlockNode, inner: Sequence[LoopNode], division: Division) 
     init = inside(block.init)
     init_block = tir.Block(
         [IterVar(item.dom, block_vars[item.var], item.iter_type) for item, _ in spatial],
-        list(_read_by(init)),
+        list(read_by(init)),
         [
             tir.BufferRegion(region.buffer, [inside(item) for item in region.region])
             for region in block.writes

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from ir import tir
 from ir.tir.stmt_functor import substitute
 
-from ..access import box_touched
+from ..access import box_touched, reads_with_init
 from ..affine import constant_difference, simplify_polynomial
 from ..region import Box, contains, union_boxes
 from ..tree import BlockNode, LoopNode, loops_around
@@ -62,7 +62,7 @@ def boxes_of_each(
     """Per buffer, the boxes that ``accessors`` touch in one iteration of ``loop``, one for each of their regions."""
     found: dict[tir.Buffer, list[Box]] = {}
     for block in accessors:
-        for region in block.writes if writes else block.reads:
+        for region in block.writes if writes else reads_with_init(block):
             buffer = region.buffer
             if buffer in buffers:
                 running = _loops_below(block, loop, buffer, across_threads)

@@ -9,7 +9,7 @@ from ir import tir
 from ir.tir import IterVar
 from ir.tir.stmt_functor import loads_in, substitute
 
-from ..access import access_regions, relaxed_below, state_around
+from ..access import access_regions, reads_with_init, relaxed_below, state_around
 from ..affine import constant_difference
 from ..analysis import read_buffers, require, require_blocks_only, scope_children, written_buffers
 from ..argument import Argument, Block, Blocks, BufferIndex
@@ -343,7 +343,7 @@ def _behind(
 def reads_within(box: Box, consumers: Sequence[BlockNode], buffer: tir.Buffer, place: TreeNode) -> bool:
     """Whether consumers, while the loops below a place run, read nothing outside of a box."""
     for item in consumers:
-        reads = [region for region in item.reads if region.buffer is buffer]
+        reads = [region for region in reads_with_init(item) if region.buffer is buffer]
         if not reads or not all(contains(box, relaxed_below(item, region, place)) for region in reads):
             return False
     return _is_steady(box, place)

@@ -37,7 +37,7 @@ from ..random_variable import BlockRV
 from ..region import lies_inside
 from ..rewriting import rewrite_inside
 from ..surroundings import loads_around, why_not_only_loops
-from ..tree import BlockNode, LeafNode, detach, loops_around, scope_of, walk
+from ..tree import BlockNode, LeafNode, TreeNode, detach, loops_around, scope_of, tree_of, walk
 
 
 def _single_store(block: BlockNode, primitive: str) -> tir.BufferStore:
@@ -296,9 +296,18 @@ def _rewrite_body(block: BlockNode, substitution: _Substitution, inlined: tir.Bu
     What they state besides stays: pointers, and other names of a buffer, lead to more than is seen.
     """
     rewrite_inside(block, substitution.rewritten, region=lambda region: region)
-    for node in reversed(list(walk(block))):
+    _state_reads(block, inlined)
+
+
+def _state_reads(top: TreeNode, inlined: tir.Buffer) -> None:
+    """Recompute what blocks in a tree read, inner ones first."""
+    for node in reversed(list(walk(top))):
         if not isinstance(node, BlockNode):
             continue
+        if node.init is not None:
+            init = tree_of(node.init)
+            _state_reads(init, inlined)
+            node.change(init=init.stmt())
         reads, writes = access_regions(node, node.init)
         seen = {region.buffer for region in reads}
         beyond = [

@@ -10,7 +10,7 @@ from ir.tir.analysis.empty_domains import may_be_empty
 from ir.tir.stmt_functor import substitute
 from ir.tir.transform.fresh_copy import fresh_copy
 
-from ..access import access_regions
+from ..access import access_regions, reads_with_init
 from ..affine import constant_difference, mentions
 from ..analysis import leaves_beside_blocks, read_buffers, require, require_one_name, written_buffers
 from ..argument import Factors, Flag, Loop, Loops
@@ -401,7 +401,7 @@ def _boxes(chain: Sequence[LoopNode], renamed: dict[Any, Any], writes: bool) -> 
     for block in blocks_below(chain[-1]):
         values = dict(zip([item.var for item in block.iter_vars], block.iter_values, strict=True))
         inner = loops_below(block, chain[-1])
-        for region in block.writes if writes else block.reads:
+        for region in block.writes if writes else reads_with_init(block):
             bound = [substitute(item, renamed) for item in bind_region(region.region, values)]
             found.setdefault(region.buffer, []).append(relax_loops(bound, inner, region.buffer.shape))
     return {buffer: union_boxes(boxes, buffer.shape) for buffer, boxes in found.items()}

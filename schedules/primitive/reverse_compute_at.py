@@ -9,7 +9,7 @@ from ir import tir
 from ir.tir import IterVar
 from ir.tir.stmt_functor import substitute
 
-from ..access import relaxed_below, state_around
+from ..access import reads_with_init, relaxed_below, state_around
 from ..affine import constant_difference, mentions
 from ..analysis import consumers_of, producers_of, read_buffers, require, scope_children, written_buffers
 from ..argument import Argument, Block, Loop
@@ -262,7 +262,7 @@ def _require_only_finished_reads(
         if item.var not in lows:
             lows[item.var], running[item.var] = item.dom.min, item.dom.extent
     shifted = {var: low + var for var, low in lows.items()}
-    for region in block.reads:
+    for region in reads_with_init(block):
         box = boxes.get(region.buffer)
         if box is None:
             continue

@@ -10,7 +10,7 @@ from ir.arith import Analyzer
 from ir.tir import IterVar
 from ir.tir.stmt_functor import loads_in, substitute
 
-from ..access import state_around, state_loads_of_indices
+from ..access import reads_with_init, state_around, state_loads_of_indices
 from ..affine import constant_difference, mentions, polynomial, simplify_polynomial
 from ..analysis import (
     read_buffers,
@@ -159,7 +159,7 @@ def _cache_inplace(block: BlockNode, buffer_index: int, storage_scope: str) -> l
         place = place.parent
     # The copies go directly around the block where its loops do not index the buffer, around its nest otherwise.
     values = dict(zip([item.var for item in block.iter_vars], block.iter_values, strict=True))
-    regions = [item for item in (*block.reads, *block.writes) if item.buffer is buffer]
+    regions = [item for item in (*reads_with_init(block), *block.writes) if item.buffer is buffer]
     node: TreeNode = block
     indices = [item.min for read in regions for item in bind_region(read.region, values)]
     top: TreeNode = block

@@ -10,7 +10,7 @@ from ir.tir import IterVar
 from ir.tir.operators import index_number
 from ir.tir.stmt_functor import StmtExprMutator, loads_in
 
-from ..access import state_loads_of_indices, why_not_elementwise
+from ..access import reads_with_init, state_loads_of_indices, why_not_elementwise
 from ..affine import constant_difference, mentions, simplify_polynomial
 from ..bounds import analyzer_of
 from ..region import Box, bind_region, relax_loops
@@ -42,7 +42,7 @@ def has_window(
         return False
     for user in users:
         values = dict(zip([item.var for item in user.iter_vars], user.iter_values, strict=True))
-        for region in (*user.reads, *user.writes):
+        for region in (*reads_with_init(user), *user.writes):
             if region.buffer is not buffer:
                 continue
             touched = relax_loops(bind_region(region.region, values), loops_around(user), buffer.shape)

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
 import pytest
 
 from ir.script import from_source
+from ir.tir.interpreter import Interpreter
 from schedules import Schedule
 from schedules.access import access_regions, box_touched
 from schedules.affine import simplify_polynomial
@@ -113,3 +118,55 @@ def test_copies_of_a_view_are_stated_of_what_it_shows(strides: str, second: str,
     sch = Schedule(func)
     sch.cache_inplace("inner", 0, "global")
     assert_same_meaning(func, sch)
+
+
+# -- inits that read, of reductions over nothing -----------------------------------
+STEPS: dict[str, Callable[[Schedule], Any]] = {
+    "compute_at": lambda sch: sch.compute_at("D", sch.get_loops("C")[0]),
+    "split": lambda sch: sch.split(sch.get_loops("C")[1], [None, 2]),
+    "loop_partition": lambda sch: sch.loop_partition(sch.get_loops("C")[0], [None, 3]),
+    "cache_read": lambda sch: sch.cache_read("C", "D", "global"),
+    "blockize": lambda sch: sch.blockize(sch.get_loops("C")[0]),
+    "compute_inline": lambda sch: sch.compute_inline("D"),
+    "scope": lambda sch: sch.set_scope("D", 0, "global"),
+}
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        "compute_at",
+        "split compute_at",
+        "loop_partition",
+        "cache_read loop_partition",
+        "loop_partition scope",
+        "blockize compute_inline",
+    ],
+)
+def test_an_init_that_runs_over_nothing_finds_what_it_reads(names: str) -> None:
+    """The region of a reduction over k, while k has no values, has no ends: the row was made up to column -1."""
+    func = from_source(
+        """
+@T.prim_func
+def main(A: T.Buffer((4, 9), "int32"), C: T.Buffer((4,), "int32"), n: T.int32, m: T.int32):
+    D = T.alloc_buffer((4, 9), "int32")
+    for i, j in T.grid(4, 9):
+        with T.block("D"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            D[vi, vj] = A[vi, vj] * 2
+    for i, k in T.grid(4, n):
+        with T.block("C"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                C[vi] = D[vi, m]
+            C[vi] = C[vi] + D[vi, vk]
+"""
+    )
+    sch = Schedule(func)
+    for name in names.split():
+        STEPS[name](sch)
+    rows = np.arange(36, dtype="int32").reshape(4, 9)
+    for n, m in [(0, 3), (0, 8), (2, 0), (2, 5), (9, 4)]:
+        found = np.full(4, -1, "int32")
+        Interpreter(sch.mod).call(sch.mod["main"], [rows, found, n, m])
+        np.testing.assert_array_equal(found, 2 * (rows[:, m] + rows[:, :n].sum(1)))
