@@ -4,7 +4,7 @@ of a buffer count as running.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from ir import tir
 from ir.tir.stmt_functor import substitute
@@ -68,8 +68,8 @@ def boxes_of_each(
                 running = _loops_below(block, loop, buffer, across_threads)
                 box = box_touched(block, region, running, loop)
                 found.setdefault(buffer, []).append(box)
-    units = unit_loops([*loops_around(loop), loop])
-    return {buffer: _without(units, boxes) if len(boxes) > 1 else boxes for buffer, boxes in found.items()}
+    around = [*loops_around(loop), loop]
+    return {buffer: comparable(boxes, around) if len(boxes) > 1 else boxes for buffer, boxes in found.items()}
 
 
 def unit_loops(around: Sequence[LoopNode]) -> dict[tir.Var, tir.PrimExpr]:
@@ -77,8 +77,9 @@ def unit_loops(around: Sequence[LoopNode]) -> dict[tir.Var, tir.PrimExpr]:
     return {item.var: item.min for item in around if is_constant(item.extent, 1)}
 
 
-def _without(units: Mapping[tir.Var, tir.PrimExpr], boxes: list[Box]) -> list[Box]:
+def comparable(boxes: list[Box], around: Sequence[LoopNode]) -> list[Box]:
     """Boxes that can be compared although only some of them mention loops of one iteration."""
+    units = unit_loops(around)
     if not units:
         return boxes
     return [

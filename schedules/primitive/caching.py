@@ -35,6 +35,7 @@ from ..tree import (
     loops_around,
     scope_of,
 )
+from .boxes import comparable
 from .filled import require_read_or_filled
 from .window import access_window, copy_window, has_window
 
@@ -342,9 +343,11 @@ def _behind(
 
 def reads_within(box: Box, consumers: Sequence[BlockNode], buffer: tir.Buffer, place: TreeNode) -> bool:
     """Whether consumers, while the loops below a place run, read nothing outside of a box."""
+    around = [*loops_around(place), *([place] if isinstance(place, LoopNode) else [])]
     for item in consumers:
         reads = [region for region in reads_with_init(item) if region.buffer is buffer]
-        if not reads or not all(contains(box, relaxed_below(item, region, place)) for region in reads):
+        known, *needed = comparable([box, *(relaxed_below(item, region, place) for region in reads)], around)
+        if not needed or not all(contains(known, other) for other in needed):
             return False
     return _is_steady(box, place)
 

@@ -504,3 +504,30 @@ def test_a_block_that_went_with_one_loop_goes_on_to_the_next(read: str) -> None:
     sch.fuse(*sch.get_loops("B")[2:])
     sch.compute_at("B", sch.get_loops("C")[3])
     assert_same_meaning(func, sch)
+
+
+def test_a_copy_goes_on_to_the_next_loop_where_its_rows_are_said_by_a_loop_of_one_iteration() -> None:
+    """Every other row is read: the copy has 23 of 24, and goes on since they are all that is read, from ``di``, which is 0."""
+    sch = Schedule(
+        from_source(
+            """
+@T.prim_func
+def main(A: T.Buffer((24, 16), "int32"), C: T.Buffer((12, 16), "int32")):
+    for i, c, di in T.grid(12, 16, 1):
+        with T.block("C"):
+            vi, vc, vd = T.axis.remap("SSR", [i, c, di])
+            with T.init():
+                C[vi, vc] = 0
+            C[vi, vc] = C[vi, vc] + A[vi * 2 + vd, vc]
+"""
+        )
+    )
+    before = sch.mod["main"]
+    i, c, di = sch.get_loops("C")
+    i, inner = sch.split(i, [6, 2])
+    sch.reorder(di, i, inner, c)
+    copy = sch.cache_read("C", 0, "global")
+    sch.compute_at(copy, di, preserve_unit_loops=True)
+    assert "23" in sch.mod.script()
+    sch.compute_at(copy, i, preserve_unit_loops=True)
+    assert_same_meaning(before, sch.mod["main"])
