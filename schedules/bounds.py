@@ -10,9 +10,9 @@ from ir.arith import Analyzer
 from ir.arith.analyzer import constraints
 from ir.arith.domain import is_number
 from ir.tir.conjunction import conjuncts
-from ir.tir.stmt_functor import loads_in, substitute
+from ir.tir.stmt_functor import loads_in, substitute, variables_in
 
-from .affine import constant_difference
+from .affine import coefficient_of, constant_difference
 from .random_variable import DecisionVar
 from .tree import LoopNode
 
@@ -102,8 +102,21 @@ def _follows(clause: tir.PrimExpr, condition: tir.PrimExpr, analyzer: Analyzer) 
         more = constant_difference(asked, given)
         if more is not None and more >= 0:
             return True
+        # In doing so it leaves out what is less than the factor: 2 * i + j < 8 is i < 4 for j < 2. Of integers, what is more than
+        # -factor times itself is not negative.
+        if any(
+            analyzer.can_prove(asked * factor + (factor - 1) - given >= 0)
+            for factor in _common_factors(given, asked)
+        ):
+            return True
     with constraints(analyzer, condition):
         return analyzer.can_prove(clause)
+
+
+def _common_factors(whole: tir.PrimExpr, part: tir.PrimExpr) -> set[int]:
+    """By what multiples, of at least 2, variables of a part are in the whole."""
+    pairs = [(coefficient_of(whole, var), coefficient_of(part, var)) for var in variables_in(part)]
+    return {more // less for more, less in pairs if more and less and more % less == 0 and more // less > 1}
 
 
 def _slack(clause: tir.PrimExpr) -> tir.PrimExpr | None:
