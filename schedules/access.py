@@ -9,12 +9,11 @@ from typing import Any, ClassVar
 from ir import tir
 from ir.dtype import lanes
 from ir.node import Visitor
-from ir.tir.analysis.empty_domains import may_be_empty
 from ir.tir.stmt_functor import loads_in, substitute
 
 from .affine import mentions
 from .bounds import analyzer_of
-from .filled_box import reduced_extents
+from .filled_box import may_reduce_over_nothing
 from .region import Box, bind_region, contains, relax_domains, relax_loops, relax_region, union_boxes
 from .surroundings import elements_along, evaluated_by, names_around
 from .tree import (
@@ -228,7 +227,7 @@ def reads_with_init(block: BlockNode) -> Regions:
     What a block states in terms of variables that have no values is no region at all, and the init runs all the same: rule
     ``[reduce-empty]``.
     """
-    if block.init is None or not loads_in(block.init) or not any(map(may_be_empty, reduced_extents(block))):
+    if block.init is None or not may_reduce_over_nothing(block) or not loads_in(block.init):
         return block.reads
     return (*block.reads, *read_by(block.init))
 

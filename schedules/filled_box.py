@@ -110,6 +110,11 @@ def reduced_extents(block: BlockNode) -> tuple[tir.PrimExpr, ...]:
     return tuple(item.dom.extent for item in block.iter_vars if item.iter_type == tir.IterVar.CommReduce)
 
 
+def may_reduce_over_nothing(block: BlockNode) -> bool:
+    """Whether the init of a block may run where no instance does."""
+    return any(map(may_be_empty, reduced_extents(block)))
+
+
 def _fills_rectangle(indices: Sequence[Any], running: Mapping[Any, Any]) -> bool:
     """The same for loops that do not depend on each other."""
     seen: set[Any] = set()

@@ -19,6 +19,7 @@ from .analysis import require, written_buffers
 from .bounds import analyzer_of, is_open
 from .coverage import only_reduces
 from .dependence import has_elements_of_its_own, runs_each_instance_once
+from .filled_box import may_reduce_over_nothing
 from .first_instance import (
     begins_of,
     domains_of,
@@ -129,7 +130,7 @@ def require_made_for_init(
         loops = loops_of_sums(block, loops_around(block))
         if block.init is None or not any(loop is place or is_ancestor(loop, place) for loop in loops):
             continue
-        if any(may_be_empty(item.extent) for item in domains_of(block, IterVar.CommReduce)):
+        if may_reduce_over_nothing(block):
             read = next((load.buffer for load in loads_in(block.init) if load.buffer in buffers), None)
             require(
                 read is None,

@@ -195,11 +195,12 @@ def judge_trace(
 def _judge_scheduled(
     program: Program, scheduled: PrimFunc, expected: Outcome, targets: Sequence[str]
 ) -> Verdict:
-    if sum(item.runs for item in instances_of(scheduled.body)) <= _MOST_STORES:
+    has_threads = _has_threads(scheduled)  # which no native code has
+    if has_threads or sum(item.runs for item in instances_of(scheduled.body)) <= _MOST_STORES:
         verdict = _judge_interpreted(program, scheduled, expected)
         if verdict.failed:
             return verdict
-    for target in [] if _has_threads(scheduled) else targets:
+    for target in [] if has_threads else targets:
         verdict = _judge_native(program, scheduled, expected, target)
         if verdict.failed and _judge_native(program, program.func, expected, target).failed:
             return Verdict("native code is wrong without a schedule", str(verdict), target)

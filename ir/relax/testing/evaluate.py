@@ -96,7 +96,7 @@ class Evaluator:
         self.mod = mod
         self.stack: list[Frame] = []
         self._constants: dict[int, tuple[Any, np.ndarray]] = {}
-        """The arrays of the constants that were read, by their identity."""
+        """What the constants that were read are made of, with their arrays, by the identity of the former."""
 
     @property
     def frame(self) -> Frame:
