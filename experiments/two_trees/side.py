@@ -11,13 +11,11 @@ from experiments.harness.child import Ready
 from experiments.operators import data, loopsmith, suite
 
 
-def best_traces(
-    name: str, shape: Sequence[int], database: str, threads: int, best: int
-) -> list[dict[str, Any]]:
+def best_traces(name: str, shape: Sequence[int], database: str, threads: int, best: int) -> list[Any]:
     """The traces of a row's best records, as plain data."""
     records = [record for record in loopsmith._trials(name, shape, database, threads) if record.is_valid()]
     chosen = sorted(records, key=lambda record: record.mean_secs)[:best]
-    return [{"trace": record.trace.as_json(), "tuned_ms": record.mean_secs * 1e3} for record in chosen]
+    return [record.trace.as_json() for record in chosen]
 
 
 def call(name: str, shape: Sequence[int], arrays: str, threads: int, trace: Any) -> Ready:

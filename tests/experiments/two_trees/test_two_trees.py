@@ -3,23 +3,47 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from pathlib import Path
 
+import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
 from experiments.two_trees.__main__ import main
 
 HERE = Path(__file__).resolve().parents[3]
+RATIO = r"\d+\.\d{3}\*? \(\d+\.\d{3}\)"
+
+
+def options(scratch: Path) -> list[str]:
+    """As little as can be measured."""
+    return ["--trials", "2", "--rounds", "1", "--threads", "1", "--scratch", str(scratch)]
 
 
 def test_candidates_of_both_searches_are_timed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    options = ["--trials", "2", "--best", "1", "--rounds", "1", "--threads", "1", "--scratch", str(tmp_path)]
-    assert main([str(HERE), "GMM:1,16,16,16", *options]) == 0
+    assert main([str(HERE), "GMM:1,16,16,16", "--best", "1", *options(tmp_path)]) == 0
     here, there, mean = capsys.readouterr().out.splitlines()
-    pattern = r"GMM 1x16x16x16 {} 1: \d+\.\d{{3}}\*? \(\d+\.\d{{3}}\)"
-    assert re.fullmatch(pattern.format("here"), here)
-    assert re.fullmatch(pattern.format("there"), there)
-    assert re.fullmatch(r"2 candidates: geometric mean \d+\.\d{3} of the time there", mean)
+    assert re.fullmatch(f"GMM 1x16x16x16 here 1: {RATIO}", here)
+    assert re.fullmatch(f"GMM 1x16x16x16 there 1: {RATIO}", there)
+    assert re.fullmatch(r"2 compared: geometric mean \d+\.\d{3} of the time there", mean)
+
+
+def test_models_are_timed_untuned_and_tuned(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    weights = numpy_helper.from_array(np.eye(8, dtype="float32"), "w")
+    value = partial(helper.make_tensor_value_info, elem_type=TensorProto.FLOAT, shape=[4, 8])
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["y"])], "product", [value("x")], [value("y")], [weights]
+    )
+    path = tmp_path / "product.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), path)
+    assert main([str(HERE), str(path), *options(tmp_path)]) == 0
+    default, tuned, mean = capsys.readouterr().out.splitlines()
+    assert re.fullmatch(f"product default: {RATIO}", default)
+    assert re.fullmatch(f"product tuned: {RATIO}", tuned)
+    assert mean.startswith("2 compared: ")
+    assert len(list(tmp_path.glob("product-*-2-trials-1-threads.db"))) == 1  # both trees are this one
 
 
 def test_what_is_no_checkout_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
