@@ -353,7 +353,7 @@ class Algebra:
 
         def away(there: PrimExpr) -> PrimExpr:
             shifted = [*values[:position], there, *values[position + 1 :]]
-            return self.share(magnitude(widened(make(*shifted)) - widened(value)))
+            return self.share(_outwards(magnitude(widened(make(*shifted)) - widened(value))))
 
         up, down = away(here + error), away(here - error)
         most = Max(up, down)
@@ -371,7 +371,8 @@ class Algebra:
             return Estimate(value)
         error = self.share(error)
         apart = magnitude(widened(a.value) - widened(b.value))
-        return Estimate(value, And(GT(error, ZERO), Not(GT(apart, error))))
+        reach = or_zero(added(error, _lost_in_widening(a.value, b.value)))
+        return Estimate(value, And(GT(error, ZERO), Not(GT(apart, reach))))
 
     def choose(
         self, make: Callable[..., PrimExpr], condition: Estimate, a: Estimate, b: Estimate, lazy: bool
@@ -400,14 +401,15 @@ class Algebra:
             if not lazy:
                 both = added(of_a, of_b)
                 distance = self._distance(widened(a.value), widened(b.value))
-                other = distance if both is None else distance + both
+                lost = _lost_in_widening(a.value, b.value)
+                other = or_zero(added(added(distance, lost), both))
             slack = Select(condition.slack, other, or_zero(slack))
         return Estimate(value, slack, whole=whole)
 
     def _distance(self, a: PrimExpr, b: PrimExpr) -> PrimExpr:
         """How far two values are from each other: nothing where they are the same, as two infinities or NaNs are."""
         a, b = self.share(a), self.share(b)
-        apart = self.share(magnitude(a - b))
+        apart = self.share(_outwards(magnitude(a - b)))
         same = Or(EQ(a, b), And(Not(EQ(a, a)), Not(EQ(b, b))))
         return Select(LT(apart, INFINITY), apart, Select(same, ZERO, INFINITY))
 
@@ -437,7 +439,8 @@ class Algebra:
             return self.step(lambda value: Cast(dtype, value), item)
         if dt.is_bool(dtype) and not dt.is_bool(source):
             return self.compare(Cast(dtype, item.value), item, Estimate(ZERO))
-        return Estimate(Cast(dtype, item.value), item.slack if dt.is_bool(dtype) else as_distance(item.slack))
+        value = Cast(dtype, item.value)
+        return Estimate(value, item.slack) if dt.is_bool(dtype) else self.unless_it_wraps(value, item.slack)
 
     def _to_float(self, dtype: str, item: Estimate, source: str) -> Estimate:
         form = format_of(dtype)
@@ -478,7 +481,7 @@ class Algebra:
             doubts = [item for item in (of_a, of_b) if item is not None]
             return Estimate(value, doubts[0] if len(doubts) == 1 else Or(*doubts))
         if kind in ("Add", "Sub"):
-            return Estimate(value, added(of_a, of_b))
+            return self.unless_it_wraps(value, added(of_a, of_b))
         if kind in ("Min", "Max"):
             return Estimate(value, _larger(of_a, of_b))
         if kind == "Mul":
@@ -487,10 +490,25 @@ class Algebra:
             )
             if of_a is not None and of_b is not None:
                 slack = added(slack, scaled(of_a, of_b))
-            return Estimate(value, slack)
+            return self.unless_it_wraps(value, slack)
         error = added(of_a, of_b)
         assert error is not None
         return Estimate(value, Select(GT(error, ZERO), INFINITY, ZERO))
+
+    def unless_it_wraps(self, value: PrimExpr, slack: PrimExpr | None) -> Estimate:
+        """An integer of its type; anything where an error leads over an end of it, behind which numbers go on at the other end.
+
+        The sums with the ends themselves may be rounded in float64: then they count as beyond.
+        """
+        error = as_distance(slack)
+        if error is None:
+            return Estimate(value)
+        value, error = self.share(value), self.share(error)
+        low, high = (FloatImm(WIDE, float(end)) for end in dt.integer_range(value.dtype))
+        one = FloatImm(WIDE, 1.0)
+        wide = widened(value)
+        within = And(LT(wide + error, high + one), GT(wide - error, low - one))
+        return Estimate(value, Select(Or(within, Not(GT(error, ZERO))), error, INFINITY))
 
 
 def _with(size: PrimExpr, slack: PrimExpr | None) -> PrimExpr:
@@ -502,6 +520,18 @@ def _overflow(value: PrimExpr, a: Estimate, b: Estimate) -> PrimExpr:
     """Anything where a product of numbers is none in float64: a kernel that goes on to add to it rounds the sum only, which may be one."""
     finite = And(LT(magnitude(a.value), INFINITY), LT(magnitude(b.value), INFINITY))
     return Select(And(finite, Not(LT(magnitude(value), INFINITY))), INFINITY, ZERO)
+
+
+def _outwards(distance: PrimExpr) -> PrimExpr:
+    """A distance that is no less than it is without the rounding of float64: beside a large number a small one may vanish in it."""
+    return distance * FloatImm(WIDE, 1.0 + 2.0**-50)
+
+
+def _lost_in_widening(a: PrimExpr, b: PrimExpr) -> PrimExpr | None:
+    """What float64 may lose of the distance of two integers that it does not hold."""
+    if not dt.is_integral(a.dtype) or holds(WIDE, a.dtype):
+        return None
+    return (magnitude(widened(a)) + magnitude(widened(b))) * FloatImm(WIDE, 2.0**-52)
 
 
 def as_distance(error: PrimExpr | None) -> PrimExpr | None:

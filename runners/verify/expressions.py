@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from ir import dtype as dt
 from ir.node import Visitor
 from ir.tir.expr import (
+    GT,
     LT,
     And,
     BufferLoad,
@@ -258,8 +259,9 @@ class Expressions(Visitor):
             yield names
 
     def _absolute(self, node: Call, item: Estimate) -> Estimate:
-        dtype = WIDE if dt.is_float(node.dtype) else node.dtype
-        value = magnitude(item.value) if dtype == WIDE else Call(dtype, node.op, (item.value,))
+        if not dt.is_float(node.dtype):
+            return self._algebra.unless_it_wraps(Call(node.dtype, node.op, (item.value,)), item.slack)
+        value = magnitude(item.value)
         return Estimate(value, item.slack, item.relative, item.floor, item.whole, item.limit, item.largest)
 
     def _narrowed(self, node: Call, args: Sequence[Estimate]) -> PrimExpr:
@@ -273,7 +275,10 @@ class Expressions(Visitor):
         return narrow
 
     def _integral(self, node: Call, args: Sequence[Estimate]) -> Estimate:
-        return Estimate(self._narrowed(node, args), self._unknown(args))
+        unknown = self._unknown(args)
+        if unknown is not None and dt.is_bool(node.dtype):
+            unknown = GT(unknown, ZERO)
+        return Estimate(self._narrowed(node, args), unknown)
 
     def _as_written(self, node: Call, args: Sequence[Estimate]) -> Estimate:
         """Bits are those of the dtype that the program names."""

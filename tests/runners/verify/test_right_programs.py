@@ -212,3 +212,76 @@ def test_a_product_of_float64_and_a_constant_may_be_fused(reference_of: Any, val
 def test_an_error_leads_beyond_the_largest_number(reference_of: Any, value: str) -> None:
     original = elementwise(", ".join(f'{name}: T.Buffer((N,), "float16")' for name in "ABC"), 20000, value)
     assert is_accepted(reference_of, original, original)
+
+
+HALVES = ", ".join(f'{name}: T.Buffer((N,), "bfloat16")' for name in "ABD")
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16"])
+@pytest.mark.parametrize(
+    ("value", "source", "expected"),
+    [
+        ("T.Cast('{dtype}', {rounded})", "int64", lambda x: x),
+        ("{rounded} + T.{dtype}(100)", None, lambda x: x + x.dtype.type(100)),
+        ("{rounded} * T.{dtype}(3)", None, lambda x: x * x.dtype.type(3)),
+        ("T.{dtype}(3) - {rounded}", None, lambda x: x.dtype.type(3) - x),
+        ("T.abs({rounded} + T.{dtype}(100))", None, lambda x: np.abs(x + x.dtype.type(100))),
+    ],
+)
+def test_integers_that_rounded_floats_decide_wrap(
+    reference_of: Any, dtype: str, value: str, source: str | None, expected: Any
+) -> None:
+    """One below the least one is the largest one. The kernel rounds to bfloat16 after each operation, the reference does not."""
+    source = source or dtype
+    whole = f"T.Cast('{source}', T.round(A[i] * B[i] + D[i]))"
+    text = value.format(dtype=dtype, rounded=whole)
+
+    def call(a: Any, b: Any, d: Any, c: Any) -> None:
+        with np.errstate(all="ignore"):
+            numbers = np.round((a * b + d).astype(np.float64))
+            c[...] = expected(np.array([saturated(item, source) for item in numbers], source)).astype(dtype)
+
+    reference = reference_of(elementwise(f'{HALVES}, C: T.Buffer((N,), "{dtype}")', 3000, text))
+    assert verdict(reference, call) is None
+
+
+def saturated(value: float, dtype: str) -> int:
+    info = np.iinfo(dtype)
+    return 0 if value != value else int(max(min(value, info.max), info.min))
+
+
+@pytest.mark.parametrize("dtype", ["int64", "uint64", "int32"])
+def test_long_integers_that_rounded_floats_choose(reference_of: Any, dtype: str) -> None:
+    """They are exact where the choice is certain, and where it is not either of them is right, to the last bit."""
+    params = (
+        f'{HALVES}, X: T.Buffer((N,), "{dtype}"), Y: T.Buffer((N,), "{dtype}"), C: T.Buffer((N,), "{dtype}")'
+    )
+    original = elementwise(params, 3000, "T.Select(A[i] * B[i] + D[i] >= T.bfloat16(0.5), X[i], Y[i])")
+
+    def rounded(a: Any, b: Any, d: Any, x: Any, y: Any, c: Any) -> None:
+        with np.errstate(all="ignore"):
+            c[...] = np.where(a * b + d >= a.dtype.type(0.5), x, y)
+
+    reference = reference_of(original)
+    assert verdict(reference, rounded) is None
+    assert verdict(reference, build_native(original, "llvm")) is None
+
+
+@pytest.mark.parametrize("name", ["bitwise_and", "bitwise_or", "bitwise_xor"])
+def test_bits_of_truths_that_rounded_floats_decide(reference_of: Any, name: str) -> None:
+    params = ", ".join(f'{name}: T.Buffer((N,), "float32")' for name in "ABC")
+    chosen = f"T.{name}(A[i] * B[i] > T.float32(0.3), A[i] + B[i] > T.float32(0.3))"
+    original = elementwise(params, 1000, f"T.Select({chosen}, A[i], B[i])")
+    assert is_accepted(reference_of, original, original)
+
+
+def test_a_small_number_that_may_stand_in_place_of_a_large_one(reference_of: Any) -> None:
+    """Their distance is rounded where the small one is far below the large one."""
+    params = ", ".join(f'{name}: T.Buffer((N,), "float32")' for name in "ABC")
+    original = elementwise(params, 5000, "T.Select(A[i] + B[i] > T.float32(0.3), A[i], B[i])")
+
+    def call(a: Any, b: Any, c: Any) -> None:
+        with np.errstate(all="ignore"):
+            c[...] = np.where(a + b > np.float32(0.3), a, b)
+
+    assert verdict(reference_of(original), call) is None
