@@ -275,6 +275,61 @@ def test_bits_of_truths_that_rounded_floats_decide(reference_of: Any, name: str)
     assert is_accepted(reference_of, original, original)
 
 
+@pytest.mark.parametrize("has_other_side", [False, True])
+@pytest.mark.parametrize("dtype", ["bfloat16", "int32", "bool"])
+def test_what_is_stored_where_rounded_floats_say(reference_of: Any, dtype: str, has_other_side: bool) -> None:
+    """Whether it was stored in the reference or not."""
+    other = f"C[i] = T.{dtype}(0)"
+    body = f"""
+for i in range(4000):
+    {"pass" if has_other_side else other}
+    if A[i] * B[i] + D[i] >= T.bfloat16(0.5):
+        C[i] = T.{dtype}(1)
+    {f"else: {other}" if has_other_side else "pass"}"""
+    original = program(HALVES.replace("N", "4000") + f', C: T.Buffer((4000,), "{dtype}")', body)
+
+    def call(carried: Any, factor: int = 1) -> Any:
+        def run(a: Any, b: Any, d: Any, c: Any) -> None:
+            kind = a.dtype if carried is None else carried
+            with np.errstate(all="ignore"):
+                c[...] = (a.astype(kind) * b.astype(kind) + d.astype(kind)) * kind.type(factor) >= kind.type(
+                    0.5
+                )
+
+        return run
+
+    reference = reference_of(original)
+    assert verdict(reference, call(np.dtype("float32"))) is None
+    assert verdict(reference, call(None)) is None
+    assert verdict(reference, call(None, 2)) is not None
+    assert verdict(reference, build_native(original, "llvm")) is None
+
+
+def test_sums_behind_a_choice_that_may_turn_out_either_way(reference_of: Any) -> None:
+    body = """
+for i in range(4000):
+    C[i] = D[i]
+    if A[i] * B[i] + D[i] >= T.bfloat16(0.5):
+        for k in range(3):
+            C[i] = C[i] + A[i]
+    else:
+        if A[i] + B[i] > T.bfloat16(0.2):
+            C[i] = A[i]"""
+    original = program(HALVES.replace("N", "4000") + ', C: T.Buffer((4000,), "bfloat16")', body)
+
+    def call(share: float) -> Any:
+        def run(a: Any, b: Any, d: Any, c: Any) -> None:
+            with np.errstate(all="ignore"):
+                kind = a.dtype.type
+                c[...] = np.where(a * b + d >= kind(0.5), d + a + a + a, np.where(a + b > kind(share), a, d))
+
+        return run
+
+    reference = reference_of(original)
+    assert verdict(reference, call(0.2)) is None
+    assert verdict(reference, call(0.3)) is not None
+
+
 def test_a_small_number_that_may_stand_in_place_of_a_large_one(reference_of: Any) -> None:
     """Their distance is rounded where the small one is far below the large one."""
     params = ", ".join(f'{name}: T.Buffer((N,), "float32")' for name in "ABC")
