@@ -294,6 +294,30 @@ class Algebra:
                 slack = added(slack, self._moved(make, value, args, position, of_item))
         return self.operation(value, dtype, slack, NEVER, ulps=2 * INTRINSIC_ULPS)
 
+    def power(
+        self, make: Callable[..., PrimExpr], dtype: str, base: Estimate, exponent: Estimate
+    ) -> Estimate:
+        """A power: one that may be a negative one of zero may be anything."""
+        base, exponent = self.settled(base), self.settled(exponent)
+        found = self.function(make, dtype, [base, exponent])
+        least = exponent.value - or_zero(self.error(exponent))
+        return self._beside_pole(found, base, LT(least, ZERO))
+
+    def floored_quotient(
+        self, make: Callable[..., PrimExpr], dtype: str, a: Estimate, b: Estimate
+    ) -> Estimate:
+        """A quotient that is rounded down: anything where the divisor may be zero and is not known."""
+        b = self.settled(b)
+        return self._beside_pole(self.function(make, dtype, [a, b]), b, EQ(ZERO, ZERO))
+
+    def _beside_pole(self, found: Estimate, item: Estimate, has_pole: PrimExpr) -> Estimate:
+        """A function that has a pole at zero, which may lie between the ends of an operand's interval."""
+        of_item = self.error(item)
+        if of_item is None:
+            return found
+        is_beside = And(And(GT(of_item, ZERO), has_pole), LE(magnitude(item.value), of_item))
+        return replace(found, slack=Select(is_beside, INFINITY, or_zero(found.slack)))
+
     def wave(self, make: Callable[..., PrimExpr], dtype: str, item: Estimate) -> Estimate:
         """A sine or cosine: it moves no more than its operand does, and never further than from -1 to 1."""
         item = self.settled(item)

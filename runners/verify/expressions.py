@@ -149,7 +149,7 @@ class Expressions(Visitor):
             return algebra.extreme(value, a, b)
         if kind in ("Mod", "FloorMod"):
             return algebra.remainder(lambda x, y: type(node)(x, y), node.dtype, a, b)
-        return algebra.function(lambda x, y: type(node)(x, y), node.dtype, [a, b])
+        return algebra.floored_quotient(lambda x, y: type(node)(x, y), node.dtype, a, b)
 
     def visit_CmpExpr(self, node: CmpExpr) -> Estimate:
         """A comparison."""
@@ -225,6 +225,8 @@ class Expressions(Visitor):
             return self._algebra.tangent(make, node.dtype, args[0])
         if name in ("fmod", "remainder"):
             return self._algebra.remainder(make, node.dtype, args[0], args[1])
+        if name == "pow":
+            return self._algebra.power(make, node.dtype, args[0], args[1])
         return self._algebra.function(make, node.dtype, args)
 
     def _tested(self, node: Call, item: Estimate) -> Estimate:

@@ -20,6 +20,7 @@ from ir.tir.expr import (
     And,
     Div,
     FloatImm,
+    FloorDiv,
     IntImm,
     Let,
     Max,
@@ -149,6 +150,19 @@ def test_a_choice_by_a_condition_that_may_turn_out_either_way_reaches_both_sides
 
     assert error_of(lambda algebra: choice(algebra, 0.1)) >= 6.0
     assert error_of(lambda algebra: choice(algebra, 0.2)) == 0.0
+
+
+@pytest.mark.parametrize(("divisor", "is_open"), [(0.1, True), (-0.2, True), (0.3, False), (-5.0, False)])
+def test_a_quotient_that_is_rounded_down_is_open_where_the_divisor_may_be_zero(
+    divisor: float, is_open: bool
+) -> None:
+    """Far from zero its ends tell how far it moves."""
+
+    def quotient(algebra: Algebra) -> Estimate:
+        a = Estimate(number(7.0))
+        return algebra.floored_quotient(FloorDiv, "float32", a, inexact(divisor, 0.25))
+
+    assert np.isinf(error_of(quotient)) == is_open
 
 
 @pytest.mark.parametrize("factor", [0.25, -0.5, 4.0, -1.0])

@@ -340,3 +340,17 @@ def test_a_small_number_that_may_stand_in_place_of_a_large_one(reference_of: Any
             c[...] = np.where(a + b > np.float32(0.3), a, b)
 
     assert verdict(reference_of(original), call) is None
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value"),
+    [
+        ("bfloat16", "T.pow(A[i] * B[i] - D[i], T.bfloat16(-2))"),
+        ("float32", "T.pow(A[i] + B[i] - D[i], T.float32(-1))"),
+        ("float16", "T.pow(A[i] + B[i] - D[i], T.float16(-1))"),
+    ],
+)
+def test_a_pole_between_the_ends_of_an_interval(reference_of: Any, dtype: str, value: str) -> None:
+    params = ", ".join(f'{name}: T.Buffer((N,), "{dtype}")' for name in "ABDC")
+    original = elementwise(params, 3000, value)
+    assert is_accepted(reference_of, original, original)
