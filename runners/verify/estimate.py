@@ -106,14 +106,20 @@ def scaled(error: PrimExpr | None, by: PrimExpr) -> PrimExpr | None:
 
 
 def rounded(
-    size: PrimExpr, relative: float, floor: float, largest: float, whole: int, limit: float, exact: PrimExpr
+    size: PrimExpr,
+    relative: PrimExpr,
+    floor: float,
+    largest: float,
+    whole: int,
+    limit: float,
+    exact: PrimExpr,
 ) -> PrimExpr:
     """What roundings of numbers of this size may add up to.
 
     Nothing for NaN and infinities, which every order of computing keeps, and for whole numbers that fit; anything
     beyond the largest number of the dtype.
     """
-    error = size * FloatImm(WIDE, relative * 1.01) + FloatImm(WIDE, floor)
+    error = size * (relative * FloatImm(WIDE, 1.01)) + FloatImm(WIDE, floor)
     found: PrimExpr = Select(
         LE(size, FloatImm(WIDE, largest)), error, Select(LT(size, INFINITY), INFINITY, ZERO)
     )
@@ -167,7 +173,8 @@ class Algebra:
         if item.relative == 0.0:
             return item.slack
         reach = self.share(_with(magnitude(widened(item.value)), item.slack))
-        of_value = rounded(reach, item.relative, item.floor, item.largest, item.whole, item.limit, self.exact)
+        relative = FloatImm(WIDE, item.relative)
+        of_value = rounded(reach, relative, item.floor, item.largest, item.whole, item.limit, self.exact)
         total = added(item.slack, of_value)
         return None if total is None else self.share(total)
 

@@ -57,16 +57,17 @@ def holds(dtype: str, integer: str) -> bool:
     return max(-low, high) <= format_of(dtype).whole
 
 
-def growth(n_terms: int, unit: float) -> float:
+def growth(n_terms: int, unit: float, alike: bool = False) -> float:
     """How many unit roundoffs of the sum of magnitudes a sum of so many terms may be off, in whatever order it is taken.
 
     Rounding errors of random terms are random: Higham and Mary, A New Approach to Probabilistic Rounding Error Analysis (SIAM
     J. Sci. Comput. 41, 2019), give a multiple of the root. Where the sum can grow so large that terms vanish in it, the bound is
-    that of the worst case (Higham, Accuracy and Stability of Numerical Algorithms, section 4.2).
+    that of the worst case (Higham, Accuracy and Stability of Numerical Algorithms, section 4.2). So it is where terms are ``alike``:
+    those of one number are rounded the same way, again and again.
 
     >>> growth(3, 2.0 ** -24)
     3.0
     """
-    if n_terms * unit > _RANDOM_WALK:
+    if alike or n_terms * unit > _RANDOM_WALK:
         return float(n_terms)
     return min(float(n_terms), _DEVIATIONS * math.sqrt(n_terms) + _DEVIATIONS)

@@ -23,7 +23,7 @@ from ir.node import Visitor
 from ir.structural import structural_equal
 from ir.tir.analysis.block_access_region import stating_its_accesses
 from ir.tir.buffer import Buffer, decl_buffer
-from ir.tir.expr import GT, Add, BufferLoad, Call, IntImm, Not, PrimExpr, Select, Sub, Var
+from ir.tir.expr import GT, Add, BufferLoad, Call, FloatImm, IntImm, Not, PrimExpr, Select, Sub, Var
 from ir.tir.function import PrimFunc
 from ir.tir.operators import const
 from ir.tir.stmt import (
@@ -44,6 +44,7 @@ from ir.tir.stmt import (
 from ir.tir.stmt_functor import loads_in
 from ir.tir.transform.lower_match_buffer import LowerMatchBuffer
 
+from .alike import Spreads
 from .estimate import (
     ALWAYS,
     INFINITY,
@@ -88,6 +89,8 @@ class _Shadow:
     """It is an output that begins with what the caller gave."""
     terms: int = 0
     """How many terms one element is the sum of; 0 for a buffer that is not summed up."""
+    alike: bool = False
+    """Many of the terms may be one number."""
     mass: Buffer | None = None
     error: Buffer | None = None
     relative: float = 0.0
@@ -134,6 +137,7 @@ class _Rewriter(Visitor):
         self._algebra = Algebra(GT(flag[0], ZERO))
         self._expressions = Expressions(self._algebra, self._load)
         self._shadows: dict[Any, _Shadow] = {}
+        self._spreads = Spreads(func)
         self._per_element: dict[BufferStore, int] = {}
         for item in instances_of(func.body):
             self._per_element[item.store] = max(item.per_element, self._per_element.get(item.store, 1))
@@ -261,7 +265,10 @@ class _Rewriter(Visitor):
                 value, slack, shadow.relative, shadow.floor, shadow.whole, shadow.limit, shadow.largest
             )
         form = format_of(shadow.buffer.dtype)
-        relative = growth(shadow.terms, form.unit) * form.unit + shadow.relative
+        random, most = (growth(shadow.terms, form.unit, alike) * form.unit for alike in (shadow.alike, True))
+        relative: PrimExpr = FloatImm(WIDE, random + shadow.relative)
+        if most > random:  # small integers are alike, whatever is made of them
+            relative = Select(self._algebra.exact, FloatImm(WIDE, most + shadow.relative), relative)
         mass = BufferLoad(shadow.mass, indices)
         size = mass if slack is None else mass + slack
         largest = min(form.largest, shadow.largest)
@@ -318,7 +325,7 @@ class _Rewriter(Visitor):
             if shadow.error is None or shadow.buffer.data in self._within:
                 return _NOTHING
             return BufferStore(shadow.error, INFINITY, places)
-        terms = _terms(store) if dt.is_float(store.buffer.dtype) else None
+        terms = terms_of(store) if dt.is_float(store.buffer.dtype) else None
         if terms is not None:
             return self._sum(store, shadow, places, terms)
         item = self._expressions.visit(store.value)
@@ -349,6 +356,8 @@ class _Rewriter(Visitor):
             self._changed = True
         if n_terms > shadow.terms:
             shadow.terms, self._changed = n_terms, True
+        if not shadow.alike and self._spreads.has_like_terms(store, term):
+            shadow.alike = self._changed = True
         self._note(shadow, item)
         here = BufferLoad(shadow.wide, places)
         mass = BufferLoad(shadow.mass, places)
@@ -520,7 +529,7 @@ def _root(body: Stmt, tail: Sequence[Stmt], extra: Sequence[Buffer]) -> Stmt:
     return BlockRealize([], True, Block([], [], [], "root", seq(*parts), None, extra))
 
 
-def _terms(store: BufferStore) -> tuple[PrimExpr, int] | None:
+def terms_of(store: BufferStore) -> tuple[PrimExpr, int] | None:
     """What is added to the element that is stored to, and its sign; None for a store that is no such sum."""
 
     def is_self(node: Any) -> bool:
