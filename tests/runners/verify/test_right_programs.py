@@ -354,3 +354,12 @@ def test_a_pole_between_the_ends_of_an_interval(reference_of: Any, dtype: str, v
     params = ", ".join(f'{name}: T.Buffer((N,), "{dtype}")' for name in "ABDC")
     original = elementwise(params, 3000, value)
     assert is_accepted(reference_of, original, original)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "float64"])
+@pytest.mark.parametrize("power", ["P[i]", "T.Cast('int32', T.round(A[i] * B[i] + D[i]))"])
+def test_powers_of_two_far_beyond_the_type(reference_of: Any, dtype: str, power: str) -> None:
+    floats = ", ".join(f'{name}: T.Buffer((3000,), "{dtype}")' for name in "ABDC")
+    params = f'P: T.Buffer((3000,), "int32"), {floats}'
+    original = elementwise(params, 3000, f"T.ldexp(A[i], {power})")
+    assert is_accepted(reference_of, original, original)
