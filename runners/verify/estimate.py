@@ -194,6 +194,9 @@ class Algebra:
     ) -> Estimate:
         """A result that is rounded to a dtype once, or is off by some units of it."""
         form = format_of(dtype)
+        if not form.has_infinity:
+            value = self.share(value)
+            slack = added(slack, _too_large(value, form))
         return Estimate(value, slack, ulps * form.unit, form.tiny * ulps, whole, form.whole, form.largest)
 
     def add(self, value: PrimExpr, dtype: str, a: Estimate, b: Estimate) -> Estimate:
@@ -486,10 +489,7 @@ class Algebra:
         slack = item.slack
         if not form.has_infinity:
             item = self.settled(item)
-            # what is too large, infinities too, becomes NaN or the largest number
-            slack = added(
-                slack, Select(LE(magnitude(item.value), FloatImm(WIDE, form.largest)), ZERO, INFINITY)
-            )
+            slack = added(slack, _too_large(item.value, form))
         if item.certain:  # rounded once, as the kernel rounds it
             return Estimate(widened(Cast(dtype, item.value)), slack, whole=item.whole)
         return replace(
@@ -570,6 +570,11 @@ def as_distance(error: PrimExpr | None) -> PrimExpr | None:
     if error is None or not dt.is_bool(error.dtype):
         return error
     return Select(error, FloatImm(WIDE, 1.0), ZERO)
+
+
+def _too_large(value: PrimExpr, form: Format) -> PrimExpr:
+    """Anything for what a type without infinities does not hold, infinities too: it becomes NaN or the largest number."""
+    return Select(LE(magnitude(value), FloatImm(WIDE, form.largest)), ZERO, INFINITY)
 
 
 def _is_constant(item: Estimate) -> bool:
