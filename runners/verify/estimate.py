@@ -194,10 +194,19 @@ class Algebra:
     ) -> Estimate:
         """A result that is rounded to a dtype once, or is off by some units of it."""
         form = format_of(dtype)
-        if not form.has_infinity:
-            value = self.share(value)
-            slack = added(slack, _too_large(value, form))
-        return Estimate(value, slack, ulps * form.unit, form.tiny * ulps, whole, form.whole, form.largest)
+        found = Estimate(value, slack, ulps * form.unit, form.tiny * ulps, whole, form.whole, form.largest)
+        return self.within(found, dtype)
+
+    def within(self, item: Estimate, dtype: str) -> Estimate:
+        """Anything for what a type without infinities does not hold, infinities too: it becomes NaN, or the number at that end."""
+        form = format_of(dtype)
+        if form.has_infinity:
+            return item
+        item = self.settled(item)
+        is_held = And(
+            LE(item.value, FloatImm(WIDE, form.largest)), GE(item.value, FloatImm(WIDE, form.least))
+        )
+        return replace(item, slack=added(item.slack, Select(is_held, ZERO, INFINITY)))
 
     def add(self, value: PrimExpr, dtype: str, a: Estimate, b: Estimate) -> Estimate:
         """A sum or difference."""
@@ -482,19 +491,15 @@ class Algebra:
             value = widened(item.value)
             slack = as_distance(item.slack)
             if dt.is_bool(source) or holds(dtype, source):
-                return Estimate(value, slack)
+                return self.within(Estimate(value, slack), dtype)
             return self.operation(value, dtype, slack, ALWAYS)
         if _contains(form, format_of(source)):
             return item
-        slack = item.slack
-        if not form.has_infinity:
-            item = self.settled(item)
-            slack = added(slack, _too_large(item.value, form))
-        if item.certain:  # rounded once, as the kernel rounds it
-            return Estimate(widened(Cast(dtype, item.value)), slack, whole=item.whole)
+        is_certain, item = item.certain, self.within(item, dtype)
+        if is_certain:  # rounded once, as the kernel rounds it
+            return Estimate(widened(Cast(dtype, item.value)), item.slack, whole=item.whole)
         return replace(
             item,
-            slack=slack,
             relative=item.relative + form.unit,
             floor=item.floor + form.tiny,
             limit=min(item.limit, form.whole),
@@ -570,11 +575,6 @@ def as_distance(error: PrimExpr | None) -> PrimExpr | None:
     if error is None or not dt.is_bool(error.dtype):
         return error
     return Select(error, FloatImm(WIDE, 1.0), ZERO)
-
-
-def _too_large(value: PrimExpr, form: Format) -> PrimExpr:
-    """Anything for what a type without infinities does not hold, infinities too: it becomes NaN or the largest number."""
-    return Select(LE(magnitude(value), FloatImm(WIDE, form.largest)), ZERO, INFINITY)
 
 
 def _is_constant(item: Estimate) -> bool:

@@ -214,7 +214,8 @@ class Expressions(Visitor):
         if any(not dt.is_float(arg.dtype) for arg in node.args) and name != "ldexp":
             return self._as_written(node, args)
         if intrinsic.rounds:
-            return self._algebra.step(lambda x: Call(WIDE, node.op, (x,)), args[0])
+            found = self._algebra.step(lambda x: Call(WIDE, node.op, (x,)), args[0])
+            return self._algebra.within(found, node.dtype)
 
         def make(*values: PrimExpr) -> PrimExpr:
             return Call(WIDE, node.op, values)

@@ -28,6 +28,8 @@ class Format:
     tiny: float
     """The least positive number: what is lost where a result underflows."""
     largest: float
+    least: float
+    """As far below zero as the largest number is above it, but in a type of positive numbers."""
     whole: float
     """All integers up to this magnitude are numbers of the dtype."""
     has_infinity: bool = True
@@ -42,13 +44,15 @@ def format_of(dtype: str) -> Format:
     """
     if dtype == "float64":
         # Constants and intrinsics keep no more than this in every mode.
-        return Format(2.0**-50, 2.0**-1074, float(np.finfo(np.float64).max), 2.0**53)
+        largest = float(np.finfo(np.float64).max)
+        return Format(2.0**-50, 2.0**-1074, largest, -largest, 2.0**53)
     import ml_dtypes
 
     info = ml_dtypes.finfo(numpy_dtype(dtype))
     digits = int(info.nmant) + 1
     has_infinity = bool(np.isinf(np.asarray(np.inf).astype(numpy_dtype(dtype)).astype(np.float64)))
-    return Format(2.0**-digits, float(info.smallest_subnormal), float(info.max), 2.0**digits, has_infinity)
+    least, largest = float(info.min), float(info.max)
+    return Format(2.0**-digits, float(info.smallest_subnormal), largest, least, 2.0**digits, has_infinity)
 
 
 def holds(dtype: str, integer: str) -> bool:

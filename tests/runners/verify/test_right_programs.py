@@ -79,13 +79,24 @@ def test_what_has_no_infinity_becomes_nan(reference_of: Any) -> None:
     assert is_accepted(reference_of, original, original)
 
 
-@pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e4m3fnuz", "float6_e2m3fn", "float4_e2m1fn"])
 @pytest.mark.parametrize(
-    "value", ["A[i] / B[i]", "A[i] / B[i] + A[i]", "T.log(A[i] * A[i])", "T.max(A[i] / B[i], B[i]) * A[i]"]
+    "dtype", ["float8_e4m3fn", "float8_e4m3fnuz", "float6_e2m3fn", "float4_e2m1fn", "float8_e8m0fnu"]
+)
+@pytest.mark.parametrize(
+    "value",
+    [
+        "A[i] / B[i]",
+        "A[i] / B[i] + A[i]",
+        "T.log(A[i])",
+        "T.max(A[i] / B[i], B[i]) * A[i]",
+        "A[i] * A[i] - B[i] * B[i]",
+        "T.floor(A[i] * B[i])",
+        "T.Cast('{dtype}', A[i] > B[i])",
+    ],
 )
 def test_what_is_computed_without_infinities(reference_of: Any, dtype: str, value: str) -> None:
     params = ", ".join(f'{name}: T.Buffer((N,), "{dtype}")' for name in "ABC")
-    original = elementwise(params, 1000, value)
+    original = elementwise(params, 1000, value.format(dtype=dtype))
     assert is_accepted(reference_of, original, original)
 
 
