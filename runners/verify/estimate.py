@@ -8,8 +8,9 @@ running error analysis (Wilkinson; Higham, Accuracy and Stability of Numerical A
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -306,12 +307,27 @@ class Algebra:
     def function(self, make: Callable[..., PrimExpr], dtype: str, args: list[Estimate]) -> Estimate:
         """A smooth function: its values at the ends of the operands' intervals tell how much it moves."""
         value = self.share(make(*[item.value for item in args]))
+        errors = [self.error(item) for item in args]
+        moved = {position: error for position, error in enumerate(errors) if error is not None}
         slack = None
-        for position, item in enumerate(args):
-            of_item = self.error(item)
-            if of_item is not None:
-                slack = added(slack, self._moved(make, value, args, position, of_item))
+        for position, error in moved.items():
+            slack = added(slack, self._moved(make, value, args, {position: error}))
+        if slack is not None and len(moved) > 1:
+            slack = Max(slack, self._moved(make, value, args, moved))
         return self.operation(value, dtype, slack, NEVER, ulps=2 * INTRINSIC_ULPS)
+
+    def angle(self, make: Callable[..., PrimExpr], dtype: str, y: Estimate, x: Estimate) -> Estimate:
+        """An angle, which jumps by a turn where y changes its sign and x is below zero."""
+        y, x = self.settled(y), self.settled(x)
+        found = self.function(make, dtype, [y, x])
+        of_y = self.error(y)
+        if of_y is None:
+            return found
+        may_jump = And(
+            And(GT(of_y, ZERO), LE(magnitude(y.value), of_y)), LE(x.value - or_zero(self.error(x)), ZERO)
+        )
+        moved = self.share(or_zero(found.slack))
+        return replace(found, slack=Select(may_jump, Max(moved, FloatImm(WIDE, 6.3)), moved))
 
     def power(
         self, make: Callable[..., PrimExpr], dtype: str, base: Estimate, exponent: Estimate
@@ -371,7 +387,7 @@ class Algebra:
             led = Select(LT(of_b, divisor), led * (divisor / (divisor - of_b)), INFINITY)
         led = self.share(led)
         moved = self.share(or_zero(found.slack))
-        furthest = Max(moved, self._moved(make, found.value, [a, b], 0, led))
+        furthest = Max(moved, self._moved(make, found.value, [a, b], {0: led}))
         is_one_period = And(LT(led * FloatImm(WIDE, 2.02), divisor), LE(furthest, led * FloatImm(WIDE, 1.01)))
         most = Select(LT(led, INFINITY), divisor * FloatImm(WIDE, 2.0) + or_zero(of_b), INFINITY)
         return replace(found, slack=Select(Or(Not(GT(led, ZERO)), is_one_period), moved, most))
@@ -380,7 +396,7 @@ class Algebra:
         """A function without rounding of its own that may jump: floor, a cast to integers."""
         value = self.share(make(item.value))
         of_item = self.error(item)
-        slack = None if of_item is None else self._moved(make, value, [item], 0, of_item)
+        slack = None if of_item is None else self._moved(make, value, [item], {0: of_item})
         return Estimate(value, slack, whole=whole)
 
     def _moved(
@@ -388,22 +404,28 @@ class Algebra:
         make: Callable[..., PrimExpr],
         value: PrimExpr,
         args: list[Estimate],
-        position: int,
-        error: PrimExpr,
+        errors: Mapping[int, PrimExpr],
     ) -> PrimExpr:
+        """How far a function is from its value at the corners of what some of its operands, by position, may be."""
         values = [item.value for item in args]
-        here = self.share(widened(values[position]))
-
-        def away(there: PrimExpr) -> PrimExpr:
-            shifted = [*values[:position], there, *values[position + 1 :]]
-            return self.share(_outwards(magnitude(widened(make(*shifted)) - widened(value))))
-
-        up, down = away(here + error), away(here - error)
-        most = Max(up, down)
-        # NaN at one end only: the kernel may have either. At NaN and infinity nothing moves.
-        known = Select(And(EQ(up, up), EQ(down, down)), most, INFINITY)
-        moved = Select(And(GT(error, ZERO), LT(magnitude(here), INFINITY)), known, ZERO)
-        return _unless_anything(error, moved)
+        here = {position: self.share(widened(values[position])) for position in errors}
+        moved: PrimExpr | None = None
+        known: PrimExpr = EQ(ZERO, ZERO)
+        for signs in itertools.product((1, -1), repeat=len(errors)):
+            there = list(values)
+            for sign, (position, error) in zip(signs, errors.items()):
+                there[position] = here[position] + error if sign > 0 else here[position] - error
+            away = self.share(_outwards(magnitude(widened(make(*there)) - widened(value))))
+            moved = _larger(moved, away)
+            known = And(known, EQ(away, away))
+        assert moved is not None
+        # NaN at one corner only: the kernel may have either. At NaN and infinity nothing moves.
+        found: PrimExpr = Select(known, moved, INFINITY)
+        for position, error in errors.items():
+            found = Select(And(GT(error, ZERO), LT(magnitude(here[position]), INFINITY)), found, ZERO)
+        for error in errors.values():
+            found = _unless_anything(error, found)
+        return found
 
     # ---- conditions ------------------------------------------------------------------------------------------
 

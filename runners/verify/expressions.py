@@ -226,6 +226,8 @@ class Expressions(Visitor):
             return self._algebra.tangent(make, node.dtype, args[0])
         if name in ("fmod", "remainder"):
             return self._algebra.remainder(make, node.dtype, args[0], args[1])
+        if name == "atan2":
+            return self._algebra.angle(make, node.dtype, args[0], args[1])
         if name == "pow":
             return self._algebra.power(make, node.dtype, args[0], args[1])
         return self._algebra.function(make, node.dtype, args)

@@ -18,6 +18,7 @@ from ir.tir.expr import (
     LT,
     Add,
     And,
+    Call,
     Div,
     FloatImm,
     FloorDiv,
@@ -150,6 +151,30 @@ def test_a_choice_by_a_condition_that_may_turn_out_either_way_reaches_both_sides
 
     assert error_of(lambda algebra: choice(algebra, 0.1)) >= 6.0
     assert error_of(lambda algebra: choice(algebra, 0.2)) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("function", "first", "second"),
+    [
+        ("pow", (2.0, 0.5), (40.0, 8.0)),
+        ("atan2", (0.25, 0.5), (0.125, 0.25)),
+        ("atan2", (-0.01, 0.02), (-3.0, 1.0)),
+    ],
+)
+def test_a_function_moves_with_both_operands_at_once(
+    function: str, first: tuple[float, float], second: tuple[float, float]
+) -> None:
+    compute = {"pow": np.power, "atan2": np.arctan2}[function]
+
+    def make(algebra: Algebra) -> Estimate:
+        rule = algebra.power if function == "pow" else algebra.angle
+        return rule(
+            lambda *args: Call(WIDE, f"tir.{function}", args), "float32", inexact(*first), inexact(*second)
+        )
+
+    a, b = (value + error * INSIDE for value, error in (first, second))
+    furthest = np.abs(compute(a[:, None], b[None]) - compute(first[0], second[0])).max()
+    assert furthest <= error_of(make)
 
 
 @pytest.mark.parametrize(("divisor", "is_open"), [(0.1, True), (-0.2, True), (0.3, False), (-5.0, False)])

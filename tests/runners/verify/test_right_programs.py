@@ -384,3 +384,9 @@ def test_powers_of_two_far_beyond_the_type(reference_of: Any, dtype: str, power:
     params = f'P: T.Buffer((3000,), "int32"), {floats}'
     original = elementwise(params, 3000, f"T.ldexp(A[i], {power})")
     assert is_accepted(reference_of, original, original)
+
+
+def test_an_angle_beside_a_full_turn(reference_of: Any) -> None:
+    params = ", ".join(f'{name}: T.Buffer((N,), "float16")' for name in "ABDC")
+    original = elementwise(params, 4000, "T.atan2(A[i] * B[i] + D[i], B[i] * D[i] - A[i])")
+    assert is_accepted(reference_of, original, original)
