@@ -89,7 +89,7 @@ def bounds_of(value: Array, error: Array | None, dtype: str) -> Bounds:
     info = np.iinfo(kept)
     reach = np.floor(np.nan_to_num(error, nan=np.inf))
     is_open = reach > 2.0**62
-    whole = np.where(is_open, 0, reach).astype(object)
+    whole = np.where(is_open, 0, reach).astype(np.int64).astype(object)  # float64 does not hold all sums
     exact = value.astype(object)
     low = np.clip(exact - whole, info.min, info.max).astype(kept)
     high = np.clip(exact + whole, info.min, info.max).astype(kept)

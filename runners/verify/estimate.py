@@ -8,8 +8,9 @@ running error analysis (Wilkinson; Higham, Accuracy and Stability of Numerical A
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -106,14 +107,20 @@ def scaled(error: PrimExpr | None, by: PrimExpr) -> PrimExpr | None:
 
 
 def rounded(
-    size: PrimExpr, relative: float, floor: float, largest: float, whole: int, limit: float, exact: PrimExpr
+    size: PrimExpr,
+    relative: PrimExpr,
+    floor: float,
+    largest: float,
+    whole: int,
+    limit: float,
+    exact: PrimExpr,
 ) -> PrimExpr:
     """What roundings of numbers of this size may add up to.
 
     Nothing for NaN and infinities, which every order of computing keeps, and for whole numbers that fit; anything
     beyond the largest number of the dtype.
     """
-    error = size * FloatImm(WIDE, relative * 1.01) + FloatImm(WIDE, floor)
+    error = size * (relative * FloatImm(WIDE, 1.01)) + FloatImm(WIDE, floor)
     found: PrimExpr = Select(
         LE(size, FloatImm(WIDE, largest)), error, Select(LT(size, INFINITY), INFINITY, ZERO)
     )
@@ -167,7 +174,8 @@ class Algebra:
         if item.relative == 0.0:
             return item.slack
         reach = self.share(_with(magnitude(widened(item.value)), item.slack))
-        of_value = rounded(reach, item.relative, item.floor, item.largest, item.whole, item.limit, self.exact)
+        relative = FloatImm(WIDE, item.relative)
+        of_value = rounded(reach, relative, item.floor, item.largest, item.whole, item.limit, self.exact)
         total = added(item.slack, of_value)
         return None if total is None else self.share(total)
 
@@ -187,7 +195,19 @@ class Algebra:
     ) -> Estimate:
         """A result that is rounded to a dtype once, or is off by some units of it."""
         form = format_of(dtype)
-        return Estimate(value, slack, ulps * form.unit, form.tiny * ulps, whole, form.whole, form.largest)
+        found = Estimate(value, slack, ulps * form.unit, form.tiny * ulps, whole, form.whole, form.largest)
+        return self.within(found, dtype)
+
+    def within(self, item: Estimate, dtype: str) -> Estimate:
+        """Anything for what a type without infinities does not hold, infinities too: it becomes NaN, or the number at that end."""
+        form = format_of(dtype)
+        if form.has_infinity:
+            return item
+        item = self.settled(item)
+        is_held = And(
+            LE(item.value, FloatImm(WIDE, form.largest)), GE(item.value, FloatImm(WIDE, form.least))
+        )
+        return replace(item, slack=added(item.slack, Select(is_held, ZERO, INFINITY)))
 
     def add(self, value: PrimExpr, dtype: str, a: Estimate, b: Estimate) -> Estimate:
         """A sum or difference."""
@@ -287,12 +307,51 @@ class Algebra:
     def function(self, make: Callable[..., PrimExpr], dtype: str, args: list[Estimate]) -> Estimate:
         """A smooth function: its values at the ends of the operands' intervals tell how much it moves."""
         value = self.share(make(*[item.value for item in args]))
+        errors = [self.error(item) for item in args]
+        moved = {position: error for position, error in enumerate(errors) if error is not None}
         slack = None
-        for position, item in enumerate(args):
-            of_item = self.error(item)
-            if of_item is not None:
-                slack = added(slack, self._moved(make, value, args, position, of_item))
+        for position, error in moved.items():
+            slack = added(slack, self._moved(make, value, args, {position: error}))
+        if slack is not None and len(moved) > 1:
+            slack = Max(slack, self._moved(make, value, args, moved))
         return self.operation(value, dtype, slack, NEVER, ulps=2 * INTRINSIC_ULPS)
+
+    def angle(self, make: Callable[..., PrimExpr], dtype: str, y: Estimate, x: Estimate) -> Estimate:
+        """An angle, which jumps by a turn where y changes its sign and x is below zero."""
+        y, x = self.settled(y), self.settled(x)
+        found = self.function(make, dtype, [y, x])
+        of_y = self.error(y)
+        if of_y is None:
+            return found
+        may_jump = And(
+            And(GT(of_y, ZERO), LE(magnitude(y.value), of_y)), LE(x.value - or_zero(self.error(x)), ZERO)
+        )
+        moved = self.share(or_zero(found.slack))
+        return replace(found, slack=Select(may_jump, Max(moved, FloatImm(WIDE, 6.3)), moved))
+
+    def power(
+        self, make: Callable[..., PrimExpr], dtype: str, base: Estimate, exponent: Estimate
+    ) -> Estimate:
+        """A power: one that may be a negative one of zero may be anything."""
+        base, exponent = self.settled(base), self.settled(exponent)
+        found = self.function(make, dtype, [base, exponent])
+        least = exponent.value - or_zero(self.error(exponent))
+        return self._beside_pole(found, base, LT(least, ZERO))
+
+    def floored_quotient(
+        self, make: Callable[..., PrimExpr], dtype: str, a: Estimate, b: Estimate
+    ) -> Estimate:
+        """A quotient that is rounded down: anything where the divisor may be zero and is not known."""
+        b = self.settled(b)
+        return self._beside_pole(self.function(make, dtype, [a, b]), b, EQ(ZERO, ZERO))
+
+    def _beside_pole(self, found: Estimate, item: Estimate, has_pole: PrimExpr) -> Estimate:
+        """A function that has a pole at zero, which may lie between the ends of an operand's interval."""
+        of_item = self.error(item)
+        if of_item is None:
+            return found
+        is_beside = And(And(GT(of_item, ZERO), has_pole), LE(magnitude(item.value), of_item))
+        return replace(found, slack=Select(is_beside, INFINITY, or_zero(found.slack)))
 
     def wave(self, make: Callable[..., PrimExpr], dtype: str, item: Estimate) -> Estimate:
         """A sine or cosine: it moves no more than its operand does, and never further than from -1 to 1."""
@@ -328,7 +387,7 @@ class Algebra:
             led = Select(LT(of_b, divisor), led * (divisor / (divisor - of_b)), INFINITY)
         led = self.share(led)
         moved = self.share(or_zero(found.slack))
-        furthest = Max(moved, self._moved(make, found.value, [a, b], 0, led))
+        furthest = Max(moved, self._moved(make, found.value, [a, b], {0: led}))
         is_one_period = And(LT(led * FloatImm(WIDE, 2.02), divisor), LE(furthest, led * FloatImm(WIDE, 1.01)))
         most = Select(LT(led, INFINITY), divisor * FloatImm(WIDE, 2.0) + or_zero(of_b), INFINITY)
         return replace(found, slack=Select(Or(Not(GT(led, ZERO)), is_one_period), moved, most))
@@ -337,7 +396,7 @@ class Algebra:
         """A function without rounding of its own that may jump: floor, a cast to integers."""
         value = self.share(make(item.value))
         of_item = self.error(item)
-        slack = None if of_item is None else self._moved(make, value, [item], 0, of_item)
+        slack = None if of_item is None else self._moved(make, value, [item], {0: of_item})
         return Estimate(value, slack, whole=whole)
 
     def _moved(
@@ -345,22 +404,28 @@ class Algebra:
         make: Callable[..., PrimExpr],
         value: PrimExpr,
         args: list[Estimate],
-        position: int,
-        error: PrimExpr,
+        errors: Mapping[int, PrimExpr],
     ) -> PrimExpr:
+        """How far a function is from its value at the corners of what some of its operands, by position, may be."""
         values = [item.value for item in args]
-        here = self.share(widened(values[position]))
-
-        def away(there: PrimExpr) -> PrimExpr:
-            shifted = [*values[:position], there, *values[position + 1 :]]
-            return self.share(magnitude(widened(make(*shifted)) - widened(value)))
-
-        up, down = away(here + error), away(here - error)
-        most = Max(up, down)
-        # NaN at one end only: the kernel may have either. At NaN and infinity nothing moves.
-        known = Select(And(EQ(up, up), EQ(down, down)), most, INFINITY)
-        moved = Select(And(GT(error, ZERO), LT(magnitude(here), INFINITY)), known, ZERO)
-        return _unless_anything(error, moved)
+        here = {position: self.share(widened(values[position])) for position in errors}
+        moved: PrimExpr | None = None
+        known: PrimExpr = EQ(ZERO, ZERO)
+        for signs in itertools.product((1, -1), repeat=len(errors)):
+            there = list(values)
+            for sign, (position, error) in zip(signs, errors.items()):
+                there[position] = here[position] + error if sign > 0 else here[position] - error
+            away = self.share(_outwards(magnitude(widened(make(*there)) - widened(value))))
+            moved = _larger(moved, away)
+            known = And(known, EQ(away, away))
+        assert moved is not None
+        # NaN at one corner only: the kernel may have either. At NaN and infinity nothing moves.
+        found: PrimExpr = Select(known, moved, INFINITY)
+        for position, error in errors.items():
+            found = Select(And(GT(error, ZERO), LT(magnitude(here[position]), INFINITY)), found, ZERO)
+        for error in errors.values():
+            found = _unless_anything(error, found)
+        return found
 
     # ---- conditions ------------------------------------------------------------------------------------------
 
@@ -371,7 +436,8 @@ class Algebra:
             return Estimate(value)
         error = self.share(error)
         apart = magnitude(widened(a.value) - widened(b.value))
-        return Estimate(value, And(GT(error, ZERO), Not(GT(apart, error))))
+        reach = or_zero(added(error, _lost_in_widening(a.value, b.value)))
+        return Estimate(value, And(GT(error, ZERO), Not(GT(apart, reach))))
 
     def choose(
         self, make: Callable[..., PrimExpr], condition: Estimate, a: Estimate, b: Estimate, lazy: bool
@@ -400,14 +466,15 @@ class Algebra:
             if not lazy:
                 both = added(of_a, of_b)
                 distance = self._distance(widened(a.value), widened(b.value))
-                other = distance if both is None else distance + both
+                lost = _lost_in_widening(a.value, b.value)
+                other = or_zero(added(added(distance, lost), both))
             slack = Select(condition.slack, other, or_zero(slack))
         return Estimate(value, slack, whole=whole)
 
     def _distance(self, a: PrimExpr, b: PrimExpr) -> PrimExpr:
         """How far two values are from each other: nothing where they are the same, as two infinities or NaNs are."""
         a, b = self.share(a), self.share(b)
-        apart = self.share(magnitude(a - b))
+        apart = self.share(_outwards(magnitude(a - b)))
         same = Or(EQ(a, b), And(Not(EQ(a, a)), Not(EQ(b, b))))
         return Select(LT(apart, INFINITY), apart, Select(same, ZERO, INFINITY))
 
@@ -437,7 +504,8 @@ class Algebra:
             return self.step(lambda value: Cast(dtype, value), item)
         if dt.is_bool(dtype) and not dt.is_bool(source):
             return self.compare(Cast(dtype, item.value), item, Estimate(ZERO))
-        return Estimate(Cast(dtype, item.value), item.slack if dt.is_bool(dtype) else as_distance(item.slack))
+        value = Cast(dtype, item.value)
+        return Estimate(value, item.slack) if dt.is_bool(dtype) else self.unless_it_wraps(value, item.slack)
 
     def _to_float(self, dtype: str, item: Estimate, source: str) -> Estimate:
         form = format_of(dtype)
@@ -445,22 +513,15 @@ class Algebra:
             value = widened(item.value)
             slack = as_distance(item.slack)
             if dt.is_bool(source) or holds(dtype, source):
-                return Estimate(value, slack)
+                return self.within(Estimate(value, slack), dtype)
             return self.operation(value, dtype, slack, ALWAYS)
         if _contains(form, format_of(source)):
             return item
-        slack = item.slack
-        if not form.has_infinity:
-            item = self.settled(item)
-            # what is too large, infinities too, becomes NaN or the largest number
-            slack = added(
-                slack, Select(LE(magnitude(item.value), FloatImm(WIDE, form.largest)), ZERO, INFINITY)
-            )
-        if item.certain:  # rounded once, as the kernel rounds it
-            return Estimate(widened(Cast(dtype, item.value)), slack, whole=item.whole)
+        is_certain, item = item.certain, self.within(item, dtype)
+        if is_certain:  # rounded once, as the kernel rounds it
+            return Estimate(widened(Cast(dtype, item.value)), item.slack, whole=item.whole)
         return replace(
             item,
-            slack=slack,
             relative=item.relative + form.unit,
             floor=item.floor + form.tiny,
             limit=min(item.limit, form.whole),
@@ -478,7 +539,7 @@ class Algebra:
             doubts = [item for item in (of_a, of_b) if item is not None]
             return Estimate(value, doubts[0] if len(doubts) == 1 else Or(*doubts))
         if kind in ("Add", "Sub"):
-            return Estimate(value, added(of_a, of_b))
+            return self.unless_it_wraps(value, added(of_a, of_b))
         if kind in ("Min", "Max"):
             return Estimate(value, _larger(of_a, of_b))
         if kind == "Mul":
@@ -487,10 +548,25 @@ class Algebra:
             )
             if of_a is not None and of_b is not None:
                 slack = added(slack, scaled(of_a, of_b))
-            return Estimate(value, slack)
+            return self.unless_it_wraps(value, slack)
         error = added(of_a, of_b)
         assert error is not None
         return Estimate(value, Select(GT(error, ZERO), INFINITY, ZERO))
+
+    def unless_it_wraps(self, value: PrimExpr, slack: PrimExpr | None) -> Estimate:
+        """An integer of its type; anything where an error leads over an end of it, behind which numbers go on at the other end.
+
+        The sums with the ends themselves may be rounded in float64: then they count as beyond.
+        """
+        error = as_distance(slack)
+        if error is None:
+            return Estimate(value)
+        value, error = self.share(value), self.share(error)
+        low, high = (FloatImm(WIDE, float(end)) for end in dt.integer_range(value.dtype))
+        one = FloatImm(WIDE, 1.0)
+        wide = widened(value)
+        within = And(LT(wide + error, high + one), GT(wide - error, low - one))
+        return Estimate(value, Select(Or(within, Not(GT(error, ZERO))), error, INFINITY))
 
 
 def _with(size: PrimExpr, slack: PrimExpr | None) -> PrimExpr:
@@ -502,6 +578,18 @@ def _overflow(value: PrimExpr, a: Estimate, b: Estimate) -> PrimExpr:
     """Anything where a product of numbers is none in float64: a kernel that goes on to add to it rounds the sum only, which may be one."""
     finite = And(LT(magnitude(a.value), INFINITY), LT(magnitude(b.value), INFINITY))
     return Select(And(finite, Not(LT(magnitude(value), INFINITY))), INFINITY, ZERO)
+
+
+def _outwards(distance: PrimExpr) -> PrimExpr:
+    """A distance that is no less than it is without the rounding of float64: beside a large number a small one may vanish in it."""
+    return distance * FloatImm(WIDE, 1.0 + 2.0**-50)
+
+
+def _lost_in_widening(a: PrimExpr, b: PrimExpr) -> PrimExpr | None:
+    """What float64 may lose of the distance of two integers that it does not hold."""
+    if not dt.is_integral(a.dtype) or holds(WIDE, a.dtype):
+        return None
+    return (magnitude(widened(a)) + magnitude(widened(b))) * FloatImm(WIDE, 2.0**-52)
 
 
 def as_distance(error: PrimExpr | None) -> PrimExpr | None:

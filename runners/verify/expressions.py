@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from ir import dtype as dt
 from ir.node import Visitor
 from ir.tir.expr import (
+    GT,
     LT,
     And,
     BufferLoad,
@@ -148,7 +149,7 @@ class Expressions(Visitor):
             return algebra.extreme(value, a, b)
         if kind in ("Mod", "FloorMod"):
             return algebra.remainder(lambda x, y: type(node)(x, y), node.dtype, a, b)
-        return algebra.function(lambda x, y: type(node)(x, y), node.dtype, [a, b])
+        return algebra.floored_quotient(lambda x, y: type(node)(x, y), node.dtype, a, b)
 
     def visit_CmpExpr(self, node: CmpExpr) -> Estimate:
         """A comparison."""
@@ -213,7 +214,8 @@ class Expressions(Visitor):
         if any(not dt.is_float(arg.dtype) for arg in node.args) and name != "ldexp":
             return self._as_written(node, args)
         if intrinsic.rounds:
-            return self._algebra.step(lambda x: Call(WIDE, node.op, (x,)), args[0])
+            found = self._algebra.step(lambda x: Call(WIDE, node.op, (x,)), args[0])
+            return self._algebra.within(found, node.dtype)
 
         def make(*values: PrimExpr) -> PrimExpr:
             return Call(WIDE, node.op, values)
@@ -224,6 +226,10 @@ class Expressions(Visitor):
             return self._algebra.tangent(make, node.dtype, args[0])
         if name in ("fmod", "remainder"):
             return self._algebra.remainder(make, node.dtype, args[0], args[1])
+        if name == "atan2":
+            return self._algebra.angle(make, node.dtype, args[0], args[1])
+        if name == "pow":
+            return self._algebra.power(make, node.dtype, args[0], args[1])
         return self._algebra.function(make, node.dtype, args)
 
     def _tested(self, node: Call, item: Estimate) -> Estimate:
@@ -258,8 +264,9 @@ class Expressions(Visitor):
             yield names
 
     def _absolute(self, node: Call, item: Estimate) -> Estimate:
-        dtype = WIDE if dt.is_float(node.dtype) else node.dtype
-        value = magnitude(item.value) if dtype == WIDE else Call(dtype, node.op, (item.value,))
+        if not dt.is_float(node.dtype):
+            return self._algebra.unless_it_wraps(Call(node.dtype, node.op, (item.value,)), item.slack)
+        value = magnitude(item.value)
         return Estimate(value, item.slack, item.relative, item.floor, item.whole, item.limit, item.largest)
 
     def _narrowed(self, node: Call, args: Sequence[Estimate]) -> PrimExpr:
@@ -273,7 +280,10 @@ class Expressions(Visitor):
         return narrow
 
     def _integral(self, node: Call, args: Sequence[Estimate]) -> Estimate:
-        return Estimate(self._narrowed(node, args), self._unknown(args))
+        unknown = self._unknown(args)
+        if unknown is not None and dt.is_bool(node.dtype):
+            unknown = GT(unknown, ZERO)
+        return Estimate(self._narrowed(node, args), unknown)
 
     def _as_written(self, node: Call, args: Sequence[Estimate]) -> Estimate:
         """Bits are those of the dtype that the program names."""

@@ -28,6 +28,8 @@ class Format:
     tiny: float
     """The least positive number: what is lost where a result underflows."""
     largest: float
+    least: float
+    """As far below zero as the largest number is above it, but in a type of positive numbers."""
     whole: float
     """All integers up to this magnitude are numbers of the dtype."""
     has_infinity: bool = True
@@ -42,13 +44,15 @@ def format_of(dtype: str) -> Format:
     """
     if dtype == "float64":
         # Constants and intrinsics keep no more than this in every mode.
-        return Format(2.0**-50, 2.0**-1074, float(np.finfo(np.float64).max), 2.0**53)
+        largest = float(np.finfo(np.float64).max)
+        return Format(2.0**-50, 2.0**-1074, largest, -largest, 2.0**53)
     import ml_dtypes
 
     info = ml_dtypes.finfo(numpy_dtype(dtype))
     digits = int(info.nmant) + 1
     has_infinity = bool(np.isinf(np.asarray(np.inf).astype(numpy_dtype(dtype)).astype(np.float64)))
-    return Format(2.0**-digits, float(info.smallest_subnormal), float(info.max), 2.0**digits, has_infinity)
+    least, largest = float(info.min), float(info.max)
+    return Format(2.0**-digits, float(info.smallest_subnormal), largest, least, 2.0**digits, has_infinity)
 
 
 def holds(dtype: str, integer: str) -> bool:
@@ -57,16 +61,17 @@ def holds(dtype: str, integer: str) -> bool:
     return max(-low, high) <= format_of(dtype).whole
 
 
-def growth(n_terms: int, unit: float) -> float:
+def growth(n_terms: int, unit: float, alike: bool = False) -> float:
     """How many unit roundoffs of the sum of magnitudes a sum of so many terms may be off, in whatever order it is taken.
 
     Rounding errors of random terms are random: Higham and Mary, A New Approach to Probabilistic Rounding Error Analysis (SIAM
     J. Sci. Comput. 41, 2019), give a multiple of the root. Where the sum can grow so large that terms vanish in it, the bound is
-    that of the worst case (Higham, Accuracy and Stability of Numerical Algorithms, section 4.2).
+    that of the worst case (Higham, Accuracy and Stability of Numerical Algorithms, section 4.2). So it is where terms are ``alike``:
+    those of one number are rounded the same way, again and again.
 
     >>> growth(3, 2.0 ** -24)
     3.0
     """
-    if n_terms * unit > _RANDOM_WALK:
+    if alike or n_terms * unit > _RANDOM_WALK:
         return float(n_terms)
     return min(float(n_terms), _DEVIATIONS * math.sqrt(n_terms) + _DEVIATIONS)

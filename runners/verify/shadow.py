@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ir import IRModule
@@ -23,7 +23,7 @@ from ir.node import Visitor
 from ir.structural import structural_equal
 from ir.tir.analysis.block_access_region import stating_its_accesses
 from ir.tir.buffer import Buffer, decl_buffer
-from ir.tir.expr import GT, Add, BufferLoad, Call, IntImm, PrimExpr, Select, Sub, Var
+from ir.tir.expr import GT, Add, BufferLoad, Call, FloatImm, IntImm, Not, PrimExpr, Select, Sub, Var
 from ir.tir.function import PrimFunc
 from ir.tir.operators import const
 from ir.tir.stmt import (
@@ -44,6 +44,7 @@ from ir.tir.stmt import (
 from ir.tir.stmt_functor import loads_in
 from ir.tir.transform.lower_match_buffer import LowerMatchBuffer
 
+from .alike import Spreads
 from .estimate import (
     ALWAYS,
     INFINITY,
@@ -73,6 +74,7 @@ _ROUNDS = 12
 """Buffers depend on each other through loops; what is not settled after so many passes gets an error of its own."""
 _PATIENCE = 4
 """So often may the relative error of a buffer grow from pass to pass before it is taken for one that grows with each step."""
+_NOTHING = Evaluate(IntImm("int32", 0))
 
 
 @dataclass(slots=True)
@@ -87,6 +89,8 @@ class _Shadow:
     """It is an output that begins with what the caller gave."""
     terms: int = 0
     """How many terms one element is the sum of; 0 for a buffer that is not summed up."""
+    alike: bool = False
+    """Many of the terms may be one number."""
     mass: Buffer | None = None
     error: Buffer | None = None
     relative: float = 0.0
@@ -133,12 +137,17 @@ class _Rewriter(Visitor):
         self._algebra = Algebra(GT(flag[0], ZERO))
         self._expressions = Expressions(self._algebra, self._load)
         self._shadows: dict[Any, _Shadow] = {}
+        self._spreads = Spreads(func)
         self._per_element: dict[BufferStore, int] = {}
         for item in instances_of(func.body):
             self._per_element[item.store] = max(item.per_element, self._per_element.get(item.store, 1))
         self._changed = False
         self._doubt: list[PrimExpr] = []
         """Conditions under which the statements at hand may not run as they do here."""
+        self._marking = False
+        """Of statements that may run in a kernel and did not run here all that is left is which elements they store to."""
+        self._within: set[Any] = set()
+        """Data variables of what such statements allocate."""
 
     def run(self) -> ShadowProgram:
         for handle, param in zip(self._func.params, self._params):
@@ -176,6 +185,8 @@ class _Rewriter(Visitor):
                 extra += [item for item in (shadow.mass, shadow.error) if item is not None]
             if shadow.mass is not None and shadow.updated:
                 head.append(_over_all(shadow.mass, _magnitude_of(shadow.wide)))
+            if shadow.error is not None and shadow.updated:
+                head.append(_over_all(shadow.error, lambda places: (ZERO, [])))
         params.append(self._flag)
         attrs = {"global_symbol": "main", "tir.noalias": True}
         func = PrimFunc(params, _root(seq(*head, body), tail, extra), attrs=attrs)
@@ -222,6 +233,8 @@ class _Rewriter(Visitor):
 
     def _load(self, buffer: Buffer, indices: Sequence[Estimate]) -> Estimate:
         """What an element of a buffer is; anything where the index is not certain."""
+        if buffer.data in self._within:
+            raise Unanalysable(f"buffer {buffer.name} says what is stored where rounded floats say")
         found = self._estimate_of(self._shadow(buffer), [index.value for index in indices])
         doubt: PrimExpr | None = None
         for index in indices:
@@ -252,7 +265,10 @@ class _Rewriter(Visitor):
                 value, slack, shadow.relative, shadow.floor, shadow.whole, shadow.limit, shadow.largest
             )
         form = format_of(shadow.buffer.dtype)
-        relative = growth(shadow.terms, form.unit) * form.unit + shadow.relative
+        random, most = (growth(shadow.terms, form.unit, alike) * form.unit for alike in (shadow.alike, True))
+        relative: PrimExpr = FloatImm(WIDE, random + shadow.relative)
+        if most > random:  # small integers are alike, whatever is made of them
+            relative = Select(self._algebra.exact, FloatImm(WIDE, most + shadow.relative), relative)
         mass = BufferLoad(shadow.mass, indices)
         size = mass if slack is None else mass + slack
         largest = min(form.largest, shadow.largest)
@@ -305,7 +321,11 @@ class _Rewriter(Visitor):
         if any(not index.certain for index in indices):
             raise Unanalysable(f"what is stored to {store.buffer.name} lies where rounded floats say")
         places = [index.value for index in indices]
-        terms = _terms(store) if dt.is_float(store.buffer.dtype) else None
+        if self._marking:
+            if shadow.error is None or shadow.buffer.data in self._within:
+                return _NOTHING
+            return BufferStore(shadow.error, INFINITY, places)
+        terms = terms_of(store) if dt.is_float(store.buffer.dtype) else None
         if terms is not None:
             return self._sum(store, shadow, places, terms)
         item = self._expressions.visit(store.value)
@@ -336,6 +356,8 @@ class _Rewriter(Visitor):
             self._changed = True
         if n_terms > shadow.terms:
             shadow.terms, self._changed = n_terms, True
+        if not shadow.alike and self._spreads.has_like_terms(store, term):
+            shadow.alike = self._changed = True
         self._note(shadow, item)
         here = BufferLoad(shadow.wide, places)
         mass = BufferLoad(shadow.mass, places)
@@ -350,10 +372,11 @@ class _Rewriter(Visitor):
 
     def _doubted(self, item: Estimate) -> Estimate:
         slack = item.slack
-        if dt.is_bool(item.value.dtype):
-            raise Unanalysable("a condition is stored where rounded floats say")
         for condition in self._doubt:
-            slack = added(slack, Select(condition, INFINITY, ZERO))
+            if dt.is_bool(item.value.dtype):
+                slack = either(slack, condition)
+            else:
+                slack = added(slack, Select(condition, INFINITY, ZERO))
         return Estimate(item.value, slack, item.relative, item.floor, item.whole, item.limit, item.largest)
 
     # ---- statements around -----------------------------------------------------------------------------------
@@ -375,6 +398,8 @@ class _Rewriter(Visitor):
 
     def visit_While(self, node: While) -> Stmt:
         """A loop under a condition."""
+        if self._marking:
+            raise Unanalysable("a loop under a condition runs where rounded floats say")
         with self._algebra.scope() as names:
             condition = self._expressions.visit(node.condition)
         if condition.slack is not None:
@@ -383,17 +408,34 @@ class _Rewriter(Visitor):
 
     def visit_IfThenElse(self, node: IfThenElse) -> Stmt:
         """Both sides; what either stores is anything where the condition may turn out either way."""
+        sides = [side for side in (node.then_case, node.else_case) if side is not None]
         with self._algebra.scope() as names:
             condition = self._expressions.visit(node.condition)
-            doubt = (
-                None
-                if condition.slack is None
-                else self._algebra.share(Select(condition.slack, INFINITY, ZERO))
-            )
-        with_doubt = self._with_doubt(doubt)
+            if condition.slack is not None:
+                condition = replace(condition, slack=self._algebra.share(condition.slack))
+        if self._marking:
+            tests = (condition.value, Not(condition.value))
+            marked = [
+                IfThenElse(either(test, condition.slack), self.visit(side))
+                for test, side in zip(tests, sides)
+            ]
+            return _let(seq(*marked), names)
+        with_doubt = self._with_doubt(as_distance(condition.slack))
         then_case = with_doubt(lambda: self.visit(node.then_case))
         else_case = None if node.else_case is None else with_doubt(lambda: self.visit(node.else_case))
-        return _let(node.replace(condition=condition.value, then_case=then_case, else_case=else_case), names)
+        chosen: Stmt = node.replace(condition=condition.value, then_case=then_case, else_case=else_case)
+        if condition.slack is not None:
+            chosen = seq(chosen, IfThenElse(condition.slack, seq(*map(self._marked, sides))))
+        return _let(chosen, names)
+
+    def _marked(self, side: Stmt) -> Stmt:
+        """Make anything of what a side of a choice stores to, whether it ran here or not."""
+        self._marking = True
+        try:
+            return self.visit(side)  # type: ignore[no-any-return]
+        finally:
+            self._marking = False
+            self._within.clear()
 
     def _with_doubt(self, error: PrimExpr | None) -> Callable[[Callable[[], Stmt]], Stmt]:
         def run(make: Callable[[], Stmt]) -> Stmt:
@@ -441,13 +483,15 @@ class _Rewriter(Visitor):
         """A block with the shadows of its buffers."""
         if node.match_buffers:
             raise Unanalysable(f"block {node.name_hint} has views of buffers")
+        if self._marking:
+            self._within.update(buffer.data for buffer in node.alloc_buffers)
         for buffer in node.alloc_buffers:
             self._declare(buffer, given=False)
         init = None if node.init is None else self.visit(node.init)
         body = self.visit(node.body)
-        allocated = [
-            item for buffer in node.alloc_buffers for item in self._family(buffer) if item is not None
-        ]
+        allocated = (
+            [] if self._marking else [item for buffer in node.alloc_buffers for item in self._family(buffer)]
+        )
         return stating_its_accesses(Block(node.iter_vars, [], [], node.name_hint, body, init, allocated))
 
     def _family(self, buffer: Buffer) -> list[Buffer]:
@@ -485,7 +529,7 @@ def _root(body: Stmt, tail: Sequence[Stmt], extra: Sequence[Buffer]) -> Stmt:
     return BlockRealize([], True, Block([], [], [], "root", seq(*parts), None, extra))
 
 
-def _terms(store: BufferStore) -> tuple[PrimExpr, int] | None:
+def terms_of(store: BufferStore) -> tuple[PrimExpr, int] | None:
     """What is added to the element that is stored to, and its sign; None for a store that is no such sum."""
 
     def is_self(node: Any) -> bool:

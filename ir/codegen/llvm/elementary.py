@@ -531,7 +531,16 @@ def _pow(m: LaneMath, x: Value, y: Value) -> Value:
 
 
 def _ldexp(m: LaneMath, x: Value, n: Value) -> Value:
-    return m.mul(x, _exp2(m, n))
+    return in_thirds(m, x, n, lambda rest: _exp2(m, rest))
+
+
+def in_thirds(m: LaneMath, x: Value, n: Value, exp2: Callable[[Value], Value]) -> Value:
+    """x * 2**n: a power may be none of the type where the product is one, but its cube root is."""
+    most = 375.0 if m.element == "float" else 3066.0
+    n = m.above(m.below(n, most), -most)  # beyond, the result is inf or 0, or x itself is
+    third = m.trunc(m.mul(n, m.c(1.0 / 3.0)))
+    step = m.power_of_two(m.round(third)[1])
+    return m.mul(m.mul(m.mul(x, step), step), exp2(m.sub(n, m.add(third, third))))
 
 
 UNARY: dict[str, Callable[[LaneMath, Value], Value]] = {

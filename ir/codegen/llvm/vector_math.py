@@ -15,7 +15,7 @@ from __future__ import annotations
 from functools import cache, lru_cache
 
 from .builder import FunctionBuilder, ModuleBuilder, Value, element_of, lanes_of, mangled, vector
-from .elementary import BINARY, UNARY, LaneMath
+from .elementary import BINARY, UNARY, LaneMath, in_thirds
 
 #: Stated error bound of every float32 function.
 MAX_ULP: dict[str, float] = {
@@ -147,7 +147,7 @@ def _double_function(module: ModuleBuilder, name: str, type_: str, lanes: int) -
         builder.ret(m.div(top, m.add(t, m.c(1.0))))
     elif name == "ldexp":
         exp2 = vector_function(module, "exp2", type_)
-        builder.ret(m.mul(args[0], builder.call(exp2, type_, [args[1]])))
+        builder.ret(in_thirds(m, args[0], args[1], lambda rest: builder.call(exp2, type_, [rest])))
     else:
         return _calls_of_libm(module, name, type_)
     return builder.text()

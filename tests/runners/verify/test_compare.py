@@ -74,3 +74,10 @@ def test_truths_that_floats_decided_may_be_either() -> None:
     bounds = bounds_of(np.array([True, False, True]), np.array([1.0, 1.0, 0.0]), "bool")
     assert bounds.violated(np.array([False, True, True])) is None
     assert list(bounds.violated(np.array([True, False, False]))) == [False, False, True]
+
+
+def test_long_integers_beside_one_that_floats_decided_are_exact() -> None:
+    value = np.array([(1 << 60) + 200, -(1 << 61) - 1, 5])
+    bounds = bounds_of(value, np.array([0.0, 1.0, 1.0]), "int64")
+    assert bounds.violated(value + np.array([0, 1, -1])) is None
+    assert list(bounds.violated(value + np.array([1, 2, 2]))) == [True, True, True]

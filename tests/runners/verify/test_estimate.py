@@ -18,8 +18,10 @@ from ir.tir.expr import (
     LT,
     Add,
     And,
+    Call,
     Div,
     FloatImm,
+    FloorDiv,
     IntImm,
     Let,
     Max,
@@ -151,6 +153,43 @@ def test_a_choice_by_a_condition_that_may_turn_out_either_way_reaches_both_sides
     assert error_of(lambda algebra: choice(algebra, 0.2)) == 0.0
 
 
+@pytest.mark.parametrize(
+    ("function", "first", "second"),
+    [
+        ("pow", (2.0, 0.5), (40.0, 8.0)),
+        ("atan2", (0.25, 0.5), (0.125, 0.25)),
+        ("atan2", (-0.01, 0.02), (-3.0, 1.0)),
+    ],
+)
+def test_a_function_moves_with_both_operands_at_once(
+    function: str, first: tuple[float, float], second: tuple[float, float]
+) -> None:
+    compute = {"pow": np.power, "atan2": np.arctan2}[function]
+
+    def make(algebra: Algebra) -> Estimate:
+        rule = algebra.power if function == "pow" else algebra.angle
+        return rule(
+            lambda *args: Call(WIDE, f"tir.{function}", args), "float32", inexact(*first), inexact(*second)
+        )
+
+    a, b = (value + error * INSIDE for value, error in (first, second))
+    furthest = np.abs(compute(a[:, None], b[None]) - compute(first[0], second[0])).max()
+    assert furthest <= error_of(make)
+
+
+@pytest.mark.parametrize(("divisor", "is_open"), [(0.1, True), (-0.2, True), (0.3, False), (-5.0, False)])
+def test_a_quotient_that_is_rounded_down_is_open_where_the_divisor_may_be_zero(
+    divisor: float, is_open: bool
+) -> None:
+    """Far from zero its ends tell how far it moves."""
+
+    def quotient(algebra: Algebra) -> Estimate:
+        a = Estimate(number(7.0))
+        return algebra.floored_quotient(FloorDiv, "float32", a, inexact(divisor, 0.25))
+
+    assert np.isinf(error_of(quotient)) == is_open
+
+
 @pytest.mark.parametrize("factor", [0.25, -0.5, 4.0, -1.0])
 @pytest.mark.parametrize("value", [0.1, -3.0, 1e-40, 3e38])
 def test_a_product_with_a_power_of_two_is_exact_unless_it_leaves_the_type(
@@ -212,7 +251,7 @@ def test_a_choice_that_may_turn_out_either_way_may_give_nan_where_one_side_is(
         condition = algebra.compare(LT(number(0.0), ZERO), inexact(0.0, 0.125), Estimate(ZERO))
         return algebra.choose(Select, condition, Estimate(number(one)), Estimate(number(other)), lazy=False)
 
-    assert error_of(choice) == apart
+    assert error_of(choice) == pytest.approx(apart, rel=1e-12)
 
 
 def test_narrowing_adds_a_rounding() -> None:

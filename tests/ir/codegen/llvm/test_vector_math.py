@@ -28,7 +28,7 @@ REFERENCE: dict[str, Callable[..., np.ndarray]] = {
     "sigmoid": lambda x: np.where(x >= 0, 1.0, np.exp(-np.abs(x))) / (1 + np.exp(-np.abs(x))),
     "erf": lambda x: ErrorFunction(x),
     "erfc": np.vectorize(math.erfc, otypes=[float]), "fmod": np.fmod, "hypot": np.hypot,
-    "ldexp": lambda x, n: x * np.exp2(n),
+    "ldexp": lambda x, n: x * np.exp2(np.clip(n, -1000, 1000)),
     "round": lambda x: np.copysign(np.floor(np.abs(x) + 0.5), x),
 }  # fmt: skip
 
@@ -150,6 +150,40 @@ def test_error_of_binary_functions(name: str, cpu: str) -> None:
     error = ulp_error(got, exact)
     worst = int(np.argmax(error))
     assert error[worst] <= vector_math.MAX_ULP[name], f"{name}({x[worst]!r}, {y[worst]!r}) = {got[worst]!r}"
+
+
+@pytest.mark.meaning("float-function")
+@pytest.mark.parametrize("element", ["float", "double"])
+@pytest.mark.parametrize("lanes", [1, 8])
+def test_a_power_of_two_beyond_the_type_brings_a_number_into_it(element: str, lanes: int) -> None:
+    """And keeps zeros and infinities."""
+    dtype = np.dtype("float32" if element == "float" else "float64")
+    info = np.finfo(dtype)
+    numbers = [0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -3.0, info.smallest_subnormal, info.tiny, info.max]
+    powers = [
+        -(2**31),
+        -3000,
+        -2100,
+        -1075,
+        -400,
+        -278,
+        -200,
+        -149,
+        -1,
+        0,
+        1,
+        129,
+        200,
+        277,
+        1025,
+        2099,
+        2**31 - 1,
+    ]
+    x, n = (grid.ravel().astype(dtype) for grid in np.meshgrid(numbers, powers))
+    x, n = np.resize(x, 176), np.resize(n, 176)
+    with np.errstate(all="ignore"):
+        expected = np.ldexp(x, np.clip(n, -(2**30), 2**30).astype(np.int32))
+    np.testing.assert_array_equal(compiled("ldexp", lanes, element)(x, n), expected)
 
 
 @pytest.mark.parametrize("lanes", [1, 2, 3, 4, 8, 32])
