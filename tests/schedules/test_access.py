@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from ir.script import from_source
-from ir.tir.interpreter import Interpreter
-from schedules import Schedule
+from ir.tir.analysis.verify_well_formed import verify_well_formed
+from ir.tir.interpreter import Interpreter, run
+from schedules import Schedule, ScheduleError
 from schedules.access import access_regions, box_touched
 from schedules.affine import simplify_polynomial
 from schedules.tree import BlockNode, loops_around
@@ -170,3 +171,69 @@ def main(A: T.Buffer((4, 9), "int32"), C: T.Buffer((4,), "int32"), n: T.int32, m
         found = np.full(4, -1, "int32")
         Interpreter(sch.mod).call(sch.mod["main"], [rows, found, n, m])
         np.testing.assert_array_equal(found, 2 * (rows[:, m] + rows[:, :n].sum(1)))
+
+
+MEMORY = {
+    "a view of what it reads": (
+        "V = T.match_buffer(D[vi, 0:9], (9,), 'int32', offset_factor=1)",
+        "C[vi] = V[m]",
+    ),
+    "a view of what it writes": (
+        "V = T.match_buffer(C[vi], (1,), 'int32', offset_factor=1)",
+        "V[0] = D[vi, m]",
+    ),
+    "memory of its own": ("V = T.alloc_buffer((1,), 'int32')", "V[0] = D[vi, m]; C[vi] = V[0]"),
+    "a view of memory of its own": (
+        "W = T.alloc_buffer((2,), 'int32'); V = T.match_buffer(W[1], (1,), 'int32', offset_factor=1)",
+        "W[1] = D[vi, m]; C[vi] = V[0]",
+    ),
+}
+MOVES: dict[str, Callable[[Schedule, int], Any]] = {
+    "blockize": lambda sch, depth: sch.blockize(sch.get_loops("C")[depth]),
+    "decompose_reduction": lambda sch, depth: sch.decompose_reduction("C", sch.get_loops("C")[depth]),
+    "compute_at": lambda sch, depth: sch.compute_at("D", sch.get_loops("C")[depth]),
+    "read_at": lambda sch, depth: sch.read_at(sch.get_loops("C")[depth], "C", 0, "global"),
+}
+
+
+@pytest.mark.parametrize("extent", ["n", "2"])
+@pytest.mark.parametrize("memory", MEMORY)
+@pytest.mark.parametrize("name", MOVES)
+@pytest.mark.parametrize("depth", [0, 1])
+def test_an_init_takes_its_memory_and_its_views_along(
+    name: str, memory: str, depth: int, extent: str
+) -> None:
+    declared, init = MEMORY[memory]
+    func = from_source(
+        f"""
+@T.prim_func
+def main(A: T.Buffer((4, 9), "int32"), C: T.Buffer((4,), "int32"), n: T.int32, m: T.int32):
+    D = T.alloc_buffer((4, 9), "int32")
+    for i, j in T.grid(4, 9):
+        with T.block("D"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            D[vi, vj] = A[vi, vj] * 2
+    for i, k in T.grid(4, {extent}):
+        with T.block("C"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            T.reads(D[vi, 0:9])
+            T.writes(C[vi])
+            {declared}
+            with T.init():
+                {init}
+            C[vi] = C[vi] + D[vi, vk]
+"""
+    )
+    sch = Schedule(func)
+    if depth and extent == "n" and name in ("compute_at", "read_at"):
+        with pytest.raises(ScheduleError, match="the init of block 'C' reads D"):
+            MOVES[name](sch, depth)
+        return
+    MOVES[name](sch, depth)
+    verify_well_formed(sch.mod["main"])
+    rows = np.arange(36, dtype="int32").reshape(4, 9)
+    for n, m in [(0, 3), (2, 8)]:
+        results = [np.full(4, -1, "int32") for _ in range(2)]
+        for program, result in zip((func, sch.mod["main"]), results, strict=True):
+            run(program, rows, result, n, m)
+        np.testing.assert_array_equal(results[1], results[0])

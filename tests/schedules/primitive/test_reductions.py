@@ -634,3 +634,48 @@ def main(A: T.Buffer((4, 8), "int32"), C: T.Buffer((4,), "int32")):
     reads = sch.get(sch.get_block("C_update")).reads
     assert [region.buffer.name for region in reads] == ["C", "A"]
     assert_same_meaning(before, sch)
+
+
+@pytest.mark.parametrize("name", ["blockize", "decompose_reduction"])
+@pytest.mark.parametrize("depth", [0, 1])
+@pytest.mark.parametrize(
+    ("extent", "view", "init"),
+    [
+        ("3", "", "A[vi, vk] + vk"),
+        ("3", "V = T.match_buffer(A[vi, vk], (1,), 'int32', offset_factor=1)", "V[0]"),
+        ("n", "", "A[vi, 0] + vk"),
+        ("n", "V = T.match_buffer(A[vi, vk], (1,), 'int32', offset_factor=1)", "V[0]"),
+    ],
+)
+def test_an_init_that_names_what_is_reduced_knows_its_begin(
+    name: str, depth: int, extent: str, view: str, init: str
+) -> None:
+    """Over a domain that may be empty there is none, and such an init does not run then."""
+    sizes = ", n: T.int32" if extent == "n" else ""
+    func = from_source(
+        f"""
+@T.prim_func
+def main(A: T.Buffer((4, 9), "int32"), C: T.Buffer((4,), "int32"){sizes}):
+    for i, k in T.grid(4, {extent}):
+        with T.block("C"):
+            vi = T.axis.spatial(4, i)
+            vk = T.axis.reduce((2, {extent} + 2), k + 2)
+            T.reads(A[vi, 0:9])
+            T.writes(C[vi])
+            {view}
+            with T.init():
+                C[vi] = {init}
+            C[vi] = C[vi] + A[vi, vk]
+"""
+    )
+    sch = Schedule(func)
+    loop = sch.get_loops("C")[depth]
+
+    def move() -> Any:
+        return sch.blockize(loop) if name == "blockize" else sch.decompose_reduction("C", loop)
+
+    if extent == "n":
+        assert_refused(sch, move, "names what it reduces over")
+        return
+    move()
+    assert_same_meaning(func, sch)
