@@ -16,7 +16,7 @@ from schedules.access import access_regions, box_touched
 from schedules.affine import simplify_polynomial
 from schedules.tree import BlockNode, loops_around
 
-from .checks import assert_same_meaning
+from .checks import assert_refused, assert_same_meaning
 
 PROGRAM = """@T.prim_func
 def main(A: T.Buffer((64,), "int32"), C: T.Buffer((64,), "int32")):
@@ -171,6 +171,51 @@ def main(A: T.Buffer((4, 9), "int32"), C: T.Buffer((4,), "int32"), n: T.int32, m
         found = np.full(4, -1, "int32")
         Interpreter(sch.mod).call(sch.mod["main"], [rows, found, n, m])
         np.testing.assert_array_equal(found, 2 * (rows[:, m] + rows[:, :n].sum(1)))
+
+
+ROWS = """
+@T.prim_func
+def main(A: T.Buffer((18,), "int32"), D: T.Buffer((18,), "int32"), C: T.Buffer((9,), "int32")):
+    for j in range(9):
+        with T.block("D"):
+            vj = T.axis.spatial(18, j)
+            D[vj] = A[vj] * 2
+    for j in range(9):
+        for k in range(0):
+            with T.block("C"):
+                vj, vk = T.axis.remap("SR", [j, k])
+                T.reads(D[vj:vj + 4 * vk + 4])
+                T.writes(C[vj])
+                with T.init():
+                    C[vj] = D[vj + 3]
+                C[vj] = C[vj] + D[vj]
+"""
+IN_ONE_LOOP = ROWS.replace("    for j in range(9):\n        for k", "        for k")
+IN_PLACE = ROWS.replace("C[", "D[").replace("spatial(18, j)", "spatial(18, j + 9)").replace("C: T", "E: T")
+
+
+@pytest.mark.parametrize(
+    ("text", "step", "legal"),
+    [
+        (ROWS, lambda sch: sch.merge(sch.get_loops("D")[0], sch.get_loops("C")[0]), False),
+        (ROWS, lambda sch: sch.cache_write("D", 0, "global", ["C"]), False),
+        (ROWS, lambda sch: sch.cache_read("C", 0, "global"), True),
+        (IN_ONE_LOOP, lambda sch: sch.parallel(sch.get_loops("D")[0]), False),
+        (IN_ONE_LOOP, lambda sch: sch.write_at(sch.get_loops("D")[0], "D", 0, "global"), False),
+        (IN_PLACE, lambda sch: sch.cache_inplace("C", 0, "global"), True),
+    ],
+)
+def test_what_an_init_reads_counts_beside_a_region_that_has_no_elements(
+    text: str, step: Callable[[Schedule], Any], legal: bool
+) -> None:
+    """While ``k`` has no values, ``D[vj:vj + 4 * vk + 4]`` has none either: it lies in whatever is written, or copied."""
+    func = from_source(text)
+    sch = Schedule(func)
+    if legal:
+        step(sch)
+        assert_same_meaning(func, sch)
+    else:
+        assert_refused(sch, lambda: step(sch))
 
 
 MEMORY = {
