@@ -125,7 +125,9 @@ class Division:
         ):
             return
         kept = [item.dom for item in block.iter_vars]
-        analyzer = analyzer_of(loops)
+        scope = scope_of(block)
+        assert scope is not None
+        analyzer = analyzer_of(loops, variables=scope.iter_vars)
         with constraints(analyzer, self.outer_predicate):
             for item, value in zip(self.outer_vars, self.outer_values, strict=True):
                 low, extent = item.dom.min, item.dom.extent
