@@ -230,7 +230,7 @@ MEMORY = {
     "memory of its own": ("V = T.alloc_buffer((1,), 'int32')", "V[0] = D[vi, m]; C[vi] = V[0]"),
     "a view of memory of its own": (
         "W = T.alloc_buffer((2,), 'int32'); V = T.match_buffer(W[1], (1,), 'int32', offset_factor=1)",
-        "W[1] = D[vi, m]; C[vi] = V[0]",
+        "V[0] = D[vi, m]; C[vi] = V[0]",
     ),
 }
 MOVES: dict[str, Callable[[Schedule, int], Any]] = {
