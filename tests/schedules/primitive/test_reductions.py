@@ -679,3 +679,64 @@ def main(A: T.Buffer((4, 9), "int32"), C: T.Buffer((4,), "int32"){sizes}):
         return
     move()
     assert_same_meaning(func, sch)
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        lambda sch: sch.cache_write("C", 0, "global"),
+        lambda sch: sch.write_at(sch.get_loops("C")[0], "C", 0, "global"),
+    ],
+)
+def test_no_copy_is_made_of_what_an_init_that_needs_an_iteration_writes(
+    step: Callable[[Schedule], Any],
+) -> None:
+    """Over nothing it does not run: the elements keep what the caller left there, which the copy would not have."""
+    func = from_source(
+        """
+@T.prim_func
+def main(A: T.Buffer((4, 9), "int32"), C: T.Buffer((4,), "int32"), n: T.int32):
+    for i, k in T.grid(4, n):
+        with T.block("C"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                C[vi] = A[vi, 0] + vk
+            C[vi] = C[vi] + A[vi, vk]
+"""
+    )
+    found = np.full(4, -1, "int32")
+    run(func, np.ones((4, 9), "int32"), found, 0)
+    np.testing.assert_array_equal(found, -1)
+    sch = Schedule(func)
+    assert_refused(sch, lambda: step(sch), "may have no iterations")
+
+
+def test_the_memory_of_an_init_block_is_no_other_block_s() -> None:
+    sch = Schedule(
+        from_source(
+            """
+@T.prim_func
+def main(A: T.Buffer((4, 8), "int32"), C: T.Buffer((4,), "int32")):
+    for i, k in T.grid(4, 8):
+        with T.block("C"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            t = T.alloc_buffer((1,), "int32")
+            V = T.match_buffer(C[vi], (1,), "int32", offset_factor=1)
+            with T.init():
+                t[0] = 3
+                V[0] = t[0]
+            t[0] = A[vi, vk]
+            V[0] = V[0] + t[0]
+"""
+        )
+    )
+    func = main_of(sch)
+    init = sch.decompose_reduction("C", sch.get_loops("C")[1])
+    first, rest = (
+        {*block.alloc_buffers, *(view.buffer for view in block.match_buffers)}
+        for block in (sch.get(init), sch.get(sch.get_block("C_update")))
+    )
+    assert len(first) == len(rest) == 2
+    assert not first & rest
+    assert not {buffer.data for buffer in first} & {buffer.data for buffer in rest}
+    assert_same_meaning(func, sch)
