@@ -227,14 +227,24 @@ def reads_with_init(block: BlockNode) -> Regions:
     What a block states in terms of variables that have no values is no region at all, and the init runs all the same: rule
     ``[reduce-empty]``.
     """
-    if block.init is None or not may_reduce_over_nothing(block) or not loads_in(block.init):
-        return block.reads
-    return (*block.reads, *read_by(block.init))
+    return (*block.reads, *read_by_init(block)) if may_reduce_over_nothing(block) else block.reads
 
 
-def read_by(stmt: tir.Stmt) -> Regions:
-    """What a statement reads."""
-    reads, _ = access_regions(BlockNode("statement", (), (), (), (), tree_of(stmt)), None)
+def read_by_init(block: BlockNode) -> Regions:
+    """What the init of a block reads of what is known around the block: by views in it, too."""
+    if block.init is None or not loads_in(block.init):
+        return ()
+    alone = BlockNode(
+        "init",
+        (),
+        (),
+        (),
+        (),
+        tree_of(block.init),
+        alloc_buffers=block.alloc_buffers,
+        match_buffers=block.match_buffers,
+    )
+    reads, _ = access_regions(alone, None)
     return reads
 
 

@@ -12,6 +12,7 @@ from ir import tir
 from ir.arith import Analyzer, detect_iter_map
 from ir.arith.analyzer import constraints
 from ir.tir.analysis.empty_domains import may_be_empty
+from ir.tir.analysis.undefined_vars import undefined_vars
 from ir.tir.stmt_functor import loads_in, substitute, variables_in
 
 from .affine import mentions, polynomial, without_casts
@@ -104,10 +105,23 @@ def _bounds_box(var: tir.Var, indices: Sequence[tir.PrimExpr], running: Mapping[
 
 
 def reduced_extents(block: BlockNode) -> tuple[tir.PrimExpr, ...]:
-    """The extents that a block with an init reduces over."""
+    """The extents that a block reduces over, if it has an init that runs also where they are empty."""
     if block.init is None:
         return ()
-    return tuple(item.dom.extent for item in block.iter_vars if item.iter_type == tir.IterVar.CommReduce)
+    reduced = [item for item in block.iter_vars if item.iter_type == tir.IterVar.CommReduce]
+    extents = tuple(item.dom.extent for item in reduced)
+    if any(map(may_be_empty, extents)) and init_names(block, {item.var for item in reduced}):
+        return ()
+    return extents
+
+
+def init_names(block: BlockNode, variables: Collection[Any]) -> bool:
+    """Whether the init of a block names some variables, by itself or by the views in it."""
+    used = set(undefined_vars(block.init))
+    sources = [view.source.region for view in block.match_buffers if view.buffer.data in used]
+    return not used.isdisjoint(variables) or any(
+        mentions(end, variables) for region in sources for item in region for end in (item.min, item.extent)
+    )
 
 
 def may_reduce_over_nothing(block: BlockNode) -> bool:

@@ -12,8 +12,9 @@ from ir import tir
 from ir.arith.analyzer import constraints
 from ir.tir import IterVar
 from ir.tir.analysis.empty_domains import may_be_empty
-from ir.tir.stmt_functor import loads_in, substitute
+from ir.tir.stmt_functor import substitute
 
+from .access import read_by_init
 from .affine import constant_difference, mentions
 from .analysis import require, written_buffers
 from .bounds import analyzer_of, is_open
@@ -131,7 +132,7 @@ def require_made_for_init(
         if block.init is None or not any(loop is place or is_ancestor(loop, place) for loop in loops):
             continue
         if may_reduce_over_nothing(block):
-            read = next((load.buffer for load in loads_in(block.init) if load.buffer in buffers), None)
+            read = next((region.buffer for region in read_by_init(block) if region.buffer in buffers), None)
             require(
                 read is None,
                 primitive,

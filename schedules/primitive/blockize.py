@@ -13,7 +13,7 @@ from ir.tir.analysis.empty_domains import may_be_empty
 from ir.tir.analysis.own_updates import own_updates
 from ir.tir.stmt_functor import loads_in, substitute
 
-from ..access import known_before, read_by, reads_with_init
+from ..access import known_before, reads_with_init
 from ..affine import mentions, simplify_polynomial
 from ..analysis import require, why_two_names
 from ..argument import Argument, Input
@@ -38,7 +38,7 @@ from ..tree import (
     replace_node,
     scope_of,
 )
-from .reduction import conjuncts
+from .reduction import block_of_init, conjuncts
 
 
 class _Target(Input):
@@ -125,7 +125,9 @@ class Division:
         ):
             return
         kept = [item.dom for item in block.iter_vars]
-        analyzer = analyzer_of(loops)
+        scope = scope_of(block)
+        assert scope is not None
+        analyzer = analyzer_of(loops, variables=scope.iter_vars)
         with constraints(analyzer, self.outer_predicate):
             for item, value in zip(self.outer_vars, self.outer_values, strict=True):
                 low, extent = item.dom.min, item.dom.extent
@@ -304,7 +306,6 @@ def _outer_regions(
 
 def _init_nest(block: BlockNode, inner: Sequence[LoopNode], division: Division) -> tir.Stmt:
     """The init of the outer block: loops over the inner data-parallel variables around a block that initialises."""
-    assert block.init is not None
     spatial = [
         (item, value)
         for item, value in zip(division.inner_vars, division.inner_values, strict=True)
@@ -323,20 +324,9 @@ def _init_nest(block: BlockNode, inner: Sequence[LoopNode], division: Division) 
     gone = [item for item in inner if item.var not in loop_vars]
     for clause in predicate_at_begin(block, conjuncts(division.inner_predicate), gone, "blockize"):
         predicate = tir.operators.logical_and(predicate, substitute(clause, loop_vars))
-    init = inside(block.init)
-    init_block = tir.Block(
-        [IterVar(item.dom, block_vars[item.var], item.iter_type) for item, _ in spatial],
-        list(read_by(init)),
-        [
-            tir.BufferRegion(region.buffer, [inside(item) for item in region.region])
-            for region in block.writes
-        ],
-        f"{block.name}_init",
-        init,
-    )
-    stmt: tir.Stmt = tir.BlockRealize(
-        [substitute(value, loop_vars) for _, value in spatial], predicate, init_block
-    )
+    variables = [IterVar(item.dom, block_vars[item.var], item.iter_type) for item, _ in spatial]
+    values = [substitute(value, loop_vars) for _, value in spatial]
+    stmt = block_of_init(block, variables, values, predicate, inside, "blockize").stmt()
     for loop in reversed(needed):
         low, extent = substitute(loop.min, loop_vars), substitute(loop.extent, loop_vars)
         stmt = tir.For(

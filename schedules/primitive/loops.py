@@ -24,6 +24,7 @@ from ..declaration import PrimitiveFamily, primitive
 from ..dependence import require_own_elements, runs_each_instance_once, why_iterations_conflict
 from ..effects import require_no_effects
 from ..error import ScheduleError
+from ..first_instance import is_unit
 from ..random_variable import BlockRV, DecisionVar, ExprRV, LoopRV
 from ..reduction_order import loops_of_sums, why_not_begun_once
 from ..returns import require_no_return
@@ -304,17 +305,25 @@ def _check_fuse(chain: list[LoopNode]) -> None:
 
 def _require_identity_kept(chain: list[LoopNode]) -> None:
     """A reduction over nothing is its identity for each iteration of the other loops: these must not end with those of the reduction."""
+    fused = {loop.var for loop in chain}
+    running = {loop.var for loop in chain if not is_unit(loop.extent)}
     for block in blocks_below(chain[-1]):
         axes = list(zip(block.iter_vars, block.iter_values, strict=True))
         reduced = [(axis, value) for axis, value in axes if axis.iter_type == tir.IterVar.CommReduce]
         others = [value for axis, value in axes if axis.iter_type != tir.IterVar.CommReduce]
-        fused = {loop.var for loop in chain}
         if block.init is None or not any(mentions(value, fused) for value in others):
             continue
+        # One empty domain is enough: the iterations that feed other variables of the reduction are not there to run its init.
+        are_both = all(
+            any(mentions(value, running) for value in values)
+            for values in (others, [value for _, value in reduced])
+        )
         for axis, value in reduced:
             extent = axis.dom.extent
             require(
-                not mentions(value, fused) or not may_be_empty(extent) or Analyzer().can_prove(extent > 0),
+                not (are_both or mentions(value, fused))
+                or not may_be_empty(extent)
+                or Analyzer().can_prove(extent > 0),
                 "fuse",
                 f"reduction {axis.var.name!r} of block {block.name!r} has {extent} steps, which may be none; fused with loops that feed"
                 " other variables, it would not be initialised then",

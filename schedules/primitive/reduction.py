@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ir import tir
 from ir.tir import IterVar
+from ir.tir.analysis.empty_domains import may_be_empty
 from ir.tir.analysis.own_updates import own_updates
+from ir.tir.analysis.undefined_vars import undefined_vars
 from ir.tir.conjunction import conjuncts
 from ir.tir.stmt_functor import loads_in, substitute
+from ir.tir.transform.fresh_copy import fresh_copy
 
 from ..access import access_regions
 from ..affine import mentions
@@ -18,6 +21,7 @@ from ..argument import Block, Loop
 from ..declaration import PrimitiveFamily, primitive
 from ..dependence import why_iterations_conflict
 from ..effects import require_no_effects
+from ..filled_box import init_names
 from ..random_variable import BlockRV, LoopRV
 from ..reduction_order import predicate_at_begin, why_not_begun_once, why_not_run
 from ..returns import require_no_return
@@ -174,21 +178,16 @@ def _init_nest(block: BlockNode, inner_loops: list[LoopNode]) -> tuple[TreeNode,
     gone = [item for item in inner_loops if item.var not in loop_vars]
     for condition in predicate_at_begin(block, conjuncts(block.predicate), gone, "decompose_reduction"):
         predicate = tir.operators.logical_and(predicate, substitute(condition, loop_vars))
-    assert block.init is not None
-    init_block = BlockNode(
-        f"{block.name}_init",
-        tuple(IterVar(item.dom, block_vars[item.var], item.iter_type) for item, _ in spatial),
-        tuple(substitute(value, loop_vars) for _, value in spatial),
-        (),
-        tuple(
-            tir.BufferRegion(region.buffer, [substitute(item, block_vars) for item in region.region])
-            for region in block.writes
-        ),
-        tree_of(substitute(block.init, block_vars)),
+    variables = [IterVar(item.dom, block_vars[item.var], item.iter_type) for item, _ in spatial]
+    init_block = block_of_init(
+        block,
+        variables,
+        [substitute(value, loop_vars) for _, value in spatial],
         predicate,
-        annotations=block.annotations,
+        lambda node: substitute(node, block_vars),
+        "decompose_reduction",
     )
-    init_block.change(reads=access_regions(init_block, None)[0])
+    init_block.change(annotations=block.annotations)
     node: TreeNode = init_block
     for item in reversed(needed):
         low, extent = substitute(item.min, loop_vars), substitute(item.extent, loop_vars)
@@ -196,3 +195,60 @@ def _init_nest(block: BlockNode, inner_loops: list[LoopNode]) -> tuple[TreeNode,
             loop_vars[item.var], extent, node, item.kind, low, item.annotations, item.thread_binding
         )
     return node, init_block
+
+
+def block_of_init(
+    block: BlockNode,
+    variables: Sequence[IterVar],
+    values: Sequence[tir.PrimExpr],
+    predicate: tir.PrimExpr,
+    inside: Callable[[Any], Any],
+    primitive: str,
+) -> BlockNode:
+    """A block that does what the init of another one does, with memory and views of its own.
+
+    Args:
+        block: with the init, which knows the reduction variables at their begin.
+        variables: of the new block.
+        values: what they are bound to.
+        predicate: where the new block runs.
+        inside: says what the other block says, in terms of the variables.
+        primitive: its name, for the error.
+
+    Raises:
+        ScheduleError: over an empty domain the init does not run, and the new block would.
+    """
+    assert block.init is not None
+    reduced = [item for item in block.iter_vars if item.iter_type == IterVar.CommReduce]
+    begins = {item.var: item.dom.min for item in reduced}
+    require(
+        not any(may_be_empty(item.dom.extent) for item in reduced) or not init_names(block, begins),
+        primitive,
+        f"the init of block {block.name!r} names what it reduces over, so that it does not run where that is nothing",
+    )
+
+    def first(node: Any) -> Any:
+        return inside(substitute(node, begins))
+
+    used = set(undefined_vars(block.init))
+    views = [item for item in block.match_buffers if item.buffer.data in used]
+    used.update(view.source.buffer.data for view in views)
+    made = BlockNode(
+        f"{block.name}_init",
+        tuple(variables),
+        tuple(values),
+        (),
+        tuple(_moved(region, first) for region in block.writes),
+        tree_of(first(block.init)),
+        predicate,
+        alloc_buffers=tuple(item for item in block.alloc_buffers if item.data in used),
+        match_buffers=tuple(tir.MatchBufferRegion(view.buffer, _moved(view.source, first)) for view in views),
+    )
+    copy = tree_of(fresh_copy(made.stmt()))
+    assert isinstance(copy, BlockNode)
+    copy.change(reads=access_regions(copy, None)[0])
+    return copy
+
+
+def _moved(region: tir.BufferRegion, inside: Callable[[Any], Any]) -> tir.BufferRegion:
+    return tir.BufferRegion(region.buffer, [inside(item) for item in region.region])

@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 
 from ir.script import from_source
-from ir.tir.interpreter import Interpreter
-from schedules import Schedule
+from ir.tir.analysis.verify_well_formed import verify_well_formed
+from ir.tir.interpreter import Interpreter, run
+from schedules import Schedule, ScheduleError
 from schedules.access import access_regions, box_touched
 from schedules.affine import simplify_polynomial
 from schedules.tree import BlockNode, loops_around
 
-from .checks import assert_same_meaning
+from .checks import assert_refused, assert_same_meaning
 
 PROGRAM = """@T.prim_func
 def main(A: T.Buffer((64,), "int32"), C: T.Buffer((64,), "int32")):
@@ -170,3 +171,114 @@ def main(A: T.Buffer((4, 9), "int32"), C: T.Buffer((4,), "int32"), n: T.int32, m
         found = np.full(4, -1, "int32")
         Interpreter(sch.mod).call(sch.mod["main"], [rows, found, n, m])
         np.testing.assert_array_equal(found, 2 * (rows[:, m] + rows[:, :n].sum(1)))
+
+
+ROWS = """
+@T.prim_func
+def main(A: T.Buffer((18,), "int32"), D: T.Buffer((18,), "int32"), C: T.Buffer((9,), "int32")):
+    for j in range(9):
+        with T.block("D"):
+            vj = T.axis.spatial(18, j)
+            D[vj] = A[vj] * 2
+    for j in range(9):
+        for k in range(0):
+            with T.block("C"):
+                vj, vk = T.axis.remap("SR", [j, k])
+                T.reads(D[vj:vj + 4 * vk + 4])
+                T.writes(C[vj])
+                with T.init():
+                    C[vj] = D[vj + 3]
+                C[vj] = C[vj] + D[vj]
+"""
+IN_ONE_LOOP = ROWS.replace("    for j in range(9):\n        for k", "        for k")
+IN_PLACE = ROWS.replace("C[", "D[").replace("spatial(18, j)", "spatial(18, j + 9)").replace("C: T", "E: T")
+
+
+@pytest.mark.parametrize(
+    ("text", "step", "legal"),
+    [
+        (ROWS, lambda sch: sch.merge(sch.get_loops("D")[0], sch.get_loops("C")[0]), False),
+        (ROWS, lambda sch: sch.cache_write("D", 0, "global", ["C"]), False),
+        (ROWS, lambda sch: sch.cache_read("C", 0, "global"), True),
+        (IN_ONE_LOOP, lambda sch: sch.parallel(sch.get_loops("D")[0]), False),
+        (IN_ONE_LOOP, lambda sch: sch.write_at(sch.get_loops("D")[0], "D", 0, "global"), False),
+        (IN_PLACE, lambda sch: sch.cache_inplace("C", 0, "global"), True),
+    ],
+)
+def test_what_an_init_reads_counts_beside_a_region_that_has_no_elements(
+    text: str, step: Callable[[Schedule], Any], legal: bool
+) -> None:
+    """While ``k`` has no values, ``D[vj:vj + 4 * vk + 4]`` has none either: it lies in whatever is written, or copied."""
+    func = from_source(text)
+    sch = Schedule(func)
+    if legal:
+        step(sch)
+        assert_same_meaning(func, sch)
+    else:
+        assert_refused(sch, lambda: step(sch))
+
+
+MEMORY = {
+    "a view of what it reads": (
+        "V = T.match_buffer(D[vi, 0:9], (9,), 'int32', offset_factor=1)",
+        "C[vi] = V[m]",
+    ),
+    "a view of what it writes": (
+        "V = T.match_buffer(C[vi], (1,), 'int32', offset_factor=1)",
+        "V[0] = D[vi, m]",
+    ),
+    "memory of its own": ("V = T.alloc_buffer((1,), 'int32')", "V[0] = D[vi, m]; C[vi] = V[0]"),
+    "a view of memory of its own": (
+        "W = T.alloc_buffer((2,), 'int32'); V = T.match_buffer(W[1], (1,), 'int32', offset_factor=1)",
+        "V[0] = D[vi, m]; C[vi] = V[0]",
+    ),
+}
+MOVES: dict[str, Callable[[Schedule, int], Any]] = {
+    "blockize": lambda sch, depth: sch.blockize(sch.get_loops("C")[depth]),
+    "decompose_reduction": lambda sch, depth: sch.decompose_reduction("C", sch.get_loops("C")[depth]),
+    "compute_at": lambda sch, depth: sch.compute_at("D", sch.get_loops("C")[depth]),
+    "read_at": lambda sch, depth: sch.read_at(sch.get_loops("C")[depth], "C", 0, "global"),
+}
+
+
+@pytest.mark.parametrize("extent", ["n", "2"])
+@pytest.mark.parametrize("memory", MEMORY)
+@pytest.mark.parametrize("name", MOVES)
+@pytest.mark.parametrize("depth", [0, 1])
+def test_an_init_takes_its_memory_and_its_views_along(
+    name: str, memory: str, depth: int, extent: str
+) -> None:
+    declared, init = MEMORY[memory]
+    func = from_source(
+        f"""
+@T.prim_func
+def main(A: T.Buffer((4, 9), "int32"), C: T.Buffer((4,), "int32"), n: T.int32, m: T.int32):
+    D = T.alloc_buffer((4, 9), "int32")
+    for i, j in T.grid(4, 9):
+        with T.block("D"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            D[vi, vj] = A[vi, vj] * 2
+    for i, k in T.grid(4, {extent}):
+        with T.block("C"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            T.reads(D[vi, 0:9])
+            T.writes(C[vi])
+            {declared}
+            with T.init():
+                {init}
+            C[vi] = C[vi] + D[vi, vk]
+"""
+    )
+    sch = Schedule(func)
+    if depth and extent == "n" and name in ("compute_at", "read_at"):
+        with pytest.raises(ScheduleError, match="the init of block 'C' reads D"):
+            MOVES[name](sch, depth)
+        return
+    MOVES[name](sch, depth)
+    verify_well_formed(sch.mod["main"])
+    rows = np.arange(36, dtype="int32").reshape(4, 9)
+    for n, m in [(0, 3), (2, 8)]:
+        results = [np.full(4, -1, "int32") for _ in range(2)]
+        for program, result in zip((func, sch.mod["main"]), results, strict=True):
+            run(program, rows, result, n, m)
+        np.testing.assert_array_equal(results[1], results[0])

@@ -164,6 +164,7 @@ def _initialization(
     matches = [match for match in block.match_buffers if match.buffer.data in used]
     if used & absent or _variables(item for match in matches for item in _bounds(match.source)) & absent:
         return None
+    memory = used | {match.source.buffer.data for match in matches}
     clauses = conjuncts(realize.predicate)
     predicate = conjunction([clause for clause in clauses if not _variables([clause]) & absent])
     fresh: dict[Any, Any] = {axis.var: Var(axis.var.name, axis.var.dtype) for axis, _ in kept}
@@ -174,7 +175,7 @@ def _initialization(
         f"{block.name_hint}_identity",
         substitute(block.init, fresh),
         None,
-        [item for item in block.alloc_buffers if item.data in used],
+        [item for item in block.alloc_buffers if item.data in memory],
         [MatchBufferRegion(match.buffer, _moved(match.source, fresh)) for match in matches],
     )
     return BlockRealize(

@@ -217,3 +217,34 @@ def main(A: T.Buffer((4, 9), "int32"), C: T.Buffer((4,), "int32"), n: T.int32, m
         found = np.full(4, -1, "int32")
         Interpreter(sch.mod).call(sch.mod["main"], [rows, found, n, m])
         np.testing.assert_array_equal(found, rows[:, m] + rows[:, :n].sum(1))
+
+
+@pytest.mark.parametrize("depth", [0, 1])
+def test_rows_that_the_block_around_says_are_instances_of_the_new_block(depth: int) -> None:
+    """Without columns there is no instance in it; the rows are in their domain as the variable of the block around is in its own."""
+    func = from_source(
+        """
+@T.prim_func
+def main(A: T.Buffer((8, 9), "int32"), C: T.Buffer((8,), "int32"), n: T.int32):
+    for i in range(4):
+        with T.block("O"):
+            vo = T.axis.spatial(4, i)
+            for j, k in T.grid(2, n):
+                with T.block("C"):
+                    vi = T.axis.spatial(4, vo)
+                    vj, vk = T.axis.remap("SR", [j, k])
+                    with T.init():
+                        C[vi * 2 + vj] = 3
+                    C[vi * 2 + vj] = C[vi * 2 + vj] + A[vi * 2 + vj, vk]
+"""
+    )
+    sch = Schedule(func)
+    sch.blockize(sch.get_loops("C")[depth])
+    array = np.arange(72, dtype="int32").reshape(8, 9)
+    for n in (0, 1, 9):
+        results = []
+        for program in (func, sch.mod["main"]):
+            found = np.full(8, -1, "int32")
+            Interpreter(IRModule({"main": program})).call(program, [array, found, n])
+            results.append(found)
+        np.testing.assert_array_equal(*results)

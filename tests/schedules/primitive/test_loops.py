@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,6 +12,7 @@ from ir import te
 from ir.script import from_source
 from ir.script import tir as T
 from ir.tir import PrimFunc
+from ir.tir.interpreter import run
 from schedules import Schedule, ScheduleError
 from tests.programs import kernels
 
@@ -696,3 +698,32 @@ def main(A: T.Buffer((8,), "int32"), B: T.Buffer((4, 8), "int32")):
     sch = Schedule(func)
     i, j = sch.get_loops("B")
     assert_refused(sch, lambda: sch.reorder(j, i), "reorder", "begin of loop 'j' depends on a loop")
+
+
+@pytest.mark.parametrize(("outer", "legal"), [(0, False), (1, True), (2, True), (3, False)])
+def test_rows_are_not_fused_with_any_part_of_a_reduction_over_nothing(outer: int, legal: bool) -> None:
+    """One domain that is empty is enough: no loop of rows alone is left then that says which elements are initialised."""
+    func = from_source(
+        """
+@T.prim_func
+def main(A: T.Buffer((3, 2, 9), "int32"), C: T.Buffer((4, 2), "int32"), n: T.int32):
+    for k, i, u, j, l in T.grid(3, 4, 1, 2, n):
+        with T.block("C"):
+            vk, vi, vu, vj, vl = T.axis.remap("RSRSR", [k, i, u, j, l])
+            with T.init():
+                C[vi, vj] = 7
+            C[vi, vj] = C[vi, vj] + A[vk, vj, vl + vu]
+"""
+    )
+    sch = Schedule(func)
+    chosen = sch.get_loops("C")[outer : outer + 2]
+    if not legal:
+        assert_refused(sch, lambda: sch.fuse(*chosen), "'vl'", "may be none")
+        return
+    sch.fuse(*chosen)
+    array = np.arange(54, dtype="int32").reshape(3, 2, 9)
+    for n in (0, 2):
+        results = [np.full((4, 2), -1, "int32") for _ in range(2)]
+        for program, result in zip((func, sch.mod["main"]), results, strict=True):
+            run(program, array, result, n)
+        np.testing.assert_array_equal(results[1], results[0])

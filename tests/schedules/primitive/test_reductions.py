@@ -634,3 +634,109 @@ def main(A: T.Buffer((4, 8), "int32"), C: T.Buffer((4,), "int32")):
     reads = sch.get(sch.get_block("C_update")).reads
     assert [region.buffer.name for region in reads] == ["C", "A"]
     assert_same_meaning(before, sch)
+
+
+@pytest.mark.parametrize("name", ["blockize", "decompose_reduction"])
+@pytest.mark.parametrize("depth", [0, 1])
+@pytest.mark.parametrize(
+    ("extent", "view", "init"),
+    [
+        ("3", "", "A[vi, vk] + vk"),
+        ("3", "V = T.match_buffer(A[vi, vk], (1,), 'int32', offset_factor=1)", "V[0]"),
+        ("n", "", "A[vi, 0] + vk"),
+        ("n", "V = T.match_buffer(A[vi, vk], (1,), 'int32', offset_factor=1)", "V[0]"),
+    ],
+)
+def test_an_init_that_names_what_is_reduced_knows_its_begin(
+    name: str, depth: int, extent: str, view: str, init: str
+) -> None:
+    """Over a domain that may be empty there is none, and such an init does not run then."""
+    sizes = ", n: T.int32" if extent == "n" else ""
+    func = from_source(
+        f"""
+@T.prim_func
+def main(A: T.Buffer((4, 9), "int32"), C: T.Buffer((4,), "int32"){sizes}):
+    for i, k in T.grid(4, {extent}):
+        with T.block("C"):
+            vi = T.axis.spatial(4, i)
+            vk = T.axis.reduce((2, {extent} + 2), k + 2)
+            T.reads(A[vi, 0:9])
+            T.writes(C[vi])
+            {view}
+            with T.init():
+                C[vi] = {init}
+            C[vi] = C[vi] + A[vi, vk]
+"""
+    )
+    sch = Schedule(func)
+    loop = sch.get_loops("C")[depth]
+
+    def move() -> Any:
+        return sch.blockize(loop) if name == "blockize" else sch.decompose_reduction("C", loop)
+
+    if extent == "n":
+        assert_refused(sch, move, "names what it reduces over")
+        return
+    move()
+    assert_same_meaning(func, sch)
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        lambda sch: sch.cache_write("C", 0, "global"),
+        lambda sch: sch.write_at(sch.get_loops("C")[0], "C", 0, "global"),
+    ],
+)
+def test_no_copy_is_made_of_what_an_init_that_needs_an_iteration_writes(
+    step: Callable[[Schedule], Any],
+) -> None:
+    """Over nothing it does not run: the elements keep what the caller left there, which the copy would not have."""
+    func = from_source(
+        """
+@T.prim_func
+def main(A: T.Buffer((4, 9), "int32"), C: T.Buffer((4,), "int32"), n: T.int32):
+    for i, k in T.grid(4, n):
+        with T.block("C"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                C[vi] = A[vi, 0] + vk
+            C[vi] = C[vi] + A[vi, vk]
+"""
+    )
+    found = np.full(4, -1, "int32")
+    run(func, np.ones((4, 9), "int32"), found, 0)
+    np.testing.assert_array_equal(found, -1)
+    sch = Schedule(func)
+    assert_refused(sch, lambda: step(sch), "may have no iterations")
+
+
+def test_the_memory_of_an_init_block_is_no_other_block_s() -> None:
+    sch = Schedule(
+        from_source(
+            """
+@T.prim_func
+def main(A: T.Buffer((4, 8), "int32"), C: T.Buffer((4,), "int32")):
+    for i, k in T.grid(4, 8):
+        with T.block("C"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            t = T.alloc_buffer((1,), "int32")
+            V = T.match_buffer(C[vi], (1,), "int32", offset_factor=1)
+            with T.init():
+                t[0] = 3
+                V[0] = t[0]
+            t[0] = A[vi, vk]
+            V[0] = V[0] + t[0]
+"""
+        )
+    )
+    func = main_of(sch)
+    init = sch.decompose_reduction("C", sch.get_loops("C")[1])
+    first, rest = (
+        {*block.alloc_buffers, *(view.buffer for view in block.match_buffers)}
+        for block in (sch.get(init), sch.get(sch.get_block("C_update")))
+    )
+    assert len(first) == len(rest) == 2
+    assert not first & rest
+    assert not {buffer.data for buffer in first} & {buffer.data for buffer in rest}
+    assert_same_meaning(func, sch)

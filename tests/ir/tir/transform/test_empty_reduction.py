@@ -243,3 +243,30 @@ def main(A: T.Buffer((8,), "int32"), B: T.Buffer((4,), "int32"), n: T.int32):
         result = np.zeros(4, "int32")
         run(lowered, np.arange(8, dtype="int32"), result, extent)
         np.testing.assert_array_equal(result, expected)
+
+
+def test_the_identity_has_memory_that_the_init_knows_by_a_view_alone() -> None:
+    func = from_source(
+        """
+@T.prim_func
+def main(A: T.Buffer((4,), "int32"), B: T.Buffer((4,), "int32"), n: T.int32):
+    for i, k in T.grid(4, n):
+        with T.block("B"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            T.reads(A[vi])
+            T.writes(B[vi])
+            memory = T.alloc_buffer((2,), "int32")
+            view = T.match_buffer(memory[1], (1,), "int32", offset_factor=1)
+            with T.init():
+                view[0] = A[vi] * 2
+                B[vi] = view[0]
+            B[vi] = B[vi] + vk + 1
+"""
+    )
+    array = np.arange(4, dtype="int32")
+    for n in (0, 2):
+        expected, found = (np.full(4, -1, "int32") for _ in range(2))
+        run(func, array, expected, n)
+        build(func, "cpu")["main"](array, found, n)
+        np.testing.assert_array_equal(found, expected)
+        np.testing.assert_array_equal(found, array * 2 + n * (n + 1) // 2)
