@@ -431,11 +431,12 @@ class ReductionProgram:
                 other, var = self.fresh("P"), reduced[0]
                 outputs.insert(0, (other, "int32"))
                 beside, better = f"{other}[{place}]", f"{here} > {term}"
-                tie = f"{here} == {term} and {other}[{place}] < {var}"
+                tie = f"{here} == {term} and {beside} < {var}"
+                odd = f"{here} != {here} and ({term} == {term} or {beside} < {var})"  # the order is total: NaN first
                 inits = [f"{beside} = 2147483647", f'{here} = T.min_value("{t}")']
                 body = [
-                    f"p: T.int32 = T.Select({better} or {tie}, {beside}, {var})",
-                    f"w: T.{t} = T.Select({better}, {here}, {term})",
+                    f"p: T.int32 = T.Select({better} or {tie} or {odd}, {beside}, {var})",
+                    f"w: T.{t} = T.Select({better} or {here} != {here}, {here}, {term})",
                     f"{beside} = p",
                     f"{here} = w",
                 ]

@@ -99,6 +99,11 @@ def test_most_random_reductions_are_plain() -> None:
     assert 50 < len(plain) < 90
 
 
+def test_a_selection_orders_nan_too() -> None:
+    """Where infinities of two signs made NaN, an argmax that only compares would find whatever comes last."""
+    assert judge_schedule(99061881, [], scheduled_reduction).kind == "ok"
+
+
 # -- bugs planted in primitives ----------------------------------------------------
 def test_a_loop_made_parallel_without_proof_is_a_race(monkeypatch: pytest.MonkeyPatch) -> None:
     case = program(OVERLAPPING)
