@@ -29,13 +29,13 @@ from ir.tir.intrinsic.declaration import CallEffectKind, effect_of, find
 
 from ..error import RunnerError
 from ..ndarray import numpy_dtype
+from .algebra import Algebra
 from .estimate import (
     ALWAYS,
     INFINITY,
     NEVER,
     WIDE,
     ZERO,
-    Algebra,
     Binding,
     Estimate,
     added,

@@ -44,14 +44,13 @@ from ir.tir.stmt import (
 from ir.tir.stmt_functor import loads_in
 from ir.tir.transform.lower_match_buffer import LowerMatchBuffer
 
-from .alike import Spreads
+from .algebra import Algebra
 from .estimate import (
     ALWAYS,
     INFINITY,
     WHEN_EXACT,
     WIDE,
     ZERO,
-    Algebra,
     Binding,
     Estimate,
     added,
@@ -65,6 +64,7 @@ from .estimate import (
 from .expressions import Expressions, Unanalysable, either, let
 from .facts import entry, params_of
 from .instances import instances_of
+from .like_terms import Spreads
 from .rounding import format_of, growth
 
 _At = Callable[[Sequence[Var]], tuple[PrimExpr, Sequence[Binding]]]

@@ -37,7 +37,8 @@ from ir.tir.expr import (
 from ir.tir.op import cos, exp, floor, sin
 from ir.tir.stmt_functor import substitute
 from runners.verify import compute_reference
-from runners.verify.estimate import NEVER, WIDE, ZERO, Algebra, Estimate, or_zero
+from runners.verify.algebra import Algebra
+from runners.verify.estimate import NEVER, WIDE, ZERO, Estimate, or_zero
 from runners.verify.expressions import Expressions
 from runners.verify.rounding import format_of, growth
 from tests.programs.nodes import matmul

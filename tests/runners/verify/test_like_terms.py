@@ -11,7 +11,7 @@ from ir.node import post_order_visit
 from ir.script import from_source
 from ir.tir.stmt import BufferStore
 from runners.native import build_native
-from runners.verify.alike import Spreads
+from runners.verify.like_terms import Spreads
 from runners.verify.shadow import terms_of
 
 from .conftest import verdict
