@@ -59,6 +59,7 @@ from .estimate import (
     finite_size,
     or_zero,
     rounded,
+    vanishing,
     widened,
 )
 from .expressions import Expressions, Unanalysable, either, let
@@ -362,8 +363,15 @@ class _Rewriter(Visitor):
         here = BufferLoad(shadow.wide, places)
         mass = BufferLoad(shadow.mass, places)
         value: PrimExpr = here + item.value if sign > 0 else here - item.value
+        size = self._algebra.share(finite_size(item.value))
+        grown = mass + size
+        unit = format_of(store.buffer.dtype).unit
+        units = growth(shadow.terms, unit, shadow.alike)
+        if units < shadow.terms:
+            lost = vanishing(size, here, unit)
+            grown += Select(self._algebra.exact, ZERO, lost * FloatImm(WIDE, 1 / (units * unit)))
         stores: list[Stmt] = [
-            BufferStore(shadow.mass, mass + finite_size(item.value), places),
+            BufferStore(shadow.mass, grown, places),
             BufferStore(shadow.wide, value, places),
         ]
         if shadow.error is not None and item.slack is not None:

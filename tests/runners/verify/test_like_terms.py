@@ -120,3 +120,34 @@ def test_one_term_of_random_ones_still_counts(reference_of: Any) -> None:
     reference = reference_of(sums("T.exp(A[vk, vi])"))
     assert verdict(reference, one_after_the_other(lambda a, b: np.exp(a))) is None
     assert verdict(reference, one_after_the_other(lambda a, b: np.exp(a), ROWS - 1)) is not None
+
+
+def test_small_terms_vanish_beside_large_ones(reference_of: Any) -> None:
+    """Of a third of the rows the terms are far larger than the others: what is lost of the small ones is lost in one direction."""
+    rows, channels = 64, 512
+    original = from_source(f"""
+@I.ir_module
+class Module:
+    @T.prim_func
+    def main(A: T.Buffer(({rows}, {channels}), "float32"), B: T.Buffer(({rows}, {channels}, 64), "float32"), C: T.Buffer((64,), "float32")):
+        for i, r, k in T.grid(64, {rows}, {channels}):
+            with T.block("C"):
+                vi, vr, vk = T.axis.remap("SRR", [i, r, k])
+                with T.init():
+                    C[vi] = T.float32(0)
+                C[vi] = C[vi] + A[vr, vk] * B[vr, vk, vi]
+""")
+
+    def summed(order: tuple[int, int, int], count: int = rows * channels) -> Any:
+        def call(a: Any, b: Any, c: Any) -> None:
+            with np.errstate(all="ignore"):
+                terms = (a[:, :, None] * b).transpose(order).reshape(-1, 64)
+                c[...] = np.add.accumulate(terms[:count], axis=0, dtype=np.float32)[-1]
+
+        return call
+
+    reference = reference_of(original)
+    assert verdict(reference, build_native(original, "llvm")) is None
+    assert verdict(reference, summed((0, 1, 2))) is None
+    assert verdict(reference, summed((1, 0, 2))) is None
+    assert verdict(reference, summed((0, 1, 2), rows * channels - 1)) is not None
