@@ -126,9 +126,9 @@ def vanishing(size: PrimExpr, total: PrimExpr, unit: float) -> PrimExpr:
     """What a sum of this dtype, so far, may lose of a term of this size: all of it where it is below half a unit of the sum.
 
     Where many terms of one sign are so small, what is lost of each is no random walk: it adds up. That of larger ones is rounded
-    up as often as down. The sum may be up to four times as large when another order of the terms comes to this one.
+    up as often as down. The sum may be up to sixteen times as large when another order of the terms comes to this one.
     """
-    return Select(LE(size, magnitude(total) * FloatImm(WIDE, 4 * unit)), size, ZERO)
+    return Select(LE(size, magnitude(total) * FloatImm(WIDE, 16 * unit)), size, ZERO)
 
 
 def error_of_sum(value: PrimExpr, size: PrimExpr, error: PrimExpr, largest: float) -> PrimExpr:
