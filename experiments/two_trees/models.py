@@ -27,9 +27,8 @@ def compare(model: Path, trees: Trees) -> Iterator[float | None]:
         tuned[name] = trees.database(tree, title)
         options = {
             "model": str(model),
-            "trials": trees.trials,
             "threads": trees.threads,
             "database": tuned[name],
         }
-        trees.run(f"tune {name}", tree, f"{PACKAGE}.peers:tune", options)
+        trees.tune(title, name, tree, f"{PACKAGE}.peers:tune", options)
     yield compared("tuned", tuned)

@@ -16,7 +16,7 @@ def compare(name: str, shape: Sequence[int], trees: Trees, best: int) -> Iterato
     arrays = trees.scratch / f"{key(name, shape).replace(' ', '-')}.npz"
     data.write(arrays, name, shape)
     for label, tree in trees.both.items():
-        for number, trace in enumerate(_best_traces(tree, name, shape, trees, best)):
+        for number, trace in enumerate(_best_traces(label, tree, name, shape, trees, best)):
             call = {
                 "name": name,
                 "shape": list(shape),
@@ -29,7 +29,9 @@ def compare(name: str, shape: Sequence[int], trees: Trees, best: int) -> Iterato
             )
 
 
-def _best_traces(tree: Path, name: str, shape: Sequence[int], trees: Trees, best: int) -> list[Any]:
+def _best_traces(
+    label: str, tree: Path, name: str, shape: Sequence[int], trees: Trees, best: int
+) -> list[Any]:
     """The traces of the best candidates that a tree's own search finds."""
     row = {
         "name": name,
@@ -37,6 +39,6 @@ def _best_traces(tree: Path, name: str, shape: Sequence[int], trees: Trees, best
         "threads": trees.threads,
         "database": trees.database(tree, "rows"),
     }
-    trees.run("tune", tree, "experiments.operators.loopsmith:tune", {**row, "trials": trees.trials})
+    trees.tune(key(name, shape), label, tree, "experiments.operators.loopsmith:tune", row)
     found: list[Any] = trees.run("traces", tree, "side:best_traces", {**row, "best": best})
     return found

@@ -48,6 +48,16 @@ class Trees:
         """
         return run_job(self.job(name, tree, function, options))
 
+    def tune(self, title: str, label: str, tree: Path, function: str, options: dict[str, Any]) -> None:
+        """Let a tree tune something; trials that it refuses or that fail are told, for what it compiles then may be anything.
+
+        Raises:
+            RuntimeError: it failed there.
+        """
+        costs = self.run(f"tune {label}", tree, function, {**options, "trials": self.trials})
+        if costs.get("failed"):
+            print(f"{title} {label}: {costs['failed']} of {costs['trials']} trials failed", flush=True)
+
     def compared(self, title: str, function: str, options: Mapping[str, dict[str, Any]]) -> float | None:
         """The time of a call here over its time there; a line with it, or with what failed, is printed.
 

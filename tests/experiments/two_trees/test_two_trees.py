@@ -12,6 +12,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from experiments.two_trees.__main__ import main
+from experiments.two_trees.trees import Trees
 
 HERE = Path(__file__).resolve().parents[3]
 RATIO = r"\d+\.\d{3}\*? \(\d+\.\d{3}\)"
@@ -44,6 +45,16 @@ def test_models_are_timed_untuned_and_tuned(tmp_path: Path, capsys: pytest.Captu
     assert re.fullmatch(f"product tuned: {RATIO}", tuned)
     assert mean.startswith("2 compared: ")
     assert len(list(tmp_path.glob("product-*-2-trials-1-threads.db"))) == 1  # both trees are this one
+
+
+def test_trials_that_fail_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where all of them do, what both trees compile then is the program without a schedule."""
+    for failed, told in ((8, "C3D here: 8 of 8 trials failed\n"), (0, "")):
+        monkeypatch.setattr(Trees, "run", lambda *given, n=failed: {"failed": n, "trials": 8})
+        Trees(HERE, tmp_path, trials=8, rounds=1, threads=1).tune("C3D", "here", HERE, "tune", {})
+        assert capsys.readouterr().out == told
 
 
 def test_what_is_no_checkout_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
