@@ -25,10 +25,6 @@ def compare(model: Path, trees: Trees) -> Iterator[float | None]:
     tuned: dict[str, str | None] = {}
     for name, tree in trees.both.items():
         tuned[name] = trees.database(tree, title)
-        options = {
-            "model": str(model),
-            "threads": trees.threads,
-            "database": tuned[name],
-        }
+        options = {"model": str(model), "threads": trees.threads, "database": tuned[name]}
         trees.tune(title, name, tree, f"{PACKAGE}.peers:tune", options)
     yield compared("tuned", tuned)

@@ -17,13 +17,8 @@ def compare(name: str, shape: Sequence[int], trees: Trees, best: int) -> Iterato
     data.write(arrays, name, shape)
     for label, tree in trees.both.items():
         for number, trace in enumerate(_best_traces(label, tree, name, shape, trees, best)):
-            call = {
-                "name": name,
-                "shape": list(shape),
-                "threads": trees.threads,
-                "arrays": str(arrays),
-                "trace": trace,
-            }
+            row = {"name": name, "shape": list(shape), "threads": trees.threads}
+            call = {**row, "arrays": str(arrays), "trace": trace}
             yield trees.compared(
                 f"{key(name, shape)} {label} {number + 1}", "side:call", dict.fromkeys(trees.both, call)
             )
@@ -33,12 +28,8 @@ def _best_traces(
     label: str, tree: Path, name: str, shape: Sequence[int], trees: Trees, best: int
 ) -> list[Any]:
     """The traces of the best candidates that a tree's own search finds."""
-    row = {
-        "name": name,
-        "shape": list(shape),
-        "threads": trees.threads,
-        "database": trees.database(tree, "rows"),
-    }
+    database = trees.database(tree, "rows")
+    row = {"name": name, "shape": list(shape), "threads": trees.threads, "database": database}
     trees.tune(key(name, shape), label, tree, "experiments.operators.loopsmith:tune", row)
     found: list[Any] = trees.run("traces", tree, "side:best_traces", {**row, "best": best})
     return found

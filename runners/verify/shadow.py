@@ -367,7 +367,9 @@ class _Rewriter(Visitor):
         grown = mass + size
         unit = format_of(store.buffer.dtype).unit
         units = growth(shadow.terms, unit, shadow.alike)
-        if units < shadow.terms:
+        if (
+            units < shadow.terms
+        ):  # a random walk; the mass will be multiplied by this relative error, what vanishes counts wholly
             lost = vanishing(size, here, unit)
             grown += Select(self._algebra.exact, ZERO, lost * FloatImm(WIDE, 1 / (units * unit)))
         stores: list[Stmt] = [
