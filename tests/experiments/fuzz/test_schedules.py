@@ -101,6 +101,8 @@ def test_most_random_reductions_are_plain() -> None:
 
 def test_a_selection_orders_nan_too() -> None:
     """Where infinities of two signs made NaN, an argmax that only compares would find whatever comes last."""
+    made = scheduled_reduction(99061881)
+    assert "T.Select" in made.program.func.script() and "_rf" in made.scheduled.script()
     assert judge_schedule(99061881, [], scheduled_reduction).kind == "ok"
 
 
