@@ -4,6 +4,8 @@
     python -m experiments.kernel_mutants mutants --each 1 --kernels C2D,attention
     python -m experiments.kernel_mutants mutants --show                   with the programs of accepted ones, as differences
     python -m experiments.kernel_mutants candidates --number 20000        random candidates of all design spaces
+    python -m experiments.kernel_mutants candidates --large --number 500  of kernels in the sizes of models and of the operator suite
+    python -m experiments.kernel_mutants candidates --kernels softmax:128x30522
 
 A mutant is a scheduled program with one place changed. It runs through what a candidate runs through that would become the best:
 all kinds of inputs, guarded memory, timed calls, several numbers of threads. One that is accepted is run in the interpreter
@@ -41,7 +43,7 @@ from .checking import (
     same_in_the_interpreter,
 )
 from .exact import same_in_exact_arithmetic
-from .kernels import module_of, names
+from .kernels import large_names, module_of, names
 from .mutations import MUTATIONS, mutant, places
 
 _SECONDS = 90
@@ -50,6 +52,7 @@ _ABOUT_ROUNDING = "narrow accumulation"
 _COLUMNS = ("refused", "accepted", "equivalent", "same to rounding", "not built")
 _BATCH = 25
 """Candidates of a kernel that are judged together, so that the design space is made once."""
+_LARGE_BATCH = 5
 
 Item = tuple[str, str, int, int]
 """Kernel, mutation, which of its places, seed of the schedule."""
@@ -181,11 +184,12 @@ def judge_candidates(item: tuple[str, int, int]) -> Verdict:
 
 def run_candidates(options: argparse.Namespace) -> int:
     """How many right candidates were accepted; every refusal is a false alarm, or a defect that somebody should look at."""
-    kernels = options.kernels or names()
+    kernels = options.kernels or (large_names() if options.large else names())
     begin = time.monotonic()
-    if options.number % _BATCH:
+    size = _LARGE_BATCH if any(":" in name for name in kernels) else _BATCH
+    if options.number % size:
         print(
-            f"candidates are checked {_BATCH} at a time: {-(-options.number // _BATCH) * _BATCH} instead of {options.number}"
+            f"candidates are checked {size} at a time: {-(-options.number // size) * size} instead of {options.number}"
         )
     accepted, failed, batch = 0, 0, 0
 
@@ -196,7 +200,7 @@ def run_candidates(options: argparse.Namespace) -> int:
         )
 
     while accepted < options.number and (failed == 0 or options.go_on):
-        items = [(name, options.seed + batch, _BATCH) for name in kernels]
+        items = [(name, options.seed + batch, size) for name in kernels]
         batch += 1
         before = accepted
         try:
@@ -225,8 +229,10 @@ def kernel_names(text: str) -> list[str]:
     """
     chosen = text.split(",")
     for name in chosen:
-        if name not in names():
-            raise argparse.ArgumentTypeError(f"no kernel {name!r}; there are: {', '.join(names())}")
+        if name not in names() + large_names():
+            raise argparse.ArgumentTypeError(
+                f"no kernel {name!r}; there are: {', '.join(names() + large_names())}"
+            )
     return chosen
 
 
@@ -252,17 +258,22 @@ def seed_of(text: str) -> int:
     return int(text)
 
 
-_OPTIONS_OF = {"mutants": ("each", "show", "verbose"), "candidates": ("number", "go_on")}
+_OPTIONS_OF = {"mutants": ("each", "show", "verbose"), "candidates": ("number", "go_on", "large")}
 
 
-def _refuse_options_of_the_other(command: argparse.ArgumentParser, options: argparse.Namespace) -> None:
-    """End with a message for an option that would change nothing."""
+def _refuse_what_does_not_fit(command: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    """End with a message for an option that would change nothing, and for kernels that are not for this command."""
     for what, names_of_options in _OPTIONS_OF.items():
         for name in names_of_options:
             if what != options.what and getattr(options, name):
                 command.error(
                     f"--{name.replace('_', '-')} is an option of {what}, and says nothing of {options.what}"
                 )
+    large = [name for name in options.kernels or () if ":" in name]
+    if options.what == "mutants" and large:
+        command.error(
+            f"the interpreter, which is asked about accepted mutants, takes too long for {large[0]}"
+        )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -273,11 +284,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     command.add_argument("what", choices=["mutants", "candidates"])
-    command.add_argument("--kernels", type=kernel_names, help="names, with commas between; default: all")
+    command.add_argument(
+        "--kernels", type=kernel_names, help="names, with commas between; default: all small ones"
+    )
     command.add_argument(
         "--each", type=positive, help="mutants: places of each kind in each kernel (default: 2)"
     )
     command.add_argument("--number", type=positive, help="candidates: right ones to check (default: 500)")
+    command.add_argument(
+        "--large",
+        action="store_true",
+        help="candidates: of kernels in the sizes of models and of the operator suite",
+    )
     command.add_argument("--seed", type=seed_of, default=0, help="of places and schedules (default: 0)")
     command.add_argument("--show", action="store_true", help="mutants: print accepted ones as differences")
     command.add_argument("--verbose", action="store_true", help="mutants: print every verdict")
@@ -285,7 +303,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--go-on", action="store_true", help="candidates: do not stop at the first that is refused"
     )
     options = command.parse_args(arguments)
-    _refuse_options_of_the_other(command, options)
+    _refuse_what_does_not_fit(command, options)
     if options.each is None:
         options.each = 2
     if options.number is None:

@@ -1,4 +1,8 @@
-"""The kernels whose check is tried: the operator suite in small shapes, and what else models are made of."""
+"""The kernels whose check is tried: the operator suite in small shapes, and what else models are made of.
+
+Most are small, so that many candidates are judged in an hour. What depends on the size of a kernel (thousands of terms in a sum)
+shows in large ones only: those have the shape in their names, as in ``softmax:128x30522`` or ``C3D:1x16x14x14x256x256x3x1x1``.
+"""
 
 from __future__ import annotations
 
@@ -119,9 +123,60 @@ _OTHERS: dict[str, tuple[Callable[..., Any], Inputs]] = {
 }  # fmt: skip
 
 
+_LARGE_SHAPES: dict[str, list[list[tuple[int, ...]]]] = {
+    "attention": [[(12, 128, 64)] * 3, [(2, 512, 64)] * 3],
+    "attention_bf16": [[(12, 128, 64)] * 3],
+    "masked_attention": [[(12, 128, 64)] * 3 + [(12, 128, 128)]],
+    "dense_relu": [[(197, 768), (768, 768), (768,)], [(1, 4096), (4096, 4096), (4096,)]],
+    "dense_bf16": [[(64, 1024), (1024, 1024)]],
+    "dense_f16": [[(16, 4096), (256, 4096)]],
+    "dense_int8": [[(128, 1024), (256, 1024)]],
+    "dense_uint8_int8": [[(1, 9216), (512, 9216)]],
+    "softmax": [[(4096, 64)], [(128, 30522)]],
+    "softmax_f16": [[(32, 4096)]],
+    "log_softmax": [[(16, 50257)]],
+    "layer_norm": [[(197, 768), (768,), (768,)], [(8, 16384), (16384,), (16384,)]],
+    "rms_norm": [[(16, 4096), (4096,)]],
+    "max_pool": [[(1, 64, 112, 112)]],
+    "avg_pool": [[(1, 64, 56, 56)]],
+    "argmax": [[(16, 32000)]],
+    "argmin_int": [[(16, 32000)]],
+    "row_max": [[(64, 4096)]],
+    "row_min": [[(4, 200000)]],
+    "column_sum": [[(4096, 512)], [(50000, 8)]],
+    "product_of_rows": [[(256, 64)]],
+    "cumsum": [[(8, 4096)]],
+    "cumsum_int": [[(8, 4096)]],
+    "take": [[(30522, 768), (128,)]],
+    "gather": [[(12, 4096), (12, 512)]],
+    "transpose": [[(12, 128, 768)]],
+    "concatenate": [[(128, 512), (128, 256)]],
+    "gelu": [[(128, 3072)]],
+    "silu_f16": [[(128, 3072)]],
+    "conv_nchw": [[(1, 64, 56, 56), (128, 64, 3, 3)], [(1, 512, 7, 7), (512, 512, 3, 3)]],
+    "depthwise_nchw": [[(1, 32, 112, 112), (32, 1, 3, 3)]],
+    "quantize": [[(128, 768)]],
+    "double_sum": [[(16, 100000)]],
+    "sort": [[(16, 1000)]],
+    "topk": [[(4, 1000)]],
+    "upsampling": [[(1, 64, 28, 28)]],
+}
+"""Shapes of the inputs; their dtypes are those of the small kernel."""
+
+
 def names() -> list[str]:
-    """All kernels."""
+    """All small kernels."""
     return [*_SUITE_SHAPES, *_OTHERS]
+
+
+def large_names() -> list[str]:
+    """The same operators in sizes of models: the operator suite's own shapes, and others with the shape of their first input."""
+    suite = [_with(name, shape) for name, work in WORKLOADS.items() for shape in work.shapes]
+    return suite + [_with(name, shapes[0]) for name, many in _LARGE_SHAPES.items() for shapes in many]
+
+
+def _with(name: str, shape: tuple[int, ...]) -> str:
+    return f"{name}:{'x'.join(map(str, shape))}"
 
 
 def module_of(name: str) -> IRModule:
@@ -130,10 +185,14 @@ def module_of(name: str) -> IRModule:
     Raises:
         KeyError: there is no kernel of this name.
     """
-    if name in _SUITE_SHAPES:
-        assert name in WORKLOADS
-        return IRModule({"main": te.create_prim_func(tensors(name, _SUITE_SHAPES[name]))})
-    function, inputs = _OTHERS[name]
-    given = [te.placeholder(shape, dtype, f"p{number}") for number, (shape, dtype) in enumerate(inputs)]
+    operator, _, dims = name.partition(":")
+    shape = tuple(map(int, dims.split("x"))) if dims else None
+    if operator in WORKLOADS:
+        return IRModule({"main": te.create_prim_func(tensors(operator, shape or _SUITE_SHAPES[operator]))})
+    function, inputs = _OTHERS[operator]
+    if shape is not None:
+        (shapes,) = [item for item in _LARGE_SHAPES[operator] if item[0] == shape]
+        inputs = [(extents, dtype) for extents, (_, dtype) in zip(shapes, inputs, strict=True)]
+    given = [te.placeholder(extents, dtype, f"p{number}") for number, (extents, dtype) in enumerate(inputs)]
     outputs = function(*given)
     return IRModule({"main": te.create_prim_func([*given, outputs])})

@@ -11,8 +11,9 @@ from experiments.fuzz.verdict import Verdict
 from experiments.kernel_mutants import __main__ as command
 from experiments.kernel_mutants.__main__ import difference, items_of, main, mutant_of
 from experiments.kernel_mutants.candidates import random_candidates
-from experiments.kernel_mutants.kernels import module_of, names
+from experiments.kernel_mutants.kernels import large_names, module_of, names
 from experiments.kernel_mutants.mutations import MUTATIONS, mutant, places
+from experiments.operators.suite import WORKLOADS, workload
 from ir import structural_equal
 from ir.script import from_source
 from runners.verify import entry
@@ -104,6 +105,30 @@ def test_right_kernels_are_accepted(capfd: Any) -> None:
     assert status == 0, capfd.readouterr().out
 
 
+@pytest.mark.parametrize("name", large_names())
+def test_a_large_kernel_has_the_shape_of_its_name(name: str) -> None:
+    func = entry(module_of(name))
+    first = func.buffer_map[func.params[0]]
+    operator, dims = name.split(":")
+    if operator in WORKLOADS:
+        assert structural_equal(func, workload(operator, [int(dim) for dim in dims.split("x")]))
+    else:
+        assert "x".join(str(extent) for extent in first.shape) == dims
+    assert operator in names() or operator == "CBR"
+
+
+def test_large_kernels_are_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+
+    def judged(items: Any, *_: object) -> Any:
+        asked.extend(items)
+        return ((item, Verdict("ok", str(item[2]))) for item in items)
+
+    monkeypatch.setattr(command, "judged_apart", judged)
+    assert main(["candidates", "--large", "--number", "5"]) == 0
+    assert [item[0] for item in asked] == large_names() and len(set(large_names())) == len(large_names())
+
+
 @pytest.mark.parametrize("option", ["--each=-1", "--each=0", "--number=x", "--seed=-1"])
 def test_numbers_that_are_none_are_refused(option: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
@@ -136,6 +161,8 @@ def test_ctrl_c_tells_what_is_counted(
     [
         (["candidates", "--each", "1"], "--each is an option of mutants, and says nothing of candidates"),
         (["candidates", "--show"], "--show is an option of mutants"),
+        (["mutants", "--large"], "--large is an option of candidates, and says nothing of mutants"),
+        (["mutants", "--kernels", "relu,SFM:512x512"], "takes too long for SFM:512x512"),
         (["mutants", "--number", "5"], "--number is an option of candidates, and says nothing of mutants"),
         (["mutants", "--go-on"], "--go-on is an option of candidates"),
     ],
