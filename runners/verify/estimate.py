@@ -122,13 +122,21 @@ def finite_size(value: PrimExpr) -> PrimExpr:
     return Select(LT(size, INFINITY), size, ZERO)
 
 
-def vanishing(size: PrimExpr, total: PrimExpr, unit: float) -> PrimExpr:
-    """What a sum of this dtype, so far, may lose of a term of this size: all of it where it is below half a unit of the sum.
+def counts(size: PrimExpr, mass: PrimExpr, unit: float, n_terms: int) -> PrimExpr:
+    """Whether a term of this size is one more rounding of a sum, of which the terms so far have this mass.
 
-    Where many terms of one sign are so small, what is lost of each is no random walk: it adds up. That of larger ones is rounded
-    up as often as down. The sum may be up to sixteen times as large when another order of the terms comes to this one.
+    An addition errs by no more than the smaller of its operands: all those terms together that are so small do not err by more than
+    one of the others may.
     """
-    return Select(LE(size, magnitude(total) * FloatImm(WIDE, 16 * unit)), size, ZERO)
+    is_more = GT(size * FloatImm(WIDE, float(n_terms)), mass * FloatImm(WIDE, unit))
+    return Select(is_more, FloatImm(WIDE, 1.0), ZERO)
+
+
+def roundings_of(count: PrimExpr, unit: float) -> PrimExpr:
+    """How far a sum of which so many terms count may be off, as a part of its mass (see :func:`runners.verify.rounding.growth`)."""
+    share = (count + FloatImm(WIDE, 1.0)) * FloatImm(WIDE, unit)
+    one = FloatImm(WIDE, 1.0)
+    return Select(LT(share, FloatImm(WIDE, 0.5)), share * (one + share + share), one)
 
 
 def error_of_sum(value: PrimExpr, size: PrimExpr, error: PrimExpr, largest: float) -> PrimExpr:

@@ -16,7 +16,7 @@ from .domains import Domain
 from .facts import KernelFacts, Param
 from .kinds import KINDS, Array, Kind, change_signs, negative, positive, random_numbers
 from .repetitions import fill, place_of
-from .rounding import format_of
+from .rounding import format_of, most_telling
 
 SEED = 0x5EED
 PERIOD = 65_521
@@ -57,7 +57,9 @@ def base_values(param: Param, kind: Kind, facts: KernelFacts, number: int) -> Ar
     rng = np.random.default_rng([SEED, number, KINDS.index(kind) if kind in KINDS else len(KINDS)])
     count = math.prod(param.shape)
     differ = param.domain is not None and param.domain.distinct
-    stand_out = kind.outstanding and facts.terms > PERIOD // 8 and count <= _MOST_DRAWN
+    stand_out = (
+        (kind.outstanding or kind.others is not None) and facts.terms > PERIOD // 8 and count <= _MOST_DRAWN
+    )
     if not (differ or stand_out):
         count = min(count, PERIOD)
     if dt.is_bool(param.dtype):
@@ -79,7 +81,7 @@ def base_values(param: Param, kind: Kind, facts: KernelFacts, number: int) -> Ar
         share = density(facts)
         if share < 1.0:
             wide[rng.random(count) >= share] = 0
-            _fill_corners(wide, param.shape, rng)
+        _fill_corners(wide, param.shape, rng)
     largest = format_of(param.dtype).largest
     np.clip(wide, -largest, largest, out=wide)
     if kind.telling and (some := _telling(facts.constants, wide.dtype, param, kind.for_few_terms)).size:
@@ -90,6 +92,8 @@ def base_values(param: Param, kind: Kind, facts: KernelFacts, number: int) -> Ar
         _vanish(wide, param, facts)
     if facts.multiplied:
         _compress(wide, facts.terms, largest, kind.exact)
+    if kind.others is not None and count >= facts.terms:
+        _thin_out(wide, kind.others, param, facts, rng)
     if kind.special:
         # Few of them: a sum of a thousand terms should mostly be a number.
         places = max(int(_SPECIAL.size), count // max(7, 2 * facts.terms))
@@ -213,6 +217,22 @@ def _fill_corners(wide: Array, shape: Sequence[int], rng: np.random.Generator) -
         place = place_of(flat, wide.size)
         if wide[place] == 0:
             wide[place] = rng.integers(1, 9) * (1 - 2 * rng.integers(0, 2))
+
+
+def _thin_out(wide: Array, other: float, param: Param, facts: KernelFacts, rng: np.random.Generator) -> None:
+    """Leave so few numbers as they are that each is more of a long sum than roundings, whatever axes that runs along.
+
+    The first and last ones along each axis stay: what a tail or a tile leaves out is among them.
+    """
+    kept = most_telling(1 / facts.narrow)
+    thin = rng.random(wide.size) >= kept / facts.terms
+    flat = np.arange(wide.size)
+    for axis, extent in enumerate(param.shape):
+        if extent > kept:
+            place = flat // math.prod(param.shape[axis + 1 :]) % extent
+            thin[(place == 0) | (place == extent - 1)] = False
+    thin[[0, _last(param.shape, wide.size)]] = False
+    wide[thin] = other
 
 
 def _telling(constants: Sequence[float], dtype: Any, param: Param, all_of_them: bool) -> Array:

@@ -3,7 +3,8 @@
 Small integers are summed exactly in any order; random numbers find what integers hide; large ones of either sign find clamps and
 narrow intermediates; inputs that are all negative find a maximum that starts at zero; NaN and infinities find what is lost on the way;
 nothing but infinities finds a maximum that starts at a finite number; every exponent finds what is right for common numbers only;
-few that stand out find a maximum, or an "any", that leaves out a term, which hardly ever is the one that counts.
+few that stand out find a maximum, or an "any", that leaves out a term, which hardly ever is the one that counts; few that are all
+that a long sum is made of find a sum that leaves out some.
 """
 
 from __future__ import annotations
@@ -56,6 +57,9 @@ class Kind:
     """Bools of other inputs are True where large numbers stand out, False where low ones do: what is asked of both at once stands out."""
     seldom: bool = False
     """About one pair of as many numbers as are reduced together is equal: whether any, or none, of them is, has either answer."""
+
+    others: float | None = None
+    """All numbers are this one but few, of which long sums are made then, where it makes next to nothing of a term."""
 
 
 def random_numbers(out: Array, rng: np.random.Generator) -> Array:
@@ -123,6 +127,10 @@ def negative(out: Array, rng: np.random.Generator, param: Param, number: int) ->
         out[...] = random_numbers(out, rng) * 1.5 + 0.5
 
 
+def _near_one(out: Array, rng: np.random.Generator, param: Param, number: int) -> None:
+    out[...] = random_numbers(out, rng) + 0.75
+
+
 def _integers(out: Array, rng: np.random.Generator, param: Param, number: int) -> None:
     out[...] = rng.integers(-8, 9, out.shape)
 
@@ -137,6 +145,8 @@ KINDS = (
     Kind("nothing but -infinity", positive, end=-math.inf),
     Kind("nothing but infinity", positive, end=math.inf),
     Kind("numbers of every exponent", _every_exponent, telling=True, for_few_terms=True),
+    Kind("few numbers among zeros", _near_one, full_range=False, others=0.0),
+    Kind("few numbers above all others", _near_one, full_range=False, others=-10_000.0),
     Kind("few large numbers", negative, outstanding=1),
     Kind("few low numbers", negative, outstanding=-1),
     Kind("numbers near nothing", _uniform, near_nothing=True),

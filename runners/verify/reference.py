@@ -23,7 +23,7 @@ from .inputs import TINY, base_values, poison, small_constants
 from .instances import instances_of
 from .kinds import KINDS, Kind
 from .repetitions import changed, fill
-from .rounding import format_of, growth
+from .rounding import format_of, growth, most_telling
 from .shadow import ShadowProgram, shadow_of
 
 Array = np.ndarray[Any, Any]
@@ -209,8 +209,8 @@ def _difference(param: Param, case: Case, bounds: Bounds, got: Array, bad: Array
 # ---- computing it ------------------------------------------------------------------------------------------------
 
 
-def kinds_for(facts: KernelFacts) -> tuple[Kind, ...]:
-    """The kinds of inputs that tell different things about a kernel."""
+def kinds_for(facts: KernelFacts, rounded_terms: int = 0) -> tuple[Kind, ...]:
+    """The kinds of inputs that tell different things about a kernel, whose longest sum of terms that are never whole numbers is so long."""
     inputs = [item for item in facts.params if item.given]
     elements = sum(math.prod(item.shape) for item in facts.params if item.output)
     most = max(_ESSENTIAL, _BOUND_BYTES // max(8 * elements, 1))
@@ -227,8 +227,16 @@ def kinds_for(facts: KernelFacts) -> tuple[Kind, ...]:
         and (not kind.outstanding or (chooses and _tells_choices(kind, facts)))
         and (not kind.seldom or (facts.meets and facts.terms > 1))
         and (small_constants(facts) or not kind.near_nothing)
+        and (kind.others is None or _few_are_telling(facts, rounded_terms))
     ]
     return tuple(asked[:most])
+
+
+def _few_are_telling(facts: KernelFacts, rounded_terms: int) -> bool:
+    """Whether a sum of few terms tells more of a long one than a sum of all of them, whose roundings hide a term."""
+    if math.isinf(facts.narrow):
+        return False
+    return min(rounded_terms, facts.terms) > 2 * most_telling(1 / facts.narrow)
 
 
 def _tells_choices(kind: Kind, facts: KernelFacts) -> bool:
@@ -269,7 +277,7 @@ def compute_reference(mod: Any, make_run: MakeRun, facts: KernelFacts | None = N
 def _in_float64(shadow: ShadowProgram, make_run: MakeRun, facts: KernelFacts) -> Iterator[tuple[Case, float]]:
     run = make_run(shadow.mod)
     arguments = Arguments(facts.params)
-    for number, kind in enumerate(kinds_for(facts)):
+    for number, kind in enumerate(kinds_for(facts, shadow.rounded_terms)):
         arguments.prepare(facts, kind, number)
         given = arguments.arrays
         rooms: list[Guarded] = []

@@ -14,9 +14,6 @@ from ..ndarray import numpy_dtype
 
 INTRINSIC_ULPS = 8.0
 """Units in the last place that a function such as ``exp`` may be off; the library of vector mathematics keeps to 4."""
-_DEVIATIONS = 4.0
-_RANDOM_WALK = 0.125
-"""Up to this sum of unit roundoffs the errors of a sum behave as a random walk; beyond it small terms are lost for good."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,17 +58,29 @@ def holds(dtype: str, integer: str) -> bool:
     return max(-low, high) <= format_of(dtype).whole
 
 
-def growth(n_terms: int, unit: float, alike: bool = False) -> float:
-    """How many unit roundoffs of the sum of magnitudes a sum of so many terms may be off, in whatever order it is taken.
+def most_telling(unit: float) -> int:
+    """How many like terms a sum may have so that each is eight times as much as all of its roundings may be.
 
-    Rounding errors of random terms are random: Higham and Mary, A New Approach to Probabilistic Rounding Error Analysis (SIAM
-    J. Sci. Comput. 41, 2019), give a multiple of the root. Where the sum can grow so large that terms vanish in it, the bound is
-    that of the worst case (Higham, Accuracy and Stability of Numerical Algorithms, section 4.2). So it is where terms are ``alike``:
-    those of one number are rounded the same way, again and again.
-
-    >>> growth(3, 2.0 ** -24)
-    3.0
+    >>> most_telling(2.0 ** -24)
+    1448
     """
-    if alike or n_terms * unit > _RANDOM_WALK:
-        return float(n_terms)
-    return min(float(n_terms), _DEVIATIONS * math.sqrt(n_terms) + _DEVIATIONS)
+    return max(4, math.isqrt(int(0.125 / unit)))
+
+
+def growth(n_terms: int, unit: float) -> float:
+    """How many unit roundoffs of the sum of magnitudes a sum of so many terms may be off, in whatever order and grouping it is taken.
+
+    Each of the additions rounds a number that is at most the sum of magnitudes and the error so far (Higham, Accuracy and Stability of
+    Numerical Algorithms, section 4.2), and errs by the smaller of its operands at most: by all of them together where the dtype
+    holds too few digits for so many terms. Nothing is taken to be random: terms of one number, terms that vanish beside a large
+    sum, and sorted ones are rounded in one direction again and again.
+
+    >>> growth(1, 2.0 ** -24)
+    1.0
+    >>> growth(4096, 2.0 ** -8) == 2.0 ** 8
+    True
+    """
+    if n_terms == 1:
+        return 1.0
+    share = n_terms * unit
+    return min(1.0, share / (1.0 - share)) / unit if share < 1.0 else 1.0 / unit

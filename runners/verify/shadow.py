@@ -20,10 +20,9 @@ from typing import Any
 from ir import IRModule
 from ir import dtype as dt
 from ir.node import Visitor
-from ir.structural import structural_equal
 from ir.tir.analysis.block_access_region import stating_its_accesses
 from ir.tir.buffer import Buffer, decl_buffer
-from ir.tir.expr import GT, Add, BufferLoad, Call, FloatImm, IntImm, Not, PrimExpr, Select, Sub, Var
+from ir.tir.expr import GT, BufferLoad, FloatImm, IntImm, Not, PrimExpr, Select, Var
 from ir.tir.function import PrimFunc
 from ir.tir.operators import const
 from ir.tir.stmt import (
@@ -41,13 +40,13 @@ from ir.tir.stmt import (
     While,
     seq,
 )
-from ir.tir.stmt_functor import loads_in
 from ir.tir.transform.lower_match_buffer import LowerMatchBuffer
 
 from .algebra import Algebra
 from .estimate import (
     ALWAYS,
     INFINITY,
+    NEVER,
     WHEN_EXACT,
     WIDE,
     ZERO,
@@ -55,18 +54,18 @@ from .estimate import (
     Estimate,
     added,
     as_distance,
+    counts,
     error_of_sum,
     finite_size,
     or_zero,
     rounded,
-    vanishing,
+    roundings_of,
     widened,
 )
 from .expressions import Expressions, Unanalysable, either, let
 from .facts import entry, params_of
-from .instances import instances_of
-from .like_terms import Spreads
-from .rounding import format_of, growth
+from .rounding import format_of, growth, most_telling
+from .sums import Addition, Sums
 
 _At = Callable[[Sequence[Var]], tuple[PrimExpr, Sequence[Binding]]]
 """From the variables of a place to what stands there, and the names that it uses."""
@@ -90,9 +89,9 @@ class _Shadow:
     """It is an output that begins with what the caller gave."""
     terms: int = 0
     """How many terms one element is the sum of; 0 for a buffer that is not summed up."""
-    alike: bool = False
-    """Many of the terms may be one number."""
     mass: Buffer | None = None
+    count: Buffer | None = None
+    """How many of the terms are more than next to nothing beside the sum, where there are many that no input makes exact."""
     error: Buffer | None = None
     relative: float = 0.0
     floor: float = 0.0
@@ -114,6 +113,8 @@ class ShadowProgram:
     """For each output whether an array of errors follows its values."""
     wide: tuple[str, ...]
     """The dtype of each output's values."""
+    rounded_terms: int
+    """The longest sum of terms that small integers do not make whole numbers: no input makes it exact."""
 
 
 def shadow_of(mod: Any) -> ShadowProgram:
@@ -138,10 +139,7 @@ class _Rewriter(Visitor):
         self._algebra = Algebra(GT(flag[0], ZERO))
         self._expressions = Expressions(self._algebra, self._load)
         self._shadows: dict[Any, _Shadow] = {}
-        self._spreads = Spreads(func)
-        self._per_element: dict[BufferStore, int] = {}
-        for item in instances_of(func.body):
-            self._per_element[item.store] = max(item.per_element, self._per_element.get(item.store, 1))
+        self._sums = Sums(func.body)
         self._changed = False
         self._doubt: list[PrimExpr] = []
         """Conditions under which the statements at hand may not run as they do here."""
@@ -183,16 +181,19 @@ class _Rewriter(Visitor):
                 total = decl_buffer(shadow.buffer.shape, WIDE, f"{shadow.buffer.name}_bound")
                 params.append(total)
                 tail.append(self._bound(shadow, total))
-                extra += [item for item in (shadow.mass, shadow.error) if item is not None]
+                extra += self._beside(shadow)
             if shadow.mass is not None and shadow.updated:
                 head.append(_over_all(shadow.mass, _magnitude_of(shadow.wide)))
+            if shadow.count is not None and shadow.updated:
+                head.append(_over_all(shadow.count, lambda places: (FloatImm(WIDE, 1.0), [])))
             if shadow.error is not None and shadow.updated:
                 head.append(_over_all(shadow.error, lambda places: (ZERO, [])))
         params.append(self._flag)
         attrs = {"global_symbol": "main", "tir.noalias": True}
         func = PrimFunc(params, _root(seq(*head, body), tail, extra), attrs=attrs)
+        rounded_terms = max((item.terms for item in self._shadows.values() if item.whole == NEVER), default=0)
         return ShadowProgram(
-            IRModule({"main": func}), tuple(inputs), tuple(outputs), tuple(errors), tuple(wide)
+            IRModule({"main": func}), tuple(inputs), tuple(outputs), tuple(errors), tuple(wide), rounded_terms
         )
 
     @staticmethod
@@ -266,10 +267,11 @@ class _Rewriter(Visitor):
                 value, slack, shadow.relative, shadow.floor, shadow.whole, shadow.limit, shadow.largest
             )
         form = format_of(shadow.buffer.dtype)
-        random, most = (growth(shadow.terms, form.unit, alike) * form.unit for alike in (shadow.alike, True))
-        relative: PrimExpr = FloatImm(WIDE, random + shadow.relative)
-        if most > random:  # small integers are alike, whatever is made of them
-            relative = Select(self._algebra.exact, FloatImm(WIDE, most + shadow.relative), relative)
+        relative: PrimExpr = FloatImm(WIDE, growth(shadow.terms, form.unit) * form.unit + shadow.relative)
+        if shadow.count is not None:
+            relative = roundings_of(BufferLoad(shadow.count, indices), form.unit) + FloatImm(
+                WIDE, shadow.relative
+            )
         mass = BufferLoad(shadow.mass, indices)
         size = mass if slack is None else mass + slack
         largest = min(form.largest, shadow.largest)
@@ -326,9 +328,9 @@ class _Rewriter(Visitor):
             if shadow.error is None or shadow.buffer.data in self._within:
                 return _NOTHING
             return BufferStore(shadow.error, INFINITY, places)
-        terms = terms_of(store) if dt.is_float(store.buffer.dtype) else None
-        if terms is not None:
-            return self._sum(store, shadow, places, terms)
+        addition = self._sums.addition(store)
+        if addition is not None:
+            return self._sum(shadow, places, addition)
         item = self._expressions.visit(store.value)
         if dt.is_float(store.buffer.dtype):
             item = self._algebra.settled(item)
@@ -338,46 +340,44 @@ class _Rewriter(Visitor):
         stores: list[Stmt] = [BufferStore(shadow.wide, item.value, places)]
         if shadow.mass is not None:
             stores.append(BufferStore(shadow.mass, finite_size(item.value), places))
+        if shadow.count is not None:
+            stores.append(BufferStore(shadow.count, FloatImm(WIDE, 1.0), places))
         if shadow.error is not None:
             error = as_distance(self._algebra.error(item))
             stores.append(BufferStore(shadow.error, or_zero(error), places))
         return seq(*reversed(stores))
 
-    def _sum(
-        self, store: BufferStore, shadow: _Shadow, places: Sequence[PrimExpr], terms: tuple[PrimExpr, int]
-    ) -> Stmt:
-        """``buffer[...] = buffer[...] + term`` (or minus it): the mass grows, errors of the term add up."""
-        term, sign = terms
-        item = self._algebra.settled(self._expressions.visit(term))
-        if self._doubt:
-            item = self._doubted(item)
-        n_terms = self._per_element[store] + shadow.updated
+    def _sum(self, shadow: _Shadow, places: Sequence[PrimExpr], addition: Addition) -> Stmt:
+        """``buffer[...] = buffer[...] + term`` (or minus it, or several): the mass grows, errors of the terms add up."""
         if shadow.mass is None:
             shadow.mass = decl_buffer(shadow.buffer.shape, WIDE, f"{shadow.buffer.name}_mass")
+            shadow.terms = self._sums.terms(shadow.buffer) + shadow.updated
             self._changed = True
-        if n_terms > shadow.terms:
-            shadow.terms, self._changed = n_terms, True
-        if not shadow.alike and self._spreads.has_like_terms(store, term):
-            shadow.alike = self._changed = True
-        self._note(shadow, item)
-        here = BufferLoad(shadow.wide, places)
-        mass = BufferLoad(shadow.mass, places)
-        value: PrimExpr = here + item.value if sign > 0 else here - item.value
-        size = self._algebra.share(finite_size(item.value))
-        grown = mass + size
-        unit = format_of(store.buffer.dtype).unit
-        units = growth(shadow.terms, unit, shadow.alike)
-        if (
-            units < shadow.terms
-        ):  # a random walk; the mass will be multiplied by this relative error, what vanishes counts wholly
-            lost = vanishing(size, here, unit)
-            grown += Select(self._algebra.exact, ZERO, lost * FloatImm(WIDE, 1 / (units * unit)))
-        stores: list[Stmt] = [
-            BufferStore(shadow.mass, grown, places),
-            BufferStore(shadow.wide, value, places),
-        ]
-        if shadow.error is not None and item.slack is not None:
-            stores.insert(0, BufferStore(shadow.error, BufferLoad(shadow.error, places) + item.slack, places))
+        value: PrimExpr = BufferLoad(shadow.wide, places)
+        mass: PrimExpr = BufferLoad(shadow.mass, places)
+        slack: PrimExpr | None = None
+        sizes: list[PrimExpr] = []
+        for term, sign in addition:
+            item = self._algebra.settled(self._expressions.visit(term))
+            if self._doubt:
+                item = self._doubted(item)
+            self._note(shadow, item)
+            value = value + item.value if sign > 0 else value - item.value
+            sizes.append(self._algebra.share(finite_size(item.value)))
+            mass = mass + sizes[-1]
+            slack = added(slack, item.slack)
+        stores: list[Stmt] = [BufferStore(shadow.mass, mass, places), BufferStore(shadow.wide, value, places)]
+        unit = format_of(shadow.buffer.dtype).unit
+        if shadow.whole == NEVER and shadow.terms > 2 * most_telling(unit):
+            if shadow.count is None:
+                shadow.count = decl_buffer(shadow.buffer.shape, WIDE, f"{shadow.buffer.name}_count")
+                self._changed = True
+            count: PrimExpr = BufferLoad(shadow.count, places)
+            for size in sizes:
+                count = count + counts(size, self._algebra.share(mass), unit, shadow.terms)
+            stores.insert(0, BufferStore(shadow.count, count, places))
+        if shadow.error is not None and slack is not None:
+            stores.insert(0, BufferStore(shadow.error, BufferLoad(shadow.error, places) + slack, places))
         return seq(*stores)
 
     def _doubted(self, item: Estimate) -> Estimate:
@@ -506,7 +506,12 @@ class _Rewriter(Visitor):
 
     def _family(self, buffer: Buffer) -> list[Buffer]:
         shadow = self._shadow(buffer)
-        return [item for item in (shadow.wide, shadow.mass, shadow.error) if item is not None]
+        return [shadow.wide, *self._beside(shadow)]
+
+    @staticmethod
+    def _beside(shadow: _Shadow) -> list[Buffer]:
+        """What is kept of a buffer beside its values."""
+        return [item for item in (shadow.mass, shadow.count, shadow.error) if item is not None]
 
 
 def _let(body: Stmt, names: Sequence[tuple[Var, PrimExpr]]) -> Stmt:
@@ -537,43 +542,3 @@ def _root(body: Stmt, tail: Sequence[Stmt], extra: Sequence[Buffer]) -> Stmt:
     inner = stating_its_accesses(Block([], [], [], "bounds", seq(*tail))) if tail else None
     parts = [body] if inner is None else [body, BlockRealize([], True, inner)]
     return BlockRealize([], True, Block([], [], [], "root", seq(*parts), None, extra))
-
-
-def terms_of(store: BufferStore) -> tuple[PrimExpr, int] | None:
-    """What is added to the element that is stored to, and its sign; None for a store that is no such sum."""
-
-    def is_self(node: Any) -> bool:
-        return (
-            isinstance(node, BufferLoad)
-            and node.buffer is store.buffer
-            and len(node.indices) == len(store.indices)
-            and all(map(structural_equal, node.indices, store.indices))
-        )
-
-    def term_of(value: PrimExpr) -> tuple[PrimExpr, int] | None:
-        if isinstance(value, Add):
-            if is_self(value.a):
-                return value.b, 1
-            if is_self(value.b):
-                return value.a, 1
-            for nested, other in ((value.a, value.b), (value.b, value.a)):
-                found = term_of(nested) if isinstance(nested, Add) else None
-                if found is not None:
-                    return Add(found[0], other), 1
-        if isinstance(value, Sub) and is_self(value.a):
-            return value.b, -1
-        if isinstance(value, Select) and is_self(value.false_value):
-            found = term_of(value.true_value)
-            if found is not None:
-                return Select(value.condition, found[0], const(0, value.dtype)), found[1]
-        if isinstance(value, Call) and value.op.name == "tir.if_then_else" and is_self(value.args[2]):
-            found = term_of(value.args[1])
-            if found is not None:
-                zero = const(0, value.dtype)
-                return Call(value.dtype, value.op, (value.args[0], found[0], zero)), found[1]
-        return None
-
-    found = term_of(store.value)
-    if found is None:
-        return None
-    return None if any(load.buffer is store.buffer for load in loads_in(found[0])) else found
