@@ -47,6 +47,13 @@ class KernelContext:
         self.wants_vectorizer = False
         """Whether some innermost loop is scalar, so that LLVM's vectorizer has something to do."""
         self._keep_loop: str | None = None
+        self._rolled_loop: str | None = None
+
+    def rolled_loop(self) -> str:
+        """Metadata for the branch of a loop that LLVM shall not unroll, so that its vectorizer finds a loop."""
+        if self._rolled_loop is None:
+            self._rolled_loop = self.module.metadata('!{!"llvm.loop.unroll.disable"}')
+        return self.module.metadata(f"distinct !{{{{self}}, {self._rolled_loop}}}")
 
     def keep_loop(self) -> str:
         """Metadata for the branch of a loop that LLVM shall neither unroll nor vectorize."""

@@ -5,7 +5,7 @@ Buffers are ``alloca``s, which LLVM turns into registers when all their indices 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import numpy as np
@@ -25,6 +25,8 @@ from .types import element_bytes, memory_type
 
 _MOST_UNROLLED = 16
 """LLVM unrolls loops of so few iterations, and needs no vectors along them."""
+_TOO_MANY_TO_COPY = 128
+"""Loops of so many iterations, or more, LLVM does not unroll as a whole."""
 
 
 @prints_statement(S.SeqStmt)
@@ -96,14 +98,18 @@ def _is_scalar_reduction(store: S.BufferStore, value: E.PrimExpr) -> bool:
     )
 
 
+def _behind_names(body: S.Stmt) -> Sequence[S.Stmt]:
+    """The statements behind the names that a body begins with."""
+    while isinstance(body, S.LetStmt):
+        body = body.body
+    return body.seq if isinstance(body, S.SeqStmt) else (body,)
+
+
 def _store_of_step(node: S.LetStmt) -> S.BufferStore | None:
     """The store of a variable that is one of several partial results, all computed first and then stored; None for others."""
     if not dt.is_float(node.var.dtype):
         return None
-    body: S.Stmt = node.body
-    while isinstance(body, S.LetStmt):
-        body = body.body
-    stores = body.seq if isinstance(body, S.SeqStmt) else (body,)
+    stores = _behind_names(node.body)
     return next(
         (
             store
@@ -213,8 +219,23 @@ def _for(emitter: FunctionEmitter, loop: S.For) -> None:
         b.emit(f"br i1 {more.ref}, label %{head}, label %{done}, !llvm.loop {emitter.context.keep_loop()}")
     else:
         emitter.context.wants_vectorizer |= is_innermost
-        b.cond_branch(more, head, done)
+        if is_innermost and _is_short_reduction(loop):
+            b.emit(
+                f"br i1 {more.ref}, label %{head}, label %{done}, !llvm.loop {emitter.context.rolled_loop()}"
+            )
+        else:
+            b.cond_branch(more, head, done)
     b.label(done)
+
+
+def _is_short_reduction(loop: S.For) -> bool:
+    """Whether a loop, the innermost one, reduces so few numbers that LLVM would copy it as a whole before it thinks of vectors.
+
+    A chain of scalar operations is all that its vectorizer would find.
+    """
+    if not isinstance(loop.extent, E.IntImm) or loop.extent.value >= _TOO_MANY_TO_COPY:
+        return False
+    return all(isinstance(item, S.BufferStore) and _is_long(loop, item) for item in _behind_names(loop.body))
 
 
 def _end_fits(b: FunctionBuilder, loop: S.For, start: Value, extent: Value) -> bool:
