@@ -11,7 +11,7 @@ import pytest
 
 from experiments import run
 from experiments.harness.settings import Settings
-from experiments.operators import suite
+from experiments.operators import first_suite
 
 ROOT = Path(__file__).parents[2]
 
@@ -23,7 +23,7 @@ def keys(*items: str) -> list[tuple[str, str]]:
 def test_arguments_name_rows_models_and_themes() -> None:
     assert keys("TBG") == [("operators", "TBG 1x128x12x64")]
     assert keys("gmm:1,8,8,8") == [("operators", "GMM 1x8x8x8")]
-    assert len(keys("operators")) == sum(len(item.shapes) for item in suite.WORKLOADS.values())
+    assert len(keys("operators")) == sum(len(item.shapes) for item in first_suite.WORKLOADS.values())
     assert keys("resnet18-small", "some/net.onnx") == [("models", "resnet18-small"), ("models", "net")]
     assert [theme for theme, _ in keys("search:SFM")] == ["search"] * 3
     themes = [theme for theme, _ in keys("all")]
