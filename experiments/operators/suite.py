@@ -9,22 +9,39 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from . import first_suite
-from .workload import Array, Language, Shape, Workload, extents_of, loopsmith
+from .workload import Array, Language, Shape, Workload, dtype_of, extents_of, loopsmith
 
-WORKLOADS: dict[str, Workload] = first_suite.WORKLOADS
+SUITES: dict[str, dict[str, Workload]] = {
+    "operators": first_suite.WORKLOADS,
+}
+"""Workloads by the theme that measures them."""
+
+WORKLOADS: dict[str, Workload] = {name: item for rows in SUITES.values() for name, item in rows.items()}
 
 
-def _of(name: str) -> Workload:
-    try:
-        return WORKLOADS[name.upper()]
-    except KeyError:
-        raise KeyError(f"no workload {name!r} in the suite; there are {', '.join(WORKLOADS)}") from None
+def find(name: str) -> Workload:
+    """The workload of a name, in capitals or not.
+
+    Raises:
+        KeyError: there is none.
+    """
+    for known in (name.upper(), name.lower()):
+        if known in WORKLOADS:
+            return WORKLOADS[known]
+    raise KeyError(f"no workload {name!r} in the suites; there are {', '.join(WORKLOADS)}")
+
+
+def theme(name: str) -> str:
+    """The theme whose results hold the workload's rows."""
+    return next(theme for theme, rows in SUITES.items() if find(name).name in rows)
 
 
 def tensors(name: str, shape: Shape | None = None, lang: Language | None = None) -> list[Any]:
     """The parameters of a workload as tensors of a language: inputs, then the output."""
-    return _of(name).tensors(shape, lang)
+    return find(name).tensors(shape, lang)
 
 
 def workload(name: str, shape: Shape | None = None, lang: Language | None = None) -> Any:
@@ -35,7 +52,7 @@ def workload(name: str, shape: Shape | None = None, lang: Language | None = None
 
 def inputs(name: str, shape: Shape | None = None, seed: int = 0, integers: bool = False) -> list[Array]:
     """Random arrays for every parameter of the workload but the output; see :meth:`Workload.inputs`."""
-    return _of(name).inputs(shape, seed, integers)
+    return find(name).inputs(shape, seed, integers)
 
 
 def output_shape(name: str, shape: Shape | None = None) -> tuple[int, ...]:
@@ -43,25 +60,30 @@ def output_shape(name: str, shape: Shape | None = None) -> tuple[int, ...]:
     return extents_of(tensors(name, shape)[-1])
 
 
+def output_dtype(name: str, shape: Shape | None = None) -> np.dtype[Any]:
+    """numpy's dtype of the output."""
+    return dtype_of(tensors(name, shape)[-1])
+
+
 def reference(name: str, arrays: Sequence[Array], shape: Shape | None = None) -> Array:
-    """The result by numpy in float64."""
-    item = _of(name)
+    """The result by numpy in float64, or exact."""
+    item = find(name)
     return item.reference(arrays, *(shape or item.shapes[0]))
 
 
 def flops(name: str, shape: Shape | None = None) -> int:
-    """Floating-point operations that the operator needs."""
-    item = _of(name)
-    return item.flops(*(shape or item.shapes[0]))
+    """Operations that the operator needs; 0 if it only moves bytes."""
+    item = find(name)
+    return item.flops(*(shape or item.shapes[0])) if item.flops is not None else 0
 
 
 def bytes_moved(name: str, shape: Shape | None = None) -> int:
     """Bytes that no implementation can avoid to move."""
-    return _of(name).bytes_moved(shape)
+    return find(name).bytes_moved(shape)
 
 
 def parse_rows(items: Sequence[str]) -> list[tuple[str, tuple[int, ...]]]:
-    """Rows as people name them: ``C2D`` (all its shapes), ``C2D:1,56,56,64,64,1,1,0``, or ``operators`` (all of them).
+    """Rows as people name them: ``C2D`` (all its shapes), ``C2D:1,56,56,64,64,1,1,0``, or a suite: ``operators``.
 
     Raises:
         KeyError: there is no such workload.
@@ -69,10 +91,10 @@ def parse_rows(items: Sequence[str]) -> list[tuple[str, tuple[int, ...]]]:
     rows: list[tuple[str, tuple[int, ...]]] = []
     for item in items:
         name, _, dims = item.partition(":")
-        if item == "operators":
-            rows += [(key, shape) for key, work in WORKLOADS.items() for shape in work.shapes]
+        if item in SUITES:
+            rows += [(key, shape) for key, work in SUITES[item].items() for shape in work.shapes]
         elif dims:
-            rows.append((_of(name).name, tuple(int(dim) for dim in dims.split(","))))
+            rows.append((find(name).name, tuple(int(dim) for dim in dims.split(","))))
         else:
-            rows += [(_of(name).name, shape) for shape in _of(name).shapes]
+            rows += [(find(name).name, shape) for shape in find(name).shapes]
     return rows
