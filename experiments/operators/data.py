@@ -15,7 +15,7 @@ TOLERANCES = {"bfloat16": 1e-2}
 
 
 def write(path: Path, name: str, shape: Sequence[int]) -> None:
-    """Inputs of the row, and what the operator makes of them by numpy in float64."""
+    """Inputs of the row, and what the operator makes of them by numpy in float64 or exactly."""
     arrays = suite.inputs(name, shape)
     path.parent.mkdir(parents=True, exist_ok=True)
     expected = suite.reference(name, arrays, shape).astype(suite.output_dtype(name, shape))

@@ -1,4 +1,4 @@
-"""The suite's operators tuned and built by this project."""
+"""The suites' operators tuned and built by this project."""
 
 from __future__ import annotations
 

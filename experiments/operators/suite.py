@@ -11,11 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from . import first_suite
+from . import activations, attention, first_suite, indexing, movement, norms, pooling, products, selection
 from .workload import Array, Language, Shape, Workload, dtype_of, extents_of, loopsmith
 
 SUITES: dict[str, dict[str, Workload]] = {
     "operators": first_suite.WORKLOADS,
+    "second": {
+        name: item
+        for family in (norms, activations, attention, pooling, selection, indexing, movement, products)
+        for name, item in family.WORKLOADS.items()
+    },
 }
 """Workloads by the theme that measures them."""
 
@@ -83,7 +88,7 @@ def bytes_moved(name: str, shape: Shape | None = None) -> int:
 
 
 def parse_rows(items: Sequence[str]) -> list[tuple[str, tuple[int, ...]]]:
-    """Rows as people name them: ``C2D`` (all its shapes), ``C2D:1,56,56,64,64,1,1,0``, or a suite: ``operators``.
+    """Rows as people name them: ``C2D`` (all its shapes), ``C2D:1,56,56,64,64,1,1,0``, or a suite: ``operators``, ``second``.
 
     Raises:
         KeyError: there is no such workload.

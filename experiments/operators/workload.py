@@ -69,8 +69,6 @@ class Workload:
     """Bytes that must be moved, where that is less than all of the inputs and the output."""
     peers: Peers | None = None
     """None for the first suite, whose forms in other libraries depend on the layouts of convolutions."""
-    without_tvm: str = ""
-    """Why TVM has no program to tune, if it has none."""
 
     def tensors(self, shape: Shape | None = None, lang: Language | None = None) -> list[Any]:
         """The parameters as tensors of a language; ``shape`` defaults to the first one to develop with."""
