@@ -59,4 +59,9 @@ def growth(rows: Rows, path: Path) -> None:
     figure.savefig(path, dpi=150)
 
 
-PLOTS: dict[str, Callable[[Rows, Path], None]] = {"operators": ratios, "models": ratios, "search": growth}
+PLOTS: dict[str, Callable[[Rows, Path], None]] = {
+    "operators": ratios,
+    "second": ratios,
+    "models": ratios,
+    "search": growth,
+}
