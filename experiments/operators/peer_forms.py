@@ -73,7 +73,8 @@ def torch_form(name: str, shape: Sequence[int], arrays: Sequence[np.ndarray]) ->
         tensors[0] = tensors[0].movedim(-1, 1)  # a view: no copy
     count = len(arrays) - peers.weights
     convert = channels_last if peers.channels_last else same
-    return TorchForm(peers.torch(torch, *shape), tensors[:count], tensors[count:], convert)
+    weights = [peers.torch_weight(weight) for weight in tensors[count:]]
+    return TorchForm(peers.torch(torch, *shape), tensors[:count], weights, convert)
 
 
 def onnx_form(name: str, shape: Sequence[int], arrays: Sequence[np.ndarray]) -> OnnxForm:

@@ -44,6 +44,8 @@ class Peers:
     """``numpy(arrays, *shape)``."""
     weights: int = 0
     """How many of the last inputs a model holds as constants, which a library may pack beforehand."""
+    torch_weight: Callable[[Any], Any] = lambda weight: weight
+    """From a weight to the same in the memory order that PyTorch's own modules hold it in."""
     channels_last: bool = False
     """Whether the first input and the output have their channels last: the functions above get and give them as NCHW, in
     memory as they are in PyTorch, and rearranged beforehand for ONNX Runtime, which has no other layout."""
