@@ -1,7 +1,8 @@
 """Measure loopsmith against its peers and against the machine: one command, one row or all of them.
 
-    python experiments/run.py operators                          every row of the operator suite
-    python experiments/run.py C2D GMM:1,1024,1024,1024           one operator, one shape
+    python experiments/run.py operators                          every row of the first operator suite
+    python experiments/run.py second                             every row of the second: what lies between the products
+    python experiments/run.py C2D GMM:1,1024,1024,1024 softmax   one operator, one shape
     python experiments/run.py models                             the four whole models; or resnet18, or any file.onnx
     python experiments/run.py search                             the search itself, on some rows; or search:C2D
     python experiments/run.py foundation                         what nodes, script, code generation and parallel loops cost
@@ -41,7 +42,7 @@ def tasks(items: list[str], settings: Settings) -> Iterator[Task]:
 
     for item in items:
         if item == "all":
-            yield from tasks(["operators", "models", "search", "foundation"], settings)
+            yield from tasks(["operators", "second", "models", "search", "foundation"], settings)
         elif item == "models":
             yield from tasks(list(models.NAMES), settings)
         elif models.is_model(item):
@@ -63,7 +64,7 @@ def _operators(items: list[str], settings: Settings) -> Iterator[Task]:
 
     for name, shape in suite.parse_rows(items):
         key = rows.key(name, shape)
-        yield "operators", key, lambda name=name, shape=shape: rows.measure(name, shape, settings)  # type: ignore[misc]
+        yield suite.theme(name), key, lambda name=name, shape=shape: rows.measure(name, shape, settings)  # type: ignore[misc]
 
 
 def _search(items: list[str], settings: Settings) -> Iterator[Task]:

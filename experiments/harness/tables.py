@@ -72,7 +72,7 @@ def operators(rows: Rows) -> str:
                 _name(key, row),
                 str(row["trials"]),
                 number(ours["ms"], "{:.4f}"),
-                number(row["gflops"], "{:.1f}"),
+                number(row.get("gflops"), "{:.1f}"),
                 number(row.get("share_of_peak"), "{:.0%}"),
                 number(row.get("share_of_bound"), "{:.0%}"),
                 *[number(row["contestants"].get(peer, {}).get("ratio")) for peer in peers],
@@ -172,6 +172,7 @@ def foundation(rows: Rows) -> str:
 
 TABLES: dict[str, Callable[[Rows], str]] = {
     "operators": operators,
+    "second": operators,
     "models": models,
     "search": search,
     "foundation": foundation,

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from experiments.operators.suite import WORKLOADS, tensors
+from experiments.operators.first_suite import WORKLOADS
+from experiments.operators.suite import tensors
 from ir import IRModule, te, topi
 
 Inputs = list[tuple[tuple[int, ...], str]]

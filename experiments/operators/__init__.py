@@ -1,1 +1,1 @@
-"""The single-operator suite and its contestants."""
+"""The suites of single operators and their contestants."""

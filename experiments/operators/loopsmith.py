@@ -1,4 +1,4 @@
-"""The suite's operators tuned and built by this project."""
+"""The suites' operators tuned and built by this project."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def call(
         copy = aligned_empty(item.shape, item.dtype)
         copy[...] = item
         aligned.append(copy)
-    out = aligned_empty(expected.shape, "float32")
+    out = aligned_empty(expected.shape, expected.dtype)
     run = build_native(scheduled, chosen).bind(*aligned, out)
     run()
     return Ready(run, {"error": data.error_of(np.asarray(out), expected), "tuned_ms": record.mean_secs * 1e3})

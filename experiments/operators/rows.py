@@ -1,4 +1,4 @@
-"""Kernel quality: one row of the suite tuned, then timed in turns with its peers and with the machine's limits."""
+"""Kernel quality: one row of a suite tuned, then timed in turns with its peers and with the machine's limits."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def tune(name: str, shape: Sequence[int], settings: Settings) -> dict[str, Any]:
         "threads": settings.threads,
     }
     row["seed"] = settings.seed
-    database = settings.database("operators")
+    database = settings.database(suite.theme(name))
     jobs = [
         Job("loopsmith", f"{PACKAGE}.loopsmith:tune", {**row, "database": database}, threads=settings.threads)
     ]
@@ -61,7 +61,7 @@ def contestants(name: str, shape: Sequence[int], settings: Settings) -> list[Job
     threads = settings.threads
     row: dict[str, Any] = {"name": name, "shape": list(shape), "arrays": str(arrays), "threads": threads}
     jobs = [Job("peak", "experiments.harness.machine:peak", {"threads": threads}, threads=threads)]
-    ours = {**row, "database": settings.database("operators")}
+    ours = {**row, "database": settings.database(suite.theme(name))}
     jobs.append(Job("loopsmith", f"{PACKAGE}.loopsmith:call", ours, threads=threads))
     for peer in settings.peers:
         if peer == "tvm":
@@ -115,14 +115,16 @@ def _limits(
         bounds = [max(pair) for pair in zip(at_peak, at_triad, strict=True)]
         found["peak_gflops"] = peak.facts["flops"] / statistics.median(t.secs for t in peak.rounds) / 1e9
         found["triad_gbps"] = triad.facts["bytes"] / statistics.median(t.secs for t in triad.rounds) / 1e9
-        found["share_of_peak"] = statistics.median(
-            a / t.secs for a, t in zip(at_peak, ours.rounds, strict=True)
-        )
+        if flops:
+            found["share_of_peak"] = statistics.median(
+                a / t.secs for a, t in zip(at_peak, ours.rounds, strict=True)
+            )
         found["share_of_bound"] = statistics.median(
             b / t.secs for b, t in zip(bounds, ours.rounds, strict=True)
         )
         found["bound_ms"] = statistics.median(bounds) * 1e3
     else:
         found["limits_failed"] = peak.failed or triad.failed or "no rounds"
-    found["gflops"] = flops / statistics.median(turn.secs for turn in ours.rounds) / 1e9
+    if flops:
+        found["gflops"] = flops / statistics.median(turn.secs for turn in ours.rounds) / 1e9
     return found

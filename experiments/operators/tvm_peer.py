@@ -1,7 +1,7 @@
-"""The suite's operators tuned by Apache TVM's MetaSchedule, driven as a black box.
+"""The suites' operators tuned by Apache TVM's MetaSchedule, driven as a black box.
 
 Runs in a virtual environment of its own (README.md beside the harness says what it holds), so nothing here imports this
-compiler: the suite's definitions are written for any language of tensor expressions.
+compiler: the definitions are written for any language of tensor expressions.
 """
 
 from __future__ import annotations

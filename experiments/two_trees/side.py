@@ -35,7 +35,7 @@ def call(name: str, shape: Sequence[int], arrays: str, threads: int, trace: Any)
         copy = aligned_empty(packed.shape, packed.dtype)
         copy[...] = packed
         arguments.append(copy)
-    out = aligned_empty(expected.shape, "float32")
+    out = aligned_empty(expected.shape, expected.dtype)
     run = build_native(scheduled, loopsmith.target(threads)).bind(*arguments, out)
     run()
     return Ready(run, {"error": data.error_of(np.asarray(out), expected)})

@@ -23,11 +23,13 @@ def keys(*items: str) -> list[tuple[str, str]]:
 def test_arguments_name_rows_models_and_themes() -> None:
     assert keys("TBG") == [("operators", "TBG 1x128x12x64")]
     assert keys("gmm:1,8,8,8") == [("operators", "GMM 1x8x8x8")]
-    assert len(keys("operators")) == sum(len(item.shapes) for item in suite.WORKLOADS.values())
+    assert keys("Concat") == [("second", "concat 1024x512x256")]
+    for theme, rows in suite.SUITES.items():
+        assert [found for found, _ in keys(theme)] == [theme] * sum(len(row.shapes) for row in rows.values())
     assert keys("resnet18-small", "some/net.onnx") == [("models", "resnet18-small"), ("models", "net")]
     assert [theme for theme, _ in keys("search:SFM")] == ["search"] * 3
     themes = [theme for theme, _ in keys("all")]
-    assert list(dict.fromkeys(themes)) == ["operators", "models", "search", "foundation"]
+    assert list(dict.fromkeys(themes)) == ["operators", "second", "models", "search", "foundation"]
     with pytest.raises(KeyError, match="no workload 'XYZ'"):
         keys("XYZ")
 

@@ -1,5 +1,5 @@
-"""The kernels of which design spaces are made: operators of random shapes (te), the operator suite scaled down, and kernels as script
-text, regular and irregular; some of their arrays have gaps between rows.
+"""The kernels of which design spaces are made: operators of random shapes (te), the first operator suite scaled down, and kernels as
+script text, regular and irregular; some of their arrays have gaps between rows.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments.operators import suite
+from experiments.operators import first_suite, suite
 from ir.script import from_source
 from ir.tir.function import PrimFunc
 
@@ -95,7 +95,7 @@ def _pitched(program: Program, generator: random.Random) -> Program:
 
 # -- the operator suite ------------------------------------------------------------
 def _of_suite(generator: random.Random, seed: int, work: int) -> Program:
-    name = generator.choice(sorted(suite.WORKLOADS))
+    name = generator.choice(sorted(first_suite.WORKLOADS))
     shape = _SHAPES[name](Sizes(generator, work))
     func = suite.workload(name, shape)
     arguments = arguments_for(func, seed)

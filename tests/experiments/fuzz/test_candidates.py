@@ -26,7 +26,7 @@ from experiments.fuzz.candidates.programs import _SHAPES, Pitched, program_of
 from experiments.fuzz.kind import KINDS
 from experiments.fuzz.kinds.candidates import _on
 from experiments.fuzz.verdict import Verdict
-from experiments.operators import suite
+from experiments.operators import first_suite
 from ir.target import Target
 from schedules import rule as rules
 from schedules.population import Sketch
@@ -47,9 +47,9 @@ def places(seeds: range, target: str) -> set[str]:
 
 # -- what is drawn -----------------------------------------------------------------
 def test_every_workload_of_the_suite_has_small_shapes() -> None:
-    assert set(_SHAPES) == set(suite.WORKLOADS)
+    assert set(_SHAPES) == set(first_suite.WORKLOADS)
     drawn = Counter(program_of(random.Random(seed), seed, 60).name for seed in range(400))
-    assert set(suite.WORKLOADS) <= set(drawn) and drawn["script"] > 50 and len(drawn) > 40
+    assert set(first_suite.WORKLOADS) <= set(drawn) and drawn["script"] > 50 and len(drawn) > 40
 
 
 def test_some_arrays_have_gaps_between_rows_that_nobody_may_write() -> None:

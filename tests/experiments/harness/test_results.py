@@ -50,9 +50,9 @@ def test_the_table_has_every_peer_and_the_mean() -> None:
 
 def test_plots(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    from experiments.harness.plots import growth, ratios
+    from experiments.harness.plots import PANEL_ROWS, growth, ratios
 
-    ratios({"a": row(1.0, 2.0)}, tmp_path / "ratios.png")
+    ratios({f"row {number}": row(1.0, 2.0) for number in range(PANEL_ROWS + 1)}, tmp_path / "ratios.png")
     tuning = {"loopsmith": {"best_ms_after": [None, 2.0, 1.0]}, "tvm": {"failed": "it was not there"}}
     growth({"growth a": {"tuning": tuning}}, tmp_path / "growth.png")
     assert (tmp_path / "ratios.png").stat().st_size and (tmp_path / "growth.png").stat().st_size

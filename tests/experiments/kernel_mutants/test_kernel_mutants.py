@@ -13,7 +13,8 @@ from experiments.kernel_mutants.__main__ import difference, items_of, main, muta
 from experiments.kernel_mutants.candidates import random_candidates
 from experiments.kernel_mutants.kernels import large_names, module_of, names
 from experiments.kernel_mutants.mutations import MUTATIONS, mutant, places
-from experiments.operators.suite import WORKLOADS, workload
+from experiments.operators.first_suite import WORKLOADS
+from experiments.operators.suite import workload
 from ir import structural_equal
 from ir.script import from_source
 from runners.verify import entry

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from experiments.operators import data, peers, suite
-from tests.experiments.operators.test_suite import SMALL
+from experiments.operators import data, first_suite, peers
+from tests.experiments.operators.test_first_suite import SMALL
 
 
 @pytest.fixture(scope="module")
@@ -19,7 +19,7 @@ def arrays(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("name", list(suite.WORKLOADS))
+@pytest.mark.parametrize("name", list(first_suite.WORKLOADS))
 @pytest.mark.parametrize("peer", ["torch", "onnxruntime"])
 def test_libraries(arrays: Path, name: str, peer: str) -> None:
     pytest.importorskip(peer)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from experiments.operators import suite
+from experiments.operators import first_suite, suite
 from ir.codegen.build import build
 
 SMALL = {
@@ -25,7 +25,7 @@ SMALL = {
 }
 
 
-@pytest.mark.parametrize("name", list(suite.WORKLOADS))
+@pytest.mark.parametrize("name", list(first_suite.WORKLOADS))
 def test_workload_agrees_with_its_reference(name):
     shape = SMALL[name]
     arrays = suite.inputs(name, shape, seed=1, integers=name not in ("NRM", "SFM"))
