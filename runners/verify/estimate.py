@@ -100,15 +100,18 @@ def rounded(
     whole: int,
     limit: float,
     exact: PrimExpr,
+    reach: PrimExpr | None = None,
 ) -> PrimExpr:
-    """What roundings of numbers of this size may add up to.
+    """What roundings of numbers of this size, which reach this magnitude on the way, may add up to.
 
     Nothing for NaN and infinities, which every order of computing keeps, and for whole numbers that fit; anything
     beyond the largest number of the dtype.
     """
     error = size * (relative * FloatImm(WIDE, 1.01)) + FloatImm(WIDE, floor)
     found: PrimExpr = Select(
-        LE(size, FloatImm(WIDE, largest)), error, Select(LT(size, INFINITY), INFINITY, ZERO)
+        LE(size if reach is None else reach, FloatImm(WIDE, largest)),
+        error,
+        Select(LT(size, INFINITY), INFINITY, ZERO),
     )
     if whole == NEVER or limit == 0:
         return found
@@ -122,13 +125,17 @@ def finite_size(value: PrimExpr) -> PrimExpr:
     return Select(LT(size, INFINITY), size, ZERO)
 
 
-def counts(size: PrimExpr, mass: PrimExpr, unit: float, n_terms: int) -> PrimExpr:
+def counts(size: PrimExpr, mass: PrimExpr, unit: float, n_terms: float) -> PrimExpr:
     """Whether a term of this size is one more rounding of a sum, of which the terms so far have this mass.
 
     An addition errs by no more than the smaller of its operands: all those terms together that are so small do not err by more than
-    one of the others may.
+    one of the others may. (Of a fused product that is the exact product, whose own rounding the term has anyway.) Where nobody knows
+    how many terms there are all count that are not zero.
     """
-    is_more = GT(size * FloatImm(WIDE, float(n_terms)), mass * FloatImm(WIDE, unit))
+    if math.isinf(n_terms):
+        is_more = GT(size, ZERO)
+    else:
+        is_more = GT(size * FloatImm(WIDE, n_terms), mass * FloatImm(WIDE, unit))
     return Select(is_more, FloatImm(WIDE, 1.0), ZERO)
 
 
@@ -136,7 +143,7 @@ def roundings_of(count: PrimExpr, unit: float) -> PrimExpr:
     """How far a sum of which so many terms count may be off, as a part of its mass (see :func:`runners.verify.rounding.growth`)."""
     share = (count + FloatImm(WIDE, 1.0)) * FloatImm(WIDE, unit)
     one = FloatImm(WIDE, 1.0)
-    return Select(LT(share, FloatImm(WIDE, 0.5)), share * (one + share + share), one)
+    return Select(LT(share, FloatImm(WIDE, 0.5)), share * (one + share + share), one + one)
 
 
 def error_of_sum(value: PrimExpr, size: PrimExpr, error: PrimExpr, largest: float) -> PrimExpr:

@@ -92,7 +92,7 @@ def base_values(param: Param, kind: Kind, facts: KernelFacts, number: int) -> Ar
         _vanish(wide, param, facts)
     if facts.multiplied:
         _compress(wide, facts.terms, largest, kind.exact)
-    if kind.others is not None and count >= facts.terms:
+    if kind.others is not None and param is _largest(facts):
         _thin_out(wide, kind.others, param, facts, rng)
     if kind.special:
         # Few of them: a sum of a thousand terms should mostly be a number.
@@ -158,7 +158,7 @@ def _few_places(
 
 def _last(shape: Sequence[int], count: int) -> int:
     """Where in base values the last element of an array comes from."""
-    return place_of(math.prod(shape) - 1, max(count, 1))
+    return int(place_of(math.prod(shape) - 1, max(count, 1)))
 
 
 def _stand_out(wide: Array, param: Param, kind: Kind, facts: KernelFacts, rng: np.random.Generator) -> None:
@@ -219,18 +219,29 @@ def _fill_corners(wide: Array, shape: Sequence[int], rng: np.random.Generator) -
             wide[place] = rng.integers(1, 9) * (1 - 2 * rng.integers(0, 2))
 
 
+def _largest(facts: KernelFacts) -> Param | None:
+    """The largest input of floats, which has a number for each term of a long sum; of two that are thinned few pairs would be left."""
+    floats = [item for item in facts.params if item.given and dt.is_float(item.dtype)]
+    return max(floats, key=lambda item: math.prod(item.shape), default=None)
+
+
 def _thin_out(wide: Array, other: float, param: Param, facts: KernelFacts, rng: np.random.Generator) -> None:
     """Leave so few numbers as they are that each is more of a long sum than roundings, whatever axes that runs along.
 
     The first and last ones along each axis stay: what a tail or a tile leaves out is among them.
     """
     kept = most_telling(1 / facts.narrow)
-    thin = rng.random(wide.size) >= kept / facts.terms
-    flat = np.arange(wide.size)
+    terms = facts.terms if facts.terms > kept else max(param.shape, default=1)  # few if nobody knows how many
+    thin = rng.random(wide.size) >= kept / terms
+    size = math.prod(param.shape)
     for axis, extent in enumerate(param.shape):
-        if extent > kept:
-            place = flat // math.prod(param.shape[axis + 1 :]) % extent
-            thin[(place == 0) | (place == extent - 1)] = False
+        if extent > kept and size // extent <= wide.size // _MOST_OUTSTANDING:
+            stride = math.prod(param.shape[axis + 1 :])
+            first = (
+                np.arange(size // (extent * stride))[:, None] * extent * stride + np.arange(stride)
+            ).reshape(-1)
+            for flat in (first, first + (extent - 1) * stride):
+                thin[place_of(flat, wide.size)] = False
     thin[[0, _last(param.shape, wide.size)]] = False
     wide[thin] = other
 

@@ -10,13 +10,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ir.arith.linear_equations import detect_linear_equation
 from ir.tir.expr import And, BufferLoad, Call, CmpExpr, IntImm, IterVar, Max, Min, Or, PrimExpr, Var
 from ir.tir.stmt import Block, BlockRealize, BufferStore, For, IfThenElse, LetStmt, While
+from ir.tir.stmt_functor import substitute, variables_in
 
 _TURNS = 16
 """Loops of which the extent is not known are taken to run so often."""
-_MOST_TURNS = 1 << 10
-"""The same, where errors are bounded."""
 _EITHER = frozenset({1, -1})
 _SIGNS: Mapping[type, frozenset[int]] = {
     Max: frozenset({1}),
@@ -43,6 +43,7 @@ class Instances:
             Where data decides whether it runs, the element may stay what it was, whatever is stored.
         extents: of the loops around; None where they are not known.
         repeats: which of them run while the element is the same.
+        distinct: whether the others are known to write another element in each turn.
         restarts: in each turn of which of them the element gets a first value, computed from others.
         reduced: what blocks around say of how many values they combine.
     """
@@ -52,6 +53,7 @@ class Instances:
     compares: frozenset[int]
     extents: tuple[int | None, ...]
     repeats: tuple[bool, ...]
+    distinct: bool
     restarts: tuple[bool, ...]
     reduced: int
 
@@ -61,10 +63,10 @@ class Instances:
         return math.prod(_TURNS if extent is None else max(extent, 0) for extent in self.extents)
 
     @property
-    def per_element(self) -> int:
-        """How often it writes one element, at most."""
+    def per_element(self) -> float:
+        """How often it writes one element, at most; infinity where that is not known."""
         known, unknown = self._turns(self.repeats)
-        return math.prod([known, *[_MOST_TURNS] * unknown])
+        return math.inf if unknown or not self.distinct else known
 
     @property
     def terms(self) -> int:
@@ -190,9 +192,43 @@ class _Walk:
         repeats = [level >= depth and name not in used for level, (name, _) in enumerate(place.loops)]
         extents = tuple(extent for _, extent in place.loops)
         restarts = (False,) * len(extents)  # until all stores are known
+        others = {
+            name: extent for (name, extent), same in zip(place.loops, repeats) if not same and name in used
+        }
+        distinct = _tell_apart([_resolved(index, place.values) for index in store.indices], others)
         return Instances(
-            store, sources, frozenset(compares), extents, tuple(repeats), restarts, place.reduced
+            store, sources, frozenset(compares), extents, tuple(repeats), distinct, restarts, place.reduced
         )
+
+
+def _resolved(expr: PrimExpr, values: Mapping[Any, Any]) -> PrimExpr:
+    """An expression of loops alone, with what names stand for."""
+    named = [item for item in variables_in(expr) if item in values]
+    while named:
+        expr = substitute(expr, {name: values[name] for name in named})
+        named = [item for item in variables_in(expr) if item in values]
+    return expr
+
+
+def _tell_apart(indices: Sequence[PrimExpr], loops: Mapping[Any, int | None]) -> bool:
+    """Whether each turn of some loops has other indices: each loop is a digit of one of them."""
+    told: set[Any] = set()
+    for index in indices:
+        here = [name for name in variables_in(index) if name in loops]
+        steps = [getattr(step, "value", None) for step in detect_linear_equation(index, here)[:-1]]
+        digits = [(abs(step), name) for step, name in zip(steps, here) if step is not None]
+        if len(digits) < len(here):
+            continue
+        reach: float = 0
+        for step, name in sorted(digits, key=lambda item: item[0]):
+            if name in told:
+                continue
+            if step <= reach:
+                break
+            told.add(name)
+            extent = loops[name]
+            reach = math.inf if extent is None else reach + step * (extent - 1)
+    return told == set(loops)
 
 
 def _in_block(node: BlockRealize, place: _Place) -> _Place:

@@ -209,8 +209,8 @@ def _difference(param: Param, case: Case, bounds: Bounds, got: Array, bad: Array
 # ---- computing it ------------------------------------------------------------------------------------------------
 
 
-def kinds_for(facts: KernelFacts, rounded_terms: int = 0) -> tuple[Kind, ...]:
-    """The kinds of inputs that tell different things about a kernel, whose longest sum of terms that are never whole numbers is so long."""
+def kinds_for(facts: KernelFacts, longest_sum: float = 0) -> tuple[Kind, ...]:
+    """The kinds of inputs that tell different things about a kernel, of which this is the longest sum of floats."""
     inputs = [item for item in facts.params if item.given]
     elements = sum(math.prod(item.shape) for item in facts.params if item.output)
     most = max(_ESSENTIAL, _BOUND_BYTES // max(8 * elements, 1))
@@ -227,16 +227,14 @@ def kinds_for(facts: KernelFacts, rounded_terms: int = 0) -> tuple[Kind, ...]:
         and (not kind.outstanding or (chooses and _tells_choices(kind, facts)))
         and (not kind.seldom or (facts.meets and facts.terms > 1))
         and (small_constants(facts) or not kind.near_nothing)
-        and (kind.others is None or _few_are_telling(facts, rounded_terms))
+        and (kind.others is None or _hides_terms(facts, longest_sum))
     ]
     return tuple(asked[:most])
 
 
-def _few_are_telling(facts: KernelFacts, rounded_terms: int) -> bool:
-    """Whether a sum of few terms tells more of a long one than a sum of all of them, whose roundings hide a term."""
-    if math.isinf(facts.narrow):
-        return False
-    return min(rounded_terms, facts.terms) > 2 * most_telling(1 / facts.narrow)
+def _hides_terms(facts: KernelFacts, longest_sum: float) -> bool:
+    """Whether the roundings of a sum of all terms hide a single one, so that a sum of few of them tells more."""
+    return math.isfinite(facts.narrow) and longest_sum > 2 * most_telling(1 / facts.narrow)
 
 
 def _tells_choices(kind: Kind, facts: KernelFacts) -> bool:
@@ -263,7 +261,7 @@ def compute_reference(mod: Any, make_run: MakeRun, facts: KernelFacts | None = N
     except Unanalysable:
         results = _as_written(mod, make_run, facts)
     else:
-        results = _in_float64(shadow, make_run, facts)
+        results = _in_float64(mod, shadow, make_run, facts)
     cases: list[Case] = []
     secs = math.inf
     for case, took in results:
@@ -274,10 +272,18 @@ def compute_reference(mod: Any, make_run: MakeRun, facts: KernelFacts | None = N
     return Reference(facts, cases, secs)
 
 
-def _in_float64(shadow: ShadowProgram, make_run: MakeRun, facts: KernelFacts) -> Iterator[tuple[Case, float]]:
-    run = make_run(shadow.mod)
+def _in_float64(
+    mod: Any, shadow: ShadowProgram, make_run: MakeRun, facts: KernelFacts
+) -> Iterator[tuple[Case, float]]:
+    run_all = make_run(shadow.mod)
+    run_few: Run | None = None
+    exact = True
     arguments = Arguments(facts.params)
-    for number, kind in enumerate(kinds_for(facts, shadow.rounded_terms)):
+    for number, kind in enumerate(kinds_for(facts, shadow.longest_sum)):
+        if kind.others is not None:
+            if exact:  # small integers have told each term
+                continue
+            run_few = run_few or make_run(shadow_of(mod, counting=True).mod)
         arguments.prepare(facts, kind, number)
         given = arguments.arrays
         rooms: list[Guarded] = []
@@ -291,8 +297,10 @@ def _in_float64(shadow: ShadowProgram, make_run: MakeRun, facts: KernelFacts) ->
             errors.append(np.zeros(facts.params[position].shape) if has_error else None)
             passed += [item for item in (room.array, errors[-1]) if item is not None]
         begin = time.perf_counter()
+        run = run_all if kind.others is None or run_few is None else run_few
         run([*passed, np.array([1.0 if kind.exact else 0.0])])
         took = time.perf_counter() - begin
+        exact = exact and not (kind.exact and any(error is not None and error.any() for error in errors))
         _require_in_bounds(arguments, kind, [facts.params[item] for item in shadow.outputs], rooms)
         bounds = [
             bounds_of(room.array, error, facts.params[position].dtype)

@@ -29,13 +29,13 @@ def _repetitions(flat: Array, base: Array) -> Iterator[tuple[Array, Array]]:
             yield part, values[: part.size]
 
 
-def place_of(flat: int, size: int) -> int:
-    """Where in base values of a size the element at a place of an array comes from."""
-    number, place = divmod(flat, size)
-    return (_first(number, size) + place) % size
+def place_of(flat: Any, size: int) -> Any:
+    """Where in base values of a size the element at a place of an array comes from, or those at several places."""
+    number = flat // size
+    return (_first(number, size) + flat % size) % size
 
 
-def _first(number: int, size: int) -> int:
+def _first(number: Any, size: int) -> Any:
     """Which of the base values a repetition begins with."""
     return number * (number + 1) // 2 * _SHIFT % size
 

@@ -67,20 +67,20 @@ def most_telling(unit: float) -> int:
     return max(4, math.isqrt(int(0.125 / unit)))
 
 
-def growth(n_terms: int, unit: float) -> float:
+def growth(n_terms: float, unit: float) -> float:
     """How many unit roundoffs of the sum of magnitudes a sum of so many terms may be off, in whatever order and grouping it is taken.
 
     Each of the additions rounds a number that is at most the sum of magnitudes and the error so far (Higham, Accuracy and Stability of
-    Numerical Algorithms, section 4.2), and errs by the smaller of its operands at most: by all of them together where the dtype
-    holds too few digits for so many terms. Nothing is taken to be random: terms of one number, terms that vanish beside a large
-    sum, and sorted ones are rounded in one direction again and again.
+    Numerical Algorithms, section 4.2), and errs by the smaller of its operands at most. Where the dtype holds too few digits for so
+    many terms, a sum may be off by about all of them together, and twice that in no order that anybody has found. Nothing is taken to
+    be random: terms of one number, terms that vanish beside a large sum, and sorted ones are rounded in one direction again and again.
 
     >>> growth(1, 2.0 ** -24)
     1.0
-    >>> growth(4096, 2.0 ** -8) == 2.0 ** 8
+    >>> growth(4096, 2.0 ** -8) == 2.0 ** 9
     True
     """
     if n_terms == 1:
         return 1.0
     share = n_terms * unit
-    return min(1.0, share / (1.0 - share)) / unit if share < 1.0 else 1.0 / unit
+    return n_terms / (1.0 - share) if share < 0.5 else 2.0 / unit

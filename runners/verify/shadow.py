@@ -46,7 +46,6 @@ from .algebra import Algebra
 from .estimate import (
     ALWAYS,
     INFINITY,
-    NEVER,
     WHEN_EXACT,
     WIDE,
     ZERO,
@@ -74,6 +73,8 @@ _ROUNDS = 12
 """Buffers depend on each other through loops; what is not settled after so many passes gets an error of its own."""
 _PATIENCE = 4
 """So often may the relative error of a buffer grow from pass to pass before it is taken for one that grows with each step."""
+_MOST_UNDERFLOWS = 1 << 40
+"""No program has the time for more terms than this."""
 _NOTHING = Evaluate(IntImm("int32", 0))
 
 
@@ -87,11 +88,11 @@ class _Shadow:
     """It is an input: its values are exact."""
     updated: bool = False
     """It is an output that begins with what the caller gave."""
-    terms: int = 0
-    """How many terms one element is the sum of; 0 for a buffer that is not summed up."""
+    terms: float = 0
+    """How many terms one element is the sum of, infinity where that is not known; 0 for a buffer that is not summed up."""
     mass: Buffer | None = None
     count: Buffer | None = None
-    """How many of the terms are more than next to nothing beside the sum, where there are many that no input makes exact."""
+    """How many of the terms are more than next to nothing beside the sum, where that is counted."""
     error: Buffer | None = None
     relative: float = 0.0
     floor: float = 0.0
@@ -113,26 +114,27 @@ class ShadowProgram:
     """For each output whether an array of errors follows its values."""
     wide: tuple[str, ...]
     """The dtype of each output's values."""
-    rounded_terms: int
-    """The longest sum of terms that small integers do not make whole numbers: no input makes it exact."""
+    longest_sum: float
+    """How many terms the longest sum has, infinity where that is not known."""
 
 
-def shadow_of(mod: Any) -> ShadowProgram:
-    """Rewrite an unscheduled program.
+def shadow_of(mod: Any, counting: bool = False) -> ShadowProgram:
+    """Rewrite an unscheduled program; ``counting`` which terms of long sums are more than next to nothing makes tighter bounds.
 
     Raises:
         Unanalysable: it has vectors, calls of unknown functions, or other names of memory.
         RunnerError: it has no entry, or parameters that are no tensors.
     """
-    return _Rewriter(entry(LowerMatchBuffer()(mod))).run()
+    return _Rewriter(entry(LowerMatchBuffer()(mod)), counting).run()
 
 
 class _Rewriter(Visitor):
     """Statements; expressions are those of :class:`runners.verify.expressions.Expressions`."""
 
-    def __init__(self, func: PrimFunc) -> None:
+    def __init__(self, func: PrimFunc, counting: bool) -> None:
         super().__init__()
         self._func = func
+        self._counting = counting
         self._params = params_of(func)
         flag = decl_buffer((1,), WIDE, "exact")
         self._flag = flag
@@ -191,9 +193,9 @@ class _Rewriter(Visitor):
         params.append(self._flag)
         attrs = {"global_symbol": "main", "tir.noalias": True}
         func = PrimFunc(params, _root(seq(*head, body), tail, extra), attrs=attrs)
-        rounded_terms = max((item.terms for item in self._shadows.values() if item.whole == NEVER), default=0)
+        longest_sum = max((item.terms for item in self._shadows.values()), default=0)
         return ShadowProgram(
-            IRModule({"main": func}), tuple(inputs), tuple(outputs), tuple(errors), tuple(wide), rounded_terms
+            IRModule({"main": func}), tuple(inputs), tuple(outputs), tuple(errors), tuple(wide), longest_sum
         )
 
     @staticmethod
@@ -275,16 +277,18 @@ class _Rewriter(Visitor):
         mass = BufferLoad(shadow.mass, indices)
         size = mass if slack is None else mass + slack
         largest = min(form.largest, shadow.largest)
+        reach = self._algebra.share(size * (FloatImm(WIDE, 1.0) + relative))
         roundings = rounded(
             size,
             relative,
-            shadow.terms * (form.tiny + shadow.floor),
+            min(shadow.terms, _MOST_UNDERFLOWS) * (form.tiny + shadow.floor),
             largest,
             shadow.whole,
             min(form.whole, shadow.limit),
             self._algebra.exact,
+            reach,
         )
-        of_sum = error_of_sum(value, size, roundings, largest)
+        of_sum = error_of_sum(value, reach, roundings, largest)
         return Estimate(value, added(slack, of_sum), whole=shadow.whole)
 
     def _note(self, shadow: _Shadow, item: Estimate) -> None:
@@ -349,9 +353,12 @@ class _Rewriter(Visitor):
 
     def _sum(self, shadow: _Shadow, places: Sequence[PrimExpr], addition: Addition) -> Stmt:
         """``buffer[...] = buffer[...] + term`` (or minus it, or several): the mass grows, errors of the terms add up."""
+        unit = format_of(shadow.buffer.dtype).unit
         if shadow.mass is None:
             shadow.mass = decl_buffer(shadow.buffer.shape, WIDE, f"{shadow.buffer.name}_mass")
             shadow.terms = self._sums.terms(shadow.buffer) + shadow.updated
+            if math.isinf(shadow.terms) or (self._counting and shadow.terms > 2 * most_telling(unit)):
+                shadow.count = decl_buffer(shadow.buffer.shape, WIDE, f"{shadow.buffer.name}_count")
             self._changed = True
         value: PrimExpr = BufferLoad(shadow.wide, places)
         mass: PrimExpr = BufferLoad(shadow.mass, places)
@@ -367,15 +374,14 @@ class _Rewriter(Visitor):
             mass = mass + sizes[-1]
             slack = added(slack, item.slack)
         stores: list[Stmt] = [BufferStore(shadow.mass, mass, places), BufferStore(shadow.wide, value, places)]
-        unit = format_of(shadow.buffer.dtype).unit
-        if shadow.whole == NEVER and shadow.terms > 2 * most_telling(unit):
-            if shadow.count is None:
-                shadow.count = decl_buffer(shadow.buffer.shape, WIDE, f"{shadow.buffer.name}_count")
-                self._changed = True
+        if shadow.count is not None:
             count: PrimExpr = BufferLoad(shadow.count, places)
             for size in sizes:
                 count = count + counts(size, self._algebra.share(mass), unit, shadow.terms)
             stores.insert(0, BufferStore(shadow.count, count, places))
+            slack = added(
+                slack, slack
+            )  # adding errs by what the kernel's term is, if that does not count here
         if shadow.error is not None and slack is not None:
             stores.insert(0, BufferStore(shadow.error, BufferLoad(shadow.error, places) + slack, places))
         return seq(*stores)

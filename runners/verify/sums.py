@@ -7,6 +7,7 @@ v = S[i] + A[i, k]; S[i] = v                     adds A[i, k]: sums of several o
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from ir import dtype as dt
@@ -32,7 +33,7 @@ class Sums:
         finder = _Finder()
         finder.visit(body)
         self._additions = finder.found
-        self._terms: dict[Any, int] = {}
+        self._terms: dict[Any, float] = {}
         for item in instances_of(body):
             addition = self._additions[item.store]
             if addition is not None:
@@ -43,8 +44,11 @@ class Sums:
         """What a statement adds; None for one that does not add to what was there."""
         return self._additions[store]
 
-    def terms(self, buffer: Any) -> int:
-        """How many terms one element of a buffer is the sum of, at most: those of all statements that add to it."""
+    def terms(self, buffer: Any) -> float:
+        """How many terms one element of a buffer is the sum of, at most: those of all statements that add to it.
+
+        Infinity where that is not known.
+        """
         return self._terms.get(buffer.data, 0)
 
 
@@ -66,11 +70,8 @@ class _Finder(Visitor):
             self.visit(item)
 
     def visit_BufferStore(self, node: BufferStore) -> None:
-        value = self._values.get(node.value, node.value) if isinstance(node.value, Var) else node.value
-        addition = (_addition(node, value) or None) if dt.is_float(node.buffer.dtype) else None
-        if (
-            self.found.get(node, addition) is None
-        ):  # the same statement at two places, of which one does not add
+        addition = self._addition(node) if dt.is_float(node.buffer.dtype) else None
+        if node in self.found and not _same(self.found[node], addition):  # the same statement at two places
             addition = None
         self.found[node] = addition
         self._values = {
@@ -81,6 +82,35 @@ class _Finder(Visitor):
 
     def visit_Evaluate(self, node: Evaluate) -> None:
         self._values.clear()  # a call may store anywhere
+
+    def _addition(self, store: BufferStore) -> Addition | None:
+        """What a statement adds to the element that it stores to."""
+        found = self._terms(store, store.value)
+        if not found or any(load.buffer is store.buffer for term, _ in found for load in loads_in(term)):
+            return None
+        return found
+
+    def _terms(self, store: BufferStore, value: PrimExpr) -> Addition | None:
+        """The terms of a value beside the element itself, which is none of them."""
+        if isinstance(value, Var) and value in self._values:
+            return self._terms(store, self._values[value])
+        if _is_element(store, value):
+            return ()
+        if isinstance(value, Add | Sub):
+            found = self._terms(store, value.a)
+            if found is not None:
+                return (*found, (value.b, 1 if isinstance(value, Add) else -1))
+            found = self._terms(store, value.b) if isinstance(value, Add) else None
+            return None if found is None else (*found, (value.a, 1))
+        choice = _choice(value)
+        if choice is None:
+            return None
+        zero = const(0, value.dtype)
+        first, second = (self._terms(store, side) for side in choice.sides)
+        if first is None or second is None:
+            return None
+        where = [(choice.among(term, zero), sign) for term, sign in first]
+        return (*where, *((choice.among(zero, term), sign) for term, sign in second))
 
     def generic_visit(self, node: Any) -> Any:
         """Loops, choices and blocks may run more than once, or not at all: no name is known in them from outside, nor behind them."""
@@ -93,40 +123,36 @@ class _Finder(Visitor):
                 self._values.clear()
 
 
-def _addition(store: BufferStore, value: PrimExpr) -> Addition | None:
-    """What is added to the element that is stored to where this value is stored."""
-    found = _terms(store, value)
-    if found is None or any(load.buffer is store.buffer for term, _ in found for load in loads_in(term)):
-        return None
-    return found
+def _same(one: Addition | None, other: Addition | None) -> bool:
+    """Whether two statements add the same."""
+    if one is None or other is None:
+        return one is other
+    return len(one) == len(other) and all(
+        sign == sign_there and structural_equal(term, there)
+        for (term, sign), (there, sign_there) in zip(one, other)
+    )
 
 
-def _terms(store: BufferStore, value: PrimExpr) -> Addition | None:
-    """The terms of a value beside the element itself, which is none of them."""
-    if _is_element(store, value):
-        return ()
-    if isinstance(value, Add | Sub):
-        found = _terms(store, value.a)
-        if found is not None:
-            return (*found, (value.b, 1 if isinstance(value, Add) else -1))
-        found = _terms(store, value.b) if isinstance(value, Add) else None
-        return None if found is None else (*found, (value.a, 1))
-    if isinstance(value, Select) and _is_element(store, value.false_value):
-        return _where(store, value.true_value, lambda term, zero: Select(value.condition, term, zero))
-    if isinstance(value, Call) and value.op.name == "tir.if_then_else" and _is_element(store, value.args[2]):
-        condition, chosen, _ = value.args
-        return _where(store, chosen, lambda term, zero: Call(value.dtype, value.op, (condition, term, zero)))
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """One of two values."""
+
+    sides: tuple[PrimExpr, PrimExpr]
+    among: Callable[[PrimExpr, PrimExpr], PrimExpr]
+    """The same choice among other values."""
+
+
+def _choice(value: PrimExpr) -> _Choice | None:
+    if isinstance(value, Select):
+        return _Choice(
+            (value.true_value, value.false_value), lambda one, other: Select(value.condition, one, other)
+        )
+    if isinstance(value, Call) and value.op.name == "tir.if_then_else":
+        condition, first, second = value.args
+        return _Choice(
+            (first, second), lambda one, other: Call(value.dtype, value.op, (condition, one, other))
+        )
     return None
-
-
-def _where(
-    store: BufferStore, value: PrimExpr, choose: Callable[[PrimExpr, PrimExpr], PrimExpr]
-) -> Addition | None:
-    """The terms of a value that is stored under a condition, and nothing in their place elsewhere."""
-    found = _terms(store, value)
-    if found is None:
-        return None
-    return tuple((choose(term, const(0, value.dtype)), sign) for term, sign in found)
 
 
 def _is_element(store: BufferStore, node: Any) -> bool:

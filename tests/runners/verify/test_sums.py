@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -12,10 +13,17 @@ from hypothesis import strategies as st
 
 from ir import IRModule, te, tir
 from ir.script import from_source
-from ir.tir.stmt import BufferStore
+from ir.tir.buffer import decl_buffer
+from ir.tir.evaluate import evaluate
+from ir.tir.expr import BufferLoad, FloatImm, IntImm, Var
+from ir.tir.stmt import BufferStore, LetStmt, seq
 from ir.tir.stmt_functor import post_order_visit
 from runners.native import build_native
-from runners.verify.facts import entry
+from runners.verify import KINDS
+from runners.verify.estimate import counts
+from runners.verify.facts import KernelFacts, Param, entry
+from runners.verify.inputs import base_values
+from runners.verify.repetitions import fill
 from runners.verify.rounding import format_of, growth, most_telling
 from runners.verify.sums import Sums
 
@@ -53,6 +61,16 @@ def test_no_order_of_a_sum_is_off_by_more(terms: list[float], seed: int) -> None
     assert abs(float(found) - exact) <= growth(count, unit) * unit * mass
     counting = sum(abs(float(term)) * count > unit * mass for term in rounded)
     assert abs(float(found) - exact) <= growth(counting + 1, unit) * unit * mass
+
+
+def test_terms_count_that_are_more_than_nothing_beside_all_others() -> None:
+    def number(value: float) -> FloatImm:
+        return FloatImm("float64", value)
+
+    sizes = {1.0: 1, 2.0**-9: 1, 2.0**-11: 0, 0.0: 0}  # half a unit of the sum is 1
+    for size, counted in sizes.items():
+        assert evaluate(counts(number(size), number(2.0**24), 2.0**-24, 1024), {}) == counted
+        assert evaluate(counts(number(size), number(2.0**24), 2.0**-24, math.inf), {}) == (size > 0)
 
 
 def test_few_terms_are_each_more_than_their_roundings() -> None:
@@ -245,6 +263,134 @@ def test_two_sums_at_once_are_right_in_any_order(reference_of: Any) -> None:
     assert verdict(reference, even_ones_first(1)) is not None
 
 
+def columns(body: str, rows: int, dtype: str = "float32", results: int = 4) -> Any:
+    """Sums of a matrix in plain loops."""
+    lines = "\n".join(f"        {line}" for line in body.strip("\n").splitlines())
+    return from_source(f"""
+@I.ir_module
+class Module:
+    @T.prim_func
+    def main(A: T.Buffer(({rows}, 4), "{dtype}"), C: T.Buffer(({results},), "{dtype}")):
+        for i in range({results}):
+            C[i] = T.{dtype}(0)
+{lines}
+""")
+
+
+@pytest.mark.parametrize(
+    ("loops", "results"),
+    [
+        ("for k in range(40000):\n    C[k // 10000] = C[k // 10000] + T.min(A[k, 0], T.float32(0.3))", 4),
+        ("for k in range(40000):\n    C[k % 4] = C[k % 4] + T.min(A[k, 0], T.float32(0.3))", 4),
+        ("for k, i in T.grid(10000, 4):\n    C[k + i] = C[k + i] + A[k, i]", 10_003),
+        (
+            "for i in range(4):\n    for k in range(40000 - i):\n        C[i] = C[i] + T.min(A[k, i], T.float32(0.3))",
+            4,
+        ),
+    ],
+)
+def test_an_element_is_added_to_in_turns_that_nobody_counts(
+    reference_of: Any, loops: str, results: int
+) -> None:
+    original = columns(loops, 40_000, results=results)
+    reference = reference_of(original)
+    assert verdict(reference, build_native(original, "llvm")) is None
+    fewer = columns(
+        loops.replace("range(40000", "range(39980").replace("grid(10000", "grid(9990"),
+        40_000,
+        results=results,
+    )
+    assert verdict(reference, build_native(fewer, "llvm")) is not None
+
+
+def test_terms_that_are_nothing_but_roundings(reference_of: Any) -> None:
+    """Each is a little more than half a unit of the sum in the kernel, and nothing in the reference."""
+    little = repr(2.0**-24 * (1 + 2.0**-10))
+    rounded = f"T.min(T.max(A[vk, vi], T.float32({little})), T.float32({little}))"
+    term = f"(((T.float32(1) + {rounded}) - T.float32(1)) - T.float32({little})) * T.float32(1.0625)"
+    original = sums(f"T.Select(vk == 0, T.float32(1.25), {term})")
+    assert verdict(reference_of(original), build_native(original, "llvm")) is None
+
+
+def test_a_narrow_sum_overflows_by_rounding_up(reference_of: Any) -> None:
+    """From 32,768 on each addition of 16.02 adds 32."""
+    original = columns(
+        "for i in range(4):\n    for k in range(3200):\n"
+        "        C[i] = C[i] + T.max(T.min(A[k, i], T.float16(16.015625)), T.float16(16.015625))",
+        3200,
+        "float16",
+    )
+    assert verdict(reference_of(original), build_native(original, "llvm")) is None
+
+
+@pytest.mark.parametrize(
+    "term", ["A[vk, vi] * T.float32(1000)", "A[vk, vi] * A[vk, vi] * A[vk, vi] * A[vk, vi]"]
+)
+def test_whole_terms_that_are_too_large_for_an_exact_sum(reference_of: Any, term: str) -> None:
+    def terms(a: Array, b: Array) -> Array:
+        return a * F(1000) if "1000" in term else a * a * a * a
+
+    reference = reference_of(sums(term))
+    assert verdict(reference, one_after_the_other(terms)) is None
+    assert verdict(reference, one_after_the_other(terms, slice(None, -1))) is not None
+    assert verdict(reference, one_after_the_other(terms, slice(1, None))) is not None
+    assert verdict(reference, one_after_the_other(lambda a, b: terms(a, b) * F(0.999))) is not None
+
+
+def test_a_sum_of_more_numbers_than_are_drawn(reference_of: Any) -> None:
+    k = te.reduce_axis((0, 1 << 20), "k")
+    original = te_program(
+        lambda x: te.compute((5,), lambda i: te.sum(te.exp(x[k, i]), axis=k)), ((1 << 20, 5), "float32")
+    )
+
+    def kernel(rows: int, factor: float = 1.0) -> Callable[..., None]:
+        def call(x: Array, c: Array) -> None:
+            with np.errstate(all="ignore"):
+                terms = np.exp(x[:rows].astype(np.float64)) * factor
+                c[...] = terms.sum(axis=0)
+
+        return call
+
+    reference = reference_of(original)
+    assert verdict(reference, kernel(1 << 20)) is None
+    assert verdict(reference, kernel((1 << 20) - 1)) is not None
+    assert verdict(reference, kernel(1 << 20, 0.999)) is not None
+
+
+def test_a_long_sum_is_added_to_what_was_there(reference_of: Any) -> None:
+    original = from_source("""
+@I.ir_module
+class Module:
+    @T.prim_func
+    def main(A: T.Buffer((20000, 4), "float32"), C: T.Buffer((4,), "float32")):
+        for k, i in T.grid(20000, 4):
+            C[i] = C[i] + T.exp(A[k, i])
+""")
+
+    def kernel(rows: slice) -> Callable[..., None]:
+        def call(a: Array, c: Array) -> None:
+            with np.errstate(all="ignore"):
+                c[...] = np.add.accumulate(np.concatenate([c[None], np.exp(a[rows])]), axis=0)[-1]
+
+        return call
+
+    reference = reference_of(original)
+    assert verdict(reference, kernel(slice(None))) is None
+    assert verdict(reference, kernel(slice(None, None, -1))) is None
+    assert verdict(reference, kernel(slice(None, -1))) is not None
+
+
+@pytest.mark.parametrize("shape", [(40_000, 4), (4, 40_000), (8, 1 << 20)])
+def test_first_and_last_numbers_are_among_the_few(shape: tuple[int, ...]) -> None:
+    facts = KernelFacts((Param("A", "float32", shape, False),), max(shape), 2.0**24, True)
+    (kind,) = [kind for kind in KINDS if kind.name == "few numbers among zeros"]
+    flat = np.empty(shape, np.float32).reshape(-1)
+    fill(flat, base_values(facts.params[0], kind, facts, 0))
+    values = np.moveaxis(flat.reshape(shape), int(np.argmax(shape)), 0)
+    assert values[0].all() and values[-1].all()
+    assert 1000 < np.count_nonzero(values, axis=0).min() and np.count_nonzero(values, axis=0).max() < 2000
+
+
 # ---- which statements add ------------------------------------------------------------------------------------------
 
 
@@ -279,6 +425,9 @@ class Module:
         ("C[0] = A[0] + C[0] - A[1] + A[2]", (1, -1, 1)),
         ("C[0] = C[0] + (A[0] + A[1])", (1,)),
         ("C[0] = T.if_then_else(A[0] > T.float32(0), C[0] + A[0] - A[1], C[0])", (1, -1)),
+        ("C[0] = T.Select(A[0] > T.float32(0), C[0], C[0] + A[0])", (1,)),
+        ("C[0] = T.Select(A[0] > T.float32(0), C[0] + A[0], C[0] - A[1])", (1, -1)),
+        ("C[0] = T.Select(A[0] > T.float32(0), C[0] + A[0], A[1])", None),
         ("C[0] = A[0] - C[0]", None),
         ("C[0] = C[1] + A[0]", None),
         ("C[0] = C[0] + C[0]", None),
@@ -294,7 +443,54 @@ def test_a_name_stands_for_what_was_added_until_memory_changes() -> None:
     named = "v: T.float32 = C[0] + A[0]\n"
     assert found_in(named + "C[0] = v") == [(1,)]
     assert found_in(named + "D[0] = A[1]\nC[0] = v") == [(1,)]
+    assert found_in(named + "w: T.float32 = v\nC[0] = w") == [(1,)]
+    assert found_in("v: T.float32 = C[0]\nC[0] = v + A[0]") == [(1,)]
+    assert found_in(named + "C[0] = v - A[1]") == [(1, -1)]
     assert found_in(named + "C[0] = A[1]\nC[0] = v") == [None, None]
     assert found_in(named + "for i in range(3):\n    C[0] = v") == [None]
     assert found_in(named + "if A[0] > T.float32(0):\n    C[0] = v") == [None]
     assert found_in(named + "for i in range(3):\n    D[0] = A[1]\nC[0] = v") == [None]
+
+
+def test_one_statement_at_two_places_adds_what_both_add() -> None:
+    a, c = decl_buffer((8,), "float32", "A"), decl_buffer((8,), "float32", "C")
+    name, zero = Var("v", "float32"), IntImm("int32", 0)
+    store = BufferStore(c, name, [zero])
+
+    def added(place: int) -> LetStmt:
+        return LetStmt(name, BufferLoad(c, [zero]) + BufferLoad(a, [IntImm("int32", place)]), store)
+
+    assert Sums(seq(added(1), added(1))).addition(store) is not None
+    assert Sums(seq(added(1), added(2))).addition(store) is None
+
+
+@pytest.mark.parametrize(
+    ("loops", "terms"),
+    [
+        ("for i, k in T.grid(4, 100):\n    C[i] = C[i] + A[k]", 100),
+        ("for i, k in T.grid(4, 100):\n    C[i] = C[i] + A[k] - A[i]", 200),
+        ("for i, j, k in T.grid(2, 4, 100):\n    C[i * 4 + j] = C[i * 4 + j] + A[k]", 100),
+        (
+            "for i, k in T.grid(4, 100):\n    C[i] = C[i] + A[k]\nfor i in range(4):\n    C[i] = C[i] + A[i]",
+            101,
+        ),
+        ("for i, j in T.grid(4, 4):\n    C[i + j] = C[i + j] + A[i]", math.inf),
+        ("for i, j in T.grid(2, 4):\n    C[i * 3 + j] = C[i * 3 + j] + A[i]", math.inf),
+        ("for k in range(100):\n    C[k // 20] = C[k // 20] + A[k]", math.inf),
+        ("for i in range(4):\n    for k in range(i):\n        C[i] = C[i] + A[k]", math.inf),
+        ("for k in range(8):\n    C[I[k]] = C[I[k]] + A[k]", 8),
+        ("for k in range(8):\n    C[T.min(I[k] + k * 8, 7)] = C[T.min(I[k] + k * 8, 7)] + A[k]", math.inf),
+    ],
+)
+def test_how_many_terms_an_element_has(loops: str, terms: float) -> None:
+    lines = "\n".join(f"        {line}" for line in loops.splitlines())
+    func = entry(
+        from_source(f"""
+@I.ir_module
+class Module:
+    @T.prim_func
+    def main(A: T.Buffer((100,), "float32"), I: T.Buffer((8,), "int32"), C: T.Buffer((8,), "float32")):
+{lines}
+""")
+    )
+    assert Sums(func.body).terms(func.buffer_map[func.params[2]]) == terms
