@@ -146,13 +146,13 @@ def roundings_of(count: PrimExpr, unit: float) -> PrimExpr:
     return Select(LT(share, FloatImm(WIDE, 0.5)), share * (one + share + share), one + one)
 
 
-def error_of_sum(value: PrimExpr, size: PrimExpr, error: PrimExpr, largest: float) -> PrimExpr:
-    """The error of a sum of this value whose finite terms are of this size together.
+def error_of_sum(value: PrimExpr, reach: PrimExpr, error: PrimExpr, largest: float) -> PrimExpr:
+    """The error of a sum of this value whose finite terms, and roundings, are of this size together.
 
     Where those may overflow it is anything: infinities of one sign among the others become NaN then. Else NaN and infinities stay.
     """
     stays = Select(LT(magnitude(value), INFINITY), error, ZERO)
-    return Select(GT(size, FloatImm(WIDE, largest)), INFINITY, stays)
+    return Select(GT(reach, FloatImm(WIDE, largest)), INFINITY, stays)
 
 
 def as_distance(error: PrimExpr | None) -> PrimExpr | None:

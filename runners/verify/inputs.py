@@ -82,6 +82,13 @@ def base_values(param: Param, kind: Kind, facts: KernelFacts, number: int) -> Ar
         if share < 1.0:
             wide[rng.random(count) >= share] = 0
         _fill_corners(wide, param.shape, rng)
+    if (
+        kind.others is not None
+        and math.isfinite(facts.narrow)
+        and count
+        and math.prod(param.shape) >= facts.terms
+    ):
+        _thin_out(wide, kind.others, param, facts)
     largest = format_of(param.dtype).largest
     np.clip(wide, -largest, largest, out=wide)
     if kind.telling and (some := _telling(facts.constants, wide.dtype, param, kind.for_few_terms)).size:
@@ -92,8 +99,6 @@ def base_values(param: Param, kind: Kind, facts: KernelFacts, number: int) -> Ar
         _vanish(wide, param, facts)
     if facts.multiplied:
         _compress(wide, facts.terms, largest, kind.exact)
-    if kind.others is not None and param is _largest(facts):
-        _thin_out(wide, kind.others, param, facts, rng)
     if kind.special:
         # Few of them: a sum of a thousand terms should mostly be a number.
         places = max(int(_SPECIAL.size), count // max(7, 2 * facts.terms))
@@ -219,27 +224,21 @@ def _fill_corners(wide: Array, shape: Sequence[int], rng: np.random.Generator) -
             wide[place] = rng.integers(1, 9) * (1 - 2 * rng.integers(0, 2))
 
 
-def _largest(facts: KernelFacts) -> Param | None:
-    """The largest input of floats, which has a number for each term of a long sum; of two that are thinned few pairs would be left."""
-    floats = [item for item in facts.params if item.given and dt.is_float(item.dtype)]
-    return max(floats, key=lambda item: math.prod(item.shape), default=None)
-
-
-def _thin_out(wide: Array, other: float, param: Param, facts: KernelFacts, rng: np.random.Generator) -> None:
+def _thin_out(wide: Array, other: float, param: Param, facts: KernelFacts) -> None:
     """Leave so few numbers as they are that each is more of a long sum than roundings, whatever axes that runs along.
 
-    The first and last ones along each axis stay: what a tail or a tile leaves out is among them.
+    The first and last ones along each axis stay, as long as they are few: what a tail or a tile leaves out is among them. In inputs of
+    one shape they have the same places, so that products of them stay.
     """
     kept = most_telling(1 / facts.narrow)
     terms = facts.terms if facts.terms > kept else max(param.shape, default=1)  # few if nobody knows how many
-    thin = rng.random(wide.size) >= kept / terms
+    thin = np.random.default_rng(SEED).random(wide.size) >= kept / terms
     size = math.prod(param.shape)
     for axis, extent in enumerate(param.shape):
-        if extent > kept and size // extent <= wide.size // _MOST_OUTSTANDING:
+        if extent > kept and 2 * (size // extent) <= wide.size * kept / terms:
             stride = math.prod(param.shape[axis + 1 :])
-            first = (
-                np.arange(size // (extent * stride))[:, None] * extent * stride + np.arange(stride)
-            ).reshape(-1)
+            rows = np.arange(size // (extent * stride))[:, None] * extent * stride
+            first = (rows + np.arange(stride)).reshape(-1)
             for flat in (first, first + (extent - 1) * stride):
                 thin[place_of(flat, wide.size)] = False
     thin[[0, _last(param.shape, wide.size)]] = False

@@ -6,17 +6,19 @@ Reductions need not be blocks that say so: what writes an element several times,
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ir.arith.linear_equations import detect_linear_equation
 from ir.tir.expr import And, BufferLoad, Call, CmpExpr, IntImm, IterVar, Max, Min, Or, PrimExpr, Var
 from ir.tir.stmt import Block, BlockRealize, BufferStore, For, IfThenElse, LetStmt, While
-from ir.tir.stmt_functor import substitute, variables_in
+from ir.tir.stmt_functor import loads_in, substitute, variables_in
 
 _TURNS = 16
 """Loops of which the extent is not known are taken to run so often."""
+_MOST_NAMES = 8
+"""So many names are followed from one to the next: each may stand twice in what the next one is."""
 _EITHER = frozenset({1, -1})
 _SIGNS: Mapping[type, frozenset[int]] = {
     Max: frozenset({1}),
@@ -157,7 +159,9 @@ class _Walk:
             self.visit(node.body, place)
             return
         if isinstance(node, For):
-            extent = node.extent.value if isinstance(node.extent, IntImm) else None
+            # of one that begins elsewhere in each turn of another loop the same number is another turn
+            stands = not variables_in(node.min)
+            extent = node.extent.value if stands and isinstance(node.extent, IntImm) else None
             place = replace(place, loops=(*place.loops, (node.loop_var, extent)))
         elif isinstance(node, While):
             place = replace(place, loops=(*place.loops, (Var("turn"), None)))
@@ -201,34 +205,44 @@ class _Walk:
         )
 
 
-def _resolved(expr: PrimExpr, values: Mapping[Any, Any]) -> PrimExpr:
-    """An expression of loops alone, with what names stand for."""
-    named = [item for item in variables_in(expr) if item in values]
-    while named:
-        expr = substitute(expr, {name: values[name] for name in named})
+def _resolved(expr: PrimExpr, values: Mapping[Any, Any]) -> PrimExpr | None:
+    """An expression of loops alone, with what names stand for; None for one that has names of names of names."""
+    for _ in range(_MOST_NAMES):
         named = [item for item in variables_in(expr) if item in values]
-    return expr
+        if not named:
+            return expr
+        expr = substitute(expr, {name: values[name] for name in named})
+    return None
 
 
-def _tell_apart(indices: Sequence[PrimExpr], loops: Mapping[Any, int | None]) -> bool:
-    """Whether each turn of some loops has other indices: each loop is a digit of one of them."""
+def _tell_apart(indices: Sequence[PrimExpr | None], loops: Mapping[Any, int | None]) -> bool:
+    """Whether each turn of some loops has other indices: each loop is a digit of one that its loops determine altogether."""
     told: set[Any] = set()
-    for index in indices:
-        here = [name for name in variables_in(index) if name in loops]
-        steps = [getattr(step, "value", None) for step in detect_linear_equation(index, here)[:-1]]
-        digits = [(abs(step), name) for step, name in zip(steps, here) if step is not None]
-        if len(digits) < len(here):
-            continue
-        reach: float = 0
-        for step, name in sorted(digits, key=lambda item: item[0]):
-            if name in told:
-                continue
-            if step <= reach:
-                break
-            told.add(name)
-            extent = loops[name]
-            reach = math.inf if extent is None else reach + step * (extent - 1)
+    before = -1
+    while before < len(told):
+        before = len(told)
+        for index in indices:
+            if index is not None and not loads_in(index):  # what is loaded may change from turn to turn
+                told |= _digits(
+                    index, {name: extent for name, extent in loops.items() if name not in told}, told
+                )
     return told == set(loops)
+
+
+def _digits(index: PrimExpr, loops: Mapping[Any, int | None], told: Set[Any]) -> set[Any]:
+    """The loops that an index is a number of, one digit each; none if it has another form."""
+    here = [name for name in variables_in(index) if name in loops or name in told]
+    steps = [step.value for step in detect_linear_equation(index, here)[:-1] if isinstance(step, IntImm)]
+    if len(steps) < len(here):
+        return set()
+    digits = [(abs(step), name) for step, name in zip(steps, here) if name in loops]
+    reach: float = 0
+    for step, name in sorted(digits, key=lambda item: item[0]):
+        if step <= reach:
+            return set()
+        extent = loops[name]
+        reach = math.inf if extent is None else reach + step * (extent - 1)
+    return {name for _, name in digits}
 
 
 def _in_block(node: BlockRealize, place: _Place) -> _Place:

@@ -275,15 +275,16 @@ def compute_reference(mod: Any, make_run: MakeRun, facts: KernelFacts | None = N
 def _in_float64(
     mod: Any, shadow: ShadowProgram, make_run: MakeRun, facts: KernelFacts
 ) -> Iterator[tuple[Case, float]]:
-    run_all = make_run(shadow.mod)
-    run_few: Run | None = None
-    exact = True
+    long = _hides_terms(facts, shadow.longest_sum)
+    counting = long and not shadow.whole_sums
+    run = make_run(shadow_of(mod, counting=True).mod if counting else shadow.mod)
+    exact = not counting  # small integers tell each term
     arguments = Arguments(facts.params)
     for number, kind in enumerate(kinds_for(facts, shadow.longest_sum)):
-        if kind.others is not None:
-            if exact:  # small integers have told each term
-                continue
-            run_few = run_few or make_run(shadow_of(mod, counting=True).mod)
+        if kind.others is not None and exact:
+            continue
+        if long and not exact and not counting:
+            run, counting = make_run(shadow_of(mod, counting=True).mod), True
         arguments.prepare(facts, kind, number)
         given = arguments.arrays
         rooms: list[Guarded] = []
@@ -297,16 +298,23 @@ def _in_float64(
             errors.append(np.zeros(facts.params[position].shape) if has_error else None)
             passed += [item for item in (room.array, errors[-1]) if item is not None]
         begin = time.perf_counter()
-        run = run_all if kind.others is None or run_few is None else run_few
         run([*passed, np.array([1.0 if kind.exact else 0.0])])
         took = time.perf_counter() - begin
-        exact = exact and not (kind.exact and any(error is not None and error.any() for error in errors))
+        if kind.exact:
+            exact = exact and _are_exact(rooms, errors)
         _require_in_bounds(arguments, kind, [facts.params[item] for item in shadow.outputs], rooms)
         bounds = [
             bounds_of(room.array, error, facts.params[position].dtype)
             for position, room, error in zip(shadow.outputs, rooms, errors)
         ]
         yield Case(kind, number, bounds), took
+
+
+def _are_exact(values: Sequence[Guarded], errors: Sequence[Array | None]) -> bool:
+    """Whether all results are numbers, without any error."""
+    return not any(error is not None and error.any() for error in errors) and all(
+        np.isfinite(room.array).all() for room in values if room.array.dtype.kind == "f"
+    )
 
 
 def require_defined(mod: Any, facts: KernelFacts) -> None:

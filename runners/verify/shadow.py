@@ -46,6 +46,7 @@ from .algebra import Algebra
 from .estimate import (
     ALWAYS,
     INFINITY,
+    NEVER,
     WHEN_EXACT,
     WIDE,
     ZERO,
@@ -73,8 +74,6 @@ _ROUNDS = 12
 """Buffers depend on each other through loops; what is not settled after so many passes gets an error of its own."""
 _PATIENCE = 4
 """So often may the relative error of a buffer grow from pass to pass before it is taken for one that grows with each step."""
-_MOST_UNDERFLOWS = 1 << 40
-"""No program has the time for more terms than this."""
 _NOTHING = Evaluate(IntImm("int32", 0))
 
 
@@ -116,6 +115,8 @@ class ShadowProgram:
     """The dtype of each output's values."""
     longest_sum: float
     """How many terms the longest sum has, infinity where that is not known."""
+    whole_sums: bool
+    """Whether small integers make all terms whole numbers: the sums are exact, as long as they are not too large."""
 
 
 def shadow_of(mod: Any, counting: bool = False) -> ShadowProgram:
@@ -194,8 +195,15 @@ class _Rewriter(Visitor):
         attrs = {"global_symbol": "main", "tir.noalias": True}
         func = PrimFunc(params, _root(seq(*head, body), tail, extra), attrs=attrs)
         longest_sum = max((item.terms for item in self._shadows.values()), default=0)
+        whole_sums = all(item.whole != NEVER for item in self._shadows.values() if item.mass is not None)
         return ShadowProgram(
-            IRModule({"main": func}), tuple(inputs), tuple(outputs), tuple(errors), tuple(wide), longest_sum
+            IRModule({"main": func}),
+            tuple(inputs),
+            tuple(outputs),
+            tuple(errors),
+            tuple(wide),
+            longest_sum,
+            whole_sums,
         )
 
     @staticmethod
@@ -281,7 +289,7 @@ class _Rewriter(Visitor):
         roundings = rounded(
             size,
             relative,
-            min(shadow.terms, _MOST_UNDERFLOWS) * (form.tiny + shadow.floor),
+            shadow.terms * shadow.floor if shadow.floor else 0.0,  # additions do not underflow
             largest,
             shadow.whole,
             min(form.whole, shadow.limit),
@@ -368,6 +376,9 @@ class _Rewriter(Visitor):
             item = self._algebra.settled(self._expressions.visit(term))
             if self._doubt:
                 item = self._doubted(item)
+            if math.isinf(shadow.terms) and item.floor:
+                underflow = added(item.slack, FloatImm(WIDE, item.floor))
+                item = replace(item, slack=underflow, floor=0.0)
             self._note(shadow, item)
             value = value + item.value if sign > 0 else value - item.value
             sizes.append(self._algebra.share(finite_size(item.value)))
@@ -379,9 +390,8 @@ class _Rewriter(Visitor):
             for size in sizes:
                 count = count + counts(size, self._algebra.share(mass), unit, shadow.terms)
             stores.insert(0, BufferStore(shadow.count, count, places))
-            slack = added(
-                slack, slack
-            )  # adding errs by what the kernel's term is, if that does not count here
+            # A term that does not count here may be as large as its error in a kernel, and adding it errs by as much again.
+            slack = added(slack, slack)
         if shadow.error is not None and slack is not None:
             stores.insert(0, BufferStore(shadow.error, BufferLoad(shadow.error, places) + slack, places))
         return seq(*stores)

@@ -16,7 +16,7 @@ from ir.structural import structural_equal
 from ir.tir.expr import Add, BufferLoad, Call, PrimExpr, Select, Sub, Var
 from ir.tir.operators import const
 from ir.tir.stmt import BufferStore, Evaluate, LetStmt, SeqStmt
-from ir.tir.stmt_functor import loads_in
+from ir.tir.stmt_functor import loads_in, variables_in
 
 from .instances import instances_of
 
@@ -59,9 +59,14 @@ class _Finder(Visitor):
         super().__init__()
         self.found: dict[BufferStore, Addition | None] = {}
         self._values: dict[Var, PrimExpr] = {}
+        """What names stand for whose value would be the same here."""
+        self._named: dict[Var, PrimExpr] = {}
+        """What all names stand for."""
+        self._known: dict[Var, Addition | None] = {}
+        """The terms of names in the statement at hand."""
 
     def visit_LetStmt(self, node: LetStmt) -> None:
-        self._values[node.var] = node.value
+        self._values[node.var] = self._named[node.var] = node.value
         self.visit(node.body)
         self._values.pop(node.var, None)
 
@@ -85,15 +90,31 @@ class _Finder(Visitor):
 
     def _addition(self, store: BufferStore) -> Addition | None:
         """What a statement adds to the element that it stores to."""
+        self._known.clear()
         found = self._terms(store, store.value)
-        if not found or any(load.buffer is store.buffer for term, _ in found for load in loads_in(term)):
+        if not found or any(self._loads(term, store.buffer) for term, _ in found):
             return None
         return found
 
+    def _loads(self, term: PrimExpr, buffer: Any) -> bool:
+        """Whether a term, or what a name in it stands for, loads an element of a buffer."""
+        seen: set[Var] = set()
+        left = [term]
+        while left:
+            expr = left.pop()
+            if any(load.buffer is buffer for load in loads_in(expr)):
+                return True
+            names = [name for name in variables_in(expr) if name in self._named and name not in seen]
+            seen.update(names)
+            left += [self._named[name] for name in names]
+        return False
+
     def _terms(self, store: BufferStore, value: PrimExpr) -> Addition | None:
         """The terms of a value beside the element itself, which is none of them."""
-        if isinstance(value, Var) and value in self._values:
-            return self._terms(store, self._values[value])
+        if isinstance(value, Var):
+            if value in self._values and value not in self._known:
+                self._known[value] = self._terms(store, self._values[value])
+            return self._known.get(value)
         if _is_element(store, value):
             return ()
         if isinstance(value, Add | Sub):

@@ -303,6 +303,72 @@ def test_an_element_is_added_to_in_turns_that_nobody_counts(
     assert verdict(reference, build_native(fewer, "llvm")) is not None
 
 
+def test_a_narrow_sum_that_nobody_counts(reference_of: Any) -> None:
+    """What underflows in its terms is next to nothing, however many there are."""
+    loops = "for i in range(4):\n    for k in range(100 - i):\n        C[i] = C[i] + T.exp(A[k, i])"
+    original = columns(loops, 100, "float16")
+    reference = reference_of(original)
+    assert verdict(reference, build_native(original, "llvm")) is None
+
+    def other(factor: float) -> Callable[..., None]:
+        def call(a: Array, c: Array) -> None:
+            build_native(original, "llvm")(a, c)
+            c *= np.float16(factor)
+
+        return call
+
+    for factor in (0.0, -1.0, 0.5):
+        assert verdict(reference, other(factor)) is not None
+
+
+@pytest.mark.parametrize("term", ["T.sqrt(A[vk, vi])", "T.log(A[vk, vi] + T.float32(1))"])
+def test_small_integers_of_which_sums_are_no_numbers_have_told_nothing(reference_of: Any, term: str) -> None:
+    def terms(a: Array, b: Array) -> Array:
+        return np.sqrt(a) if "sqrt" in term else np.log(a + F(1))
+
+    reference = reference_of(sums(term))
+    assert verdict(reference, one_after_the_other(terms)) is None
+    assert verdict(reference, one_after_the_other(lambda a, b: terms(a, b) * F(0.999))) is not None
+    assert verdict(reference, one_after_the_other(terms, slice(None, -1))) is not None
+
+
+def test_each_of_two_long_sums_counts(reference_of: Any) -> None:
+    k, r = te.reduce_axis((0, 20_000), "k"), te.reduce_axis((0, 20_000), "r")
+
+    def ratio(x: Any, y: Any) -> Any:
+        above = te.compute((4,), lambda i: te.sum(te.exp(x[k, i]), axis=k))
+        below = te.compute((4,), lambda i: te.sum(te.exp(y[r, i]), axis=r))
+        return te.compute((4,), lambda i: above[i] / below[i])
+
+    def kernel(above: int, below: int) -> Callable[..., None]:
+        def call(x: Array, y: Array, out: Array) -> None:
+            with np.errstate(all="ignore"):
+                one, two = (np.exp(part.astype(np.float64)).sum(axis=0) for part in (x[:above], y[:below]))
+                out[...] = one.astype(F) / two.astype(F)
+
+        return call
+
+    reference = reference_of(te_program(ratio, ((20_000, 4), "float32"), ((20_000, 4), "float32")))
+    assert verdict(reference, kernel(20_000, 20_000)) is None
+    assert verdict(reference, kernel(19_990, 20_000)) is not None
+    assert verdict(reference, kernel(20_000, 19_990)) is not None
+
+
+@pytest.mark.parametrize("shape", [(0,), (0, 4), (20_000, 0)])
+def test_inputs_without_numbers_beside_a_long_sum(reference_of: Any, shape: tuple[int, ...]) -> None:
+    original = from_source(f"""
+@I.ir_module
+class Module:
+    @T.prim_func
+    def main(A: T.Buffer({shape}, "float32"), I: T.Buffer((20000,), "int32"), C: T.Buffer((4,), "float32")):
+        for i in range(4):
+            C[i] = T.float32(0)
+        for k, i in T.grid(20000, 4):
+            C[i] = C[i] + T.tanh(T.Cast("float32", I[k]))
+""")
+    assert verdict(reference_of(original), build_native(original, "llvm")) is None
+
+
 def test_terms_that_are_nothing_but_roundings(reference_of: Any) -> None:
     """Each is a little more than half a unit of the sum in the kernel, and nothing in the reference."""
     little = repr(2.0**-24 * (1 + 2.0**-10))
@@ -391,6 +457,16 @@ def test_first_and_last_numbers_are_among_the_few(shape: tuple[int, ...]) -> Non
     assert 1000 < np.count_nonzero(values, axis=0).min() and np.count_nonzero(values, axis=0).max() < 2000
 
 
+def test_few_are_few_where_numbers_repeat() -> None:
+    """First and last numbers of many sums are more than there are base values."""
+    shape = 4_000, 2_000
+    facts = KernelFacts((Param("A", "bfloat16", shape, False),), shape[0], 2.0**8, True)
+    (kind,) = [kind for kind in KINDS if kind.name == "few numbers among zeros"]
+    flat = np.empty(shape, np.float32).reshape(-1)
+    fill(flat, base_values(facts.params[0], kind, facts, 0).astype(np.float32))
+    assert np.count_nonzero(flat) < 3 * shape[1] * most_telling(2.0**-8)
+
+
 # ---- which statements add ------------------------------------------------------------------------------------------
 
 
@@ -446,6 +522,8 @@ def test_a_name_stands_for_what_was_added_until_memory_changes() -> None:
     assert found_in(named + "w: T.float32 = v\nC[0] = w") == [(1,)]
     assert found_in("v: T.float32 = C[0]\nC[0] = v + A[0]") == [(1,)]
     assert found_in(named + "C[0] = v - A[1]") == [(1, -1)]
+    assert found_in("v: T.float32 = C[0]\nC[0] = v + v") == [None]
+    assert found_in("v: T.float32 = C[0]\nw: T.float32 = v * A[0]\nC[0] = v + w") == [None]
     assert found_in(named + "C[0] = A[1]\nC[0] = v") == [None, None]
     assert found_in(named + "for i in range(3):\n    C[0] = v") == [None]
     assert found_in(named + "if A[0] > T.float32(0):\n    C[0] = v") == [None]
@@ -478,19 +556,45 @@ def test_one_statement_at_two_places_adds_what_both_add() -> None:
         ("for i, j in T.grid(2, 4):\n    C[i * 3 + j] = C[i * 3 + j] + A[i]", math.inf),
         ("for k in range(100):\n    C[k // 20] = C[k // 20] + A[k]", math.inf),
         ("for i in range(4):\n    for k in range(i):\n        C[i] = C[i] + A[k]", math.inf),
+        ("for i, j in T.grid(2, 4):\n    C[i + j, i] = C[i + j, i] + A[i]", 1),
+        ("for i, j in T.grid(4, 4):\n    C[i + j, i + j] = C[i + j, i + j] + A[i]", math.inf),
+        (
+            "for o in range(4):\n    for t in range(o * 2, o * 2 + 2):\n        C[t - o * 2] = C[t - o * 2] + A[t]",
+            math.inf,
+        ),
+        ("for k in range(8):\n    C[k - I[0]] = C[k - I[0]] + A[k]", math.inf),
         ("for k in range(8):\n    C[I[k]] = C[I[k]] + A[k]", 8),
         ("for k in range(8):\n    C[T.min(I[k] + k * 8, 7)] = C[T.min(I[k] + k * 8, 7)] + A[k]", math.inf),
     ],
 )
 def test_how_many_terms_an_element_has(loops: str, terms: float) -> None:
+    shape = "(8, 8)" if "C[i + j, i" in loops else "(8,)"
     lines = "\n".join(f"        {line}" for line in loops.splitlines())
     func = entry(
         from_source(f"""
 @I.ir_module
 class Module:
     @T.prim_func
-    def main(A: T.Buffer((100,), "float32"), I: T.Buffer((8,), "int32"), C: T.Buffer((8,), "float32")):
+    def main(A: T.Buffer((100,), "float32"), I: T.Buffer((8,), "int32"), C: T.Buffer({shape}, "float32")):
 {lines}
 """)
     )
     assert Sums(func.body).terms(func.buffer_map[func.params[2]]) == terms
+
+
+def test_an_index_may_have_a_loaded_step_or_many_names() -> None:
+    names = "\n".join(f"        x{n + 1}: T.int32 = x{n} + x{n} - x{n}" for n in range(14))
+    func = entry(
+        from_source(f"""
+@I.ir_module
+class Module:
+    @T.prim_func
+    def main(A: T.Buffer((8,), "float32"), J: T.Buffer((1,), "int64"), C: T.Buffer((8,), "float32")):
+        for i in range(4):
+            C[i * T.Cast("int32", J[0])] = A[i]
+        x0: T.int32 = T.Cast("int32", J[0])
+{names}
+        C[x14] = C[x14] + A[0]
+""")
+    )
+    assert Sums(func.body).terms(func.buffer_map[func.params[2]]) == 1
