@@ -232,6 +232,8 @@ def _tell_apart(indices: Sequence[PrimExpr | None], loops: Mapping[Any, int | No
 def _digits(index: PrimExpr, loops: Mapping[Any, int | None], told: Set[Any]) -> set[Any]:
     """The loops that an index is a number of, one digit each; none if it has another form."""
     here = [name for name in variables_in(index) if name in loops or name in told]
+    if any(item.dtype not in ("int32", "int64") for item in (index, *here)):  # others wrap
+        return set()
     steps = [step.value for step in detect_linear_equation(index, here)[:-1] if isinstance(step, IntImm)]
     if len(steps) < len(here):
         return set()

@@ -145,8 +145,6 @@ KINDS = (
     Kind("nothing but -infinity", positive, end=-math.inf),
     Kind("nothing but infinity", positive, end=math.inf),
     Kind("numbers of every exponent", _every_exponent, telling=True, for_few_terms=True),
-    Kind("few numbers among zeros", _near_one, full_range=False, others=0.0),
-    Kind("few numbers above all others", _near_one, full_range=False, others=-10_000.0),
     Kind("few large numbers", negative, outstanding=1),
     Kind("few low numbers", negative, outstanding=-1),
     Kind("numbers near nothing", _uniform, near_nothing=True),
@@ -167,5 +165,7 @@ KINDS = (
     Kind("few large numbers beside True", negative, outstanding=1, beside=True),
     Kind("few low numbers beside False", negative, outstanding=-1, beside=True),
     Kind("numbers that seldom meet", _integers, exact=True, full_range=False, seldom=True),
+    Kind("few numbers among zeros", _near_one, full_range=False, others=0.0),
+    Kind("few numbers above all others", _near_one, full_range=False, others=-10_000.0),
 )
 """In the order in which a candidate meets them; where memory or time is short, those at the end are left out."""

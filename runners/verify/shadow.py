@@ -22,7 +22,7 @@ from ir import dtype as dt
 from ir.node import Visitor
 from ir.tir.analysis.block_access_region import stating_its_accesses
 from ir.tir.buffer import Buffer, decl_buffer
-from ir.tir.expr import GT, BufferLoad, FloatImm, IntImm, Not, PrimExpr, Select, Var
+from ir.tir.expr import GT, LE, And, BufferLoad, FloatImm, IntImm, Not, PrimExpr, Select, Var
 from ir.tir.function import PrimFunc
 from ir.tir.operators import const
 from ir.tir.stmt import (
@@ -57,6 +57,7 @@ from .estimate import (
     counts,
     error_of_sum,
     finite_size,
+    magnitude,
     or_zero,
     rounded,
     roundings_of,
@@ -348,6 +349,7 @@ class _Rewriter(Visitor):
             item = self._algebra.settled(item)
         if self._doubt:
             item = self._doubted(item)
+        item = self._with_underflow(shadow, item)
         self._note(shadow, item)
         stores: list[Stmt] = [BufferStore(shadow.wide, item.value, places)]
         if shadow.mass is not None:
@@ -367,6 +369,7 @@ class _Rewriter(Visitor):
             shadow.terms = self._sums.terms(shadow.buffer) + shadow.updated
             if math.isinf(shadow.terms) or (self._counting and shadow.terms > 2 * most_telling(unit)):
                 shadow.count = decl_buffer(shadow.buffer.shape, WIDE, f"{shadow.buffer.name}_count")
+            shadow.floor = 0.0  # stores that came before are asked again
             self._changed = True
         value: PrimExpr = BufferLoad(shadow.wide, places)
         mass: PrimExpr = BufferLoad(shadow.mass, places)
@@ -376,9 +379,7 @@ class _Rewriter(Visitor):
             item = self._algebra.settled(self._expressions.visit(term))
             if self._doubt:
                 item = self._doubted(item)
-            if math.isinf(shadow.terms) and item.floor:
-                underflow = added(item.slack, FloatImm(WIDE, item.floor))
-                item = replace(item, slack=underflow, floor=0.0)
+            item = self._with_underflow(shadow, item)
             self._note(shadow, item)
             value = value + item.value if sign > 0 else value - item.value
             sizes.append(self._algebra.share(finite_size(item.value)))
@@ -395,6 +396,16 @@ class _Rewriter(Visitor):
         if shadow.error is not None and slack is not None:
             stores.insert(0, BufferStore(shadow.error, BufferLoad(shadow.error, places) + slack, places))
         return seq(*stores)
+
+    def _with_underflow(self, shadow: _Shadow, item: Estimate) -> Estimate:
+        """What is stored to a sum of nobody knows how many terms, with what its own underflow may have cost among its errors."""
+        if shadow.mass is None or not math.isinf(shadow.terms) or not item.floor:
+            return item
+        floor: PrimExpr = FloatImm(WIDE, item.floor)
+        if item.whole != NEVER and item.limit > 0:
+            fits: PrimExpr = LE(magnitude(item.value), FloatImm(WIDE, item.limit))
+            floor = Select(fits if item.whole == ALWAYS else And(self._algebra.exact, fits), ZERO, floor)
+        return replace(item, slack=added(item.slack, floor), floor=0.0)
 
     def _doubted(self, item: Estimate) -> Estimate:
         slack = item.slack

@@ -13,13 +13,14 @@ from typing import Any
 from ir import dtype as dt
 from ir.node import Visitor
 from ir.structural import structural_equal
-from ir.tir.expr import Add, BufferLoad, Call, PrimExpr, Select, Sub, Var
-from ir.tir.operators import const
+from ir.tir.expr import Add, BufferLoad, Call, FloatImm, PrimExpr, Select, Sub, Var
 from ir.tir.stmt import BufferStore, Evaluate, LetStmt, SeqStmt
 from ir.tir.stmt_functor import loads_in, variables_in
 
 from .instances import instances_of
 
+_MOST_TERMS = 16
+"""Of more, as names of choices among names may have, a statement is none that adds."""
 Term = tuple[PrimExpr, int]
 """A number that is added, and its sign."""
 Addition = tuple[Term, ...]
@@ -126,12 +127,13 @@ class _Finder(Visitor):
         choice = _choice(value)
         if choice is None:
             return None
-        zero = const(0, value.dtype)
         first, second = (self._terms(store, side) for side in choice.sides)
-        if first is None or second is None:
+        if first is None or second is None or len(first) + len(second) > _MOST_TERMS:
             return None
-        where = [(choice.among(term, zero), sign) for term, sign in first]
-        return (*where, *((choice.among(zero, term), sign) for term, sign in second))
+        # what is zero so changes nothing, also not the sign of a zero
+        nothing = {sign: FloatImm(value.dtype, -0.0 * sign) for sign in (1, -1)}
+        where = [(choice.among(term, nothing[sign]), sign) for term, sign in first]
+        return (*where, *((choice.among(nothing[sign], term), sign) for term, sign in second))
 
     def generic_visit(self, node: Any) -> Any:
         """Loops, choices and blocks may run more than once, or not at all: no name is known in them from outside, nor behind them."""

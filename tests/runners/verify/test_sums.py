@@ -369,6 +369,63 @@ class Module:
     assert verdict(reference_of(original), build_native(original, "llvm")) is None
 
 
+@pytest.mark.parametrize(
+    "epilogue", ["C[i] * T.float32(0.01)", "C[i] / T.float32(99)", "T.tanh(C[i])", "C[i] * A[0, i]"]
+)
+def test_what_becomes_of_a_sum_that_nobody_counts(reference_of: Any, epilogue: str) -> None:
+    """Its underflow is not that of as many numbers as there may be terms."""
+    loops = f"for i in range(4):\n    for k in range(100 - i):\n        C[i] = C[i] + A[k, i]\n    C[i] = {epilogue}"
+    original = columns(loops, 100)
+    reference = reference_of(original)
+    kernel = build_native(original, "llvm")
+
+    def scaled(factor: float) -> Callable[..., None]:
+        def call(a: Array, c: Array) -> None:
+            kernel(a, c)
+            c *= F(factor)
+
+        return call
+
+    assert verdict(reference, kernel) is None
+    for factor in (0.0, 0.9, np.nan):
+        assert verdict(reference, scaled(factor)) is not None
+
+
+def test_a_sum_that_nobody_counts_is_exact_of_small_integers(reference_of: Any) -> None:
+    def program(comparison: str) -> Any:
+        return from_source(f"""
+@I.ir_module
+class Module:
+    @T.prim_func
+    def main(A: T.Buffer((400, 10), "float32"), B: T.Buffer((400, 10), "float32"), C: T.Buffer((400,), "int32")):
+        S = T.alloc_buffer((400,), "float32")
+        for i in range(400):
+            S[i] = T.float32(0)
+            for k in range(10 - i % 4):
+                S[i] = S[i] + A[i, k] * B[i, k]
+            C[i] = T.if_then_else(S[i] {comparison} T.float32(5), 1, 0)
+""")
+
+    reference = reference_of(program(">="))
+    assert verdict(reference, build_native(program(">="), "llvm")) is None
+    assert verdict(reference, build_native(program(">"), "llvm")) is not None
+
+
+def test_what_is_not_added_keeps_the_sign_of_zero(reference_of: Any) -> None:
+    def program(chosen: str) -> Any:
+        return columns(
+            f"for i in range(4):\n    C[i] = T.float32(-0.0)\n    C[i] = {chosen}\n    C[i] = T.float32(1) / C[i]",
+            8,
+        )
+
+    for chosen in (
+        "T.Select(i >= 0, C[i], C[i] + A[0, i])",
+        "T.Select(i >= 0, C[i], C[i] - A[0, i])",
+        "T.Select(i < 0, C[i] + A[0, i], C[i] - T.float32(0))",
+    ):
+        assert verdict(reference_of(program(chosen)), build_native(program(chosen), "llvm")) is None
+
+
 def test_terms_that_are_nothing_but_roundings(reference_of: Any) -> None:
     """Each is a little more than half a unit of the sum in the kernel, and nothing in the reference."""
     little = repr(2.0**-24 * (1 + 2.0**-10))
@@ -563,6 +620,7 @@ def test_one_statement_at_two_places_adds_what_both_add() -> None:
             math.inf,
         ),
         ("for k in range(8):\n    C[k - I[0]] = C[k - I[0]] + A[k]", math.inf),
+        ("for i in T.serial(T.uint8(8)):\n    C[i * T.uint8(128)] = C[i * T.uint8(128)] + A[i]", math.inf),
         ("for k in range(8):\n    C[I[k]] = C[I[k]] + A[k]", 8),
         ("for k in range(8):\n    C[T.min(I[k] + k * 8, 7)] = C[T.min(I[k] + k * 8, 7)] + A[k]", math.inf),
     ],
@@ -598,3 +656,10 @@ class Module:
 """)
     )
     assert Sums(func.body).terms(func.buffer_map[func.params[2]]) == 1
+
+
+def test_names_of_choices_are_not_followed_for_ever() -> None:
+    names = "".join(
+        f"x{n + 1}: T.float32 = T.Select(A[0] > T.float32(0), x{n}, x{n} + A[1])\n" for n in range(20)
+    )
+    assert found_in("x0: T.float32 = C[0] + A[0]\n" + names + "C[0] = x20") == [None]
