@@ -113,10 +113,15 @@ def rounded(
         error,
         Select(LT(size, INFINITY), INFINITY, ZERO),
     )
+    return unless_whole(found, size, whole, limit, exact)
+
+
+def unless_whole(error: PrimExpr, size: PrimExpr, whole: int, limit: float, exact: PrimExpr) -> PrimExpr:
+    """The error of a number of this size, which has none where it is a whole number that fits."""
     if whole == NEVER or limit == 0:
-        return found
+        return error
     fits: PrimExpr = LE(size, FloatImm(WIDE, limit))
-    return Select(fits if whole == ALWAYS else And(exact, fits), ZERO, found)
+    return Select(fits if whole == ALWAYS else And(exact, fits), ZERO, error)
 
 
 def finite_size(value: PrimExpr) -> PrimExpr:

@@ -22,7 +22,7 @@ from ir import dtype as dt
 from ir.node import Visitor
 from ir.tir.analysis.block_access_region import stating_its_accesses
 from ir.tir.buffer import Buffer, decl_buffer
-from ir.tir.expr import GT, LE, And, BufferLoad, FloatImm, IntImm, Not, PrimExpr, Select, Var
+from ir.tir.expr import GT, BufferLoad, FloatImm, IntImm, Not, PrimExpr, Select, Var
 from ir.tir.function import PrimFunc
 from ir.tir.operators import const
 from ir.tir.stmt import (
@@ -61,6 +61,7 @@ from .estimate import (
     or_zero,
     rounded,
     roundings_of,
+    unless_whole,
     widened,
 )
 from .expressions import Expressions, Unanalysable, either, let
@@ -401,10 +402,9 @@ class _Rewriter(Visitor):
         """What is stored to a sum of nobody knows how many terms, with what its own underflow may have cost among its errors."""
         if shadow.mass is None or not math.isinf(shadow.terms) or not item.floor:
             return item
-        floor: PrimExpr = FloatImm(WIDE, item.floor)
-        if item.whole != NEVER and item.limit > 0:
-            fits: PrimExpr = LE(magnitude(item.value), FloatImm(WIDE, item.limit))
-            floor = Select(fits if item.whole == ALWAYS else And(self._algebra.exact, fits), ZERO, floor)
+        floor = unless_whole(
+            FloatImm(WIDE, item.floor), magnitude(item.value), item.whole, item.limit, self._algebra.exact
+        )
         return replace(item, slack=added(item.slack, floor), floor=0.0)
 
     def _doubted(self, item: Estimate) -> Estimate:

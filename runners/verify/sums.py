@@ -1,7 +1,9 @@
 """Which statements of a program add to an element, what they add, and how many terms an element is the sum of.
 
-C[i, j] = C[i, j] + A[i, k] * B[k, j]            adds A[i, k] * B[k, j]
-v = S[i] + A[i, k]; S[i] = v                     adds A[i, k]: sums of several outputs are written so
+What a sum of several outputs adds has a name before it is stored, so names are followed.
+
+    C[i, j] = C[i, j] + A[i, k] * B[k, j]            adds A[i, k] * B[k, j]
+    v = S[i] + A[i, k]; S[i] = v                     adds A[i, k]
 """
 
 from __future__ import annotations
