@@ -53,6 +53,7 @@ _COLUMNS = ("refused", "accepted", "equivalent", "same to rounding", "not built"
 _BATCH = 25
 """Candidates of a kernel that are judged together, so that the design space is made once."""
 _LARGE_BATCH = 5
+"""The same of large kernels."""
 
 Item = tuple[str, str, int, int]
 """Kernel, mutation, which of its places, seed of the schedule."""

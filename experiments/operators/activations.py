@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from .first_suite import softmax, softmax_by_numpy
 from .workload import Array, Language, Peers, Workload, in_float64, table
 
 
@@ -24,17 +25,6 @@ def _gelu(lang: Language, rows: int, columns: int) -> list[Any]:
 def _gelu_reference(arrays: Sequence[Array], rows: int, columns: int) -> Array:
     x = arrays[0].astype("float64")
     return np.asarray(x * (np.vectorize(math.erf)(x * math.sqrt(0.5)) * 0.5 + 0.5))
-
-
-def _softmax(lang: Language, rows: int, columns: int) -> list[Any]:
-    x = lang.te.placeholder((rows, columns), "float32", name="x")
-    return [x, lang.topi.nn.softmax(x, axis=1)]
-
-
-def _softmax_by_numpy(arrays: Sequence[Array], rows: int, columns: int) -> Array:
-    (x,) = arrays
-    weights = np.exp(x - x.max(1, keepdims=True))
-    return np.asarray(weights / weights.sum(1, keepdims=True))
 
 
 def _torch_softmax(torch: Any, rows: int, columns: int) -> Callable[..., Any]:
@@ -58,13 +48,13 @@ WORKLOADS: dict[str, Workload] = table(
         "softmax",
         "softmax over the columns (rows, columns)",
         ((4096, 64), (128, 30522)),
-        _softmax,
-        in_float64(_softmax_by_numpy),
+        softmax,
+        in_float64(softmax_by_numpy),
         lambda rows, columns: 4 * rows * columns,
         peers=Peers(
             _torch_softmax,
             lambda node, rows, columns: [node("Softmax", ["x0"], ["y"], axis=1)],
-            _softmax_by_numpy,
+            softmax_by_numpy,
         ),
     ),
 )

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from .workload import Array, Language, Shape, Workload, table
+from .workload import Array, Language, Shape, Workload, in_float64, table
 
 
 def _window(extent: int, kernel: int, stride: int, padding: int, dilation: int = 1) -> int:
@@ -236,7 +236,8 @@ def _conv_bn_relu_reference(arrays: Sequence[Array], *shape: int) -> Array:
 # ---- matrix products, reductions --------------------------------------------------------------------------------
 
 
-def _batch_matmul(lang: Language, b: int, n: int, m: int, k: int) -> list[Any]:
+def batch_matmul(lang: Language, b: int, n: int, m: int, k: int) -> list[Any]:
+    """Products of matrices of activations."""
     x = lang.te.placeholder((b, n, k), "float32", name="X")
     y = lang.te.placeholder((b, k, m), "float32", name="Y")
     r = lang.te.reduce_axis((0, k), "k")
@@ -265,15 +266,17 @@ def _norm(lang: Language, b: int, m: int, n: int) -> list[Any]:
     return [a, lang.te.compute((b,), lambda b: lang.te.sqrt(squares[b]), name="D")]
 
 
-def _softmax(lang: Language, m: int, n: int) -> list[Any]:
+def softmax(lang: Language, m: int, n: int) -> list[Any]:
+    """Of each row."""
     a = lang.te.placeholder((m, n), "float32", name="A")
     return [a, lang.topi.nn.softmax(a, axis=1)]
 
 
-def _softmax_reference(arrays: Sequence[Array], m: int, n: int) -> Array:
-    a = arrays[0].astype("float64")
+def softmax_by_numpy(arrays: Sequence[Array], m: int, n: int) -> Array:
+    """The same, of floats of any width."""
+    (a,) = arrays
     e = np.exp(a - a.max(1, keepdims=True))
-    return e / e.sum(1, keepdims=True)
+    return np.asarray(e / e.sum(1, keepdims=True))
 
 
 def _f64_einsum(formula: str) -> Callable[..., Array]:
@@ -351,7 +354,7 @@ WORKLOADS: dict[str, Workload] = table(
         "GMM",
         "batch matmul (B, N, M, K)",
         ((1, 128, 128, 128), (1, 1024, 1024, 1024)),
-        _batch_matmul,
+        batch_matmul,
         _f64_einsum("bnk,bkm->bnm"),
         lambda b, n, m, k: 2 * b * n * m * k,
     ),
@@ -375,8 +378,8 @@ WORKLOADS: dict[str, Workload] = table(
         "SFM",
         "softmax (M, N) over N",
         ((512, 512),),
-        _softmax,
-        _softmax_reference,
+        softmax,
+        in_float64(softmax_by_numpy),
         lambda m, n: 4 * m * n,
     ),
     Workload(

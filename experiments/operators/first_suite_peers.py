@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from .first_suite import softmax_by_numpy
 from .peer_forms import Convert, OnnxForm, TorchForm, channels_last, same, torch_tensor
 
 
@@ -159,16 +160,11 @@ def onnx_form(name: str, shape: Sequence[int], arrays: Sequence[np.ndarray]) -> 
     return OnnxForm(nodes, feed, dict(zip(names, weights, strict=True)), convert, output=nodes[-1].output[0])
 
 
-def _np_softmax(a: np.ndarray) -> np.ndarray:
-    e = np.exp(a - a.max(1, keepdims=True))
-    return np.asarray(e / e.sum(1, keepdims=True))
-
-
 _NUMPY: dict[str, Callable[..., np.ndarray]] = {
     "GMM": np.matmul,
     "TBG": lambda a, b: np.matmul(a.transpose(0, 2, 1, 3), b.transpose(0, 2, 3, 1)),
     "NRM": lambda a: np.linalg.norm(a, axis=(1, 2)),
-    "SFM": _np_softmax,
+    "SFM": lambda a: softmax_by_numpy([a], *a.shape),
 }
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from .first_suite import batch_matmul
 from .workload import Array, Language, Peers, Workload, array_dtype, in_float64, table
 
 
@@ -41,16 +42,6 @@ def _product(
 
 def _matvec(lang: Language, columns: int, inner: int) -> list[Any]:
     return list(_product()(lang, 1, columns, inner))
-
-
-def _batch_product(lang: Language, batch: int, rows: int, columns: int, inner: int) -> list[Any]:
-    x = lang.te.placeholder((batch, rows, inner), "float32", name="x")
-    y = lang.te.placeholder((batch, inner, columns), "float32", name="y")
-    k = lang.te.reduce_axis((0, inner), "k")
-    out = lang.te.compute(
-        (batch, rows, columns), lambda b, i, j: lang.te.sum(x[b, i, k] * y[b, k, j], axis=k), name="product"
-    )
-    return [x, y, out]
 
 
 def _matmul(arrays: Sequence[Array], *shape: int) -> Array:
@@ -106,7 +97,7 @@ WORKLOADS: dict[str, Workload] = table(
         "batch_product",
         "batch matmul (B, rows, columns, inner)",
         ((12, 197, 197, 64),),
-        _batch_product,
+        batch_matmul,
         in_float64(_matmul),
         _flops,
         peers=Peers(_torch_matmul, _onnx_matmul, _matmul),
