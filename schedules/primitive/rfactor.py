@@ -29,7 +29,6 @@ from ..tree import (
     BlockNode,
     LeafNode,
     LoopNode,
-    SeqNode,
     TreeNode,
     blocks_below,
     insert_beside,
@@ -61,11 +60,12 @@ class RFactorPrimitives(PrimitiveFamily):
         """Factor a reduction loop out into partial results: returns the block that computes them.
 
         ``for i: for k: C[i] += A[i, k]`` by k becomes ``for i: for k: C_rf[k, i] = A[i, k]`` and ``for i: for k: C[i] += C_rf[k, i]``.
-        ``factor_axis`` says where the new dimension of the partial results is.
+        ``factor_axis`` says where the new dimension of the partial results is. Loops that the block shares with others stay around both:
+        the partial results of one iteration are combined before the next.
 
         Raises:
             ScheduleError: the loop does not only run the reduction of one block, that block does not begin each element once and first,
-                more than loops decides whether it runs, or the axis is out of range.
+                more than loops decides whether it runs, a loop of its reduction runs other blocks too, or the axis is out of range.
         """
         node = self._loop(loop)
         block = _block_of(node)
@@ -80,13 +80,12 @@ class RFactorPrimitives(PrimitiveFamily):
         )
         axis = factor_axis if factor_axis >= 0 else factor_axis + ndim + 1
         partial = [_partial_buffer(buffer, node.extent, axis) for buffer in reduction.outputs]
+        own = _loops_of_its_own(block)
         rf_block = _partial_block(block, node, axis, partial, reduction)
-        final_nest, final_block = _final_block(block, node, axis, partial, reduction)
+        final_nest, final_block = _final_block(block, node, own, axis, partial, reduction)
         scope = scope_of(block)
         assert scope is not None
-        top: TreeNode = block
-        while isinstance(top.parent, LoopNode):
-            top = top.parent
+        top = own[0]
         replace_node(block, rf_block)
         insert_beside(top, final_nest, before=False)
         scope.change(alloc_buffers=(*scope.alloc_buffers, *partial))
@@ -114,11 +113,17 @@ def _block_of(loop: LoopNode) -> BlockNode:
     )
     reason = why_not_only_loops(block)
     require(reason is None, "rfactor", f"{reason}")
+    own = _loops_of_its_own(block)
     for around in loops_around(block):
         require(
-            not isinstance(around.body, SeqNode),
+            around in own
+            or not any(
+                mentions(value, {around.var})
+                for item, value in zip(block.iter_vars, block.iter_values, strict=True)
+                if item.iter_type == IterVar.CommReduce
+            ),
             "rfactor",
-            f"loop {around.var.name!r} around block {block.name!r} has more than one child",
+            f"loop {around.var.name!r} reduces in block {block.name!r} and runs other blocks too, which would see parts of its results",
         )
     for item, value in zip(block.iter_vars, block.iter_values, strict=True):
         if item.iter_type == IterVar.DataPar:
@@ -152,6 +157,16 @@ def _block_of(loop: LoopNode) -> BlockNode:
     require_begun_once(block, loops_of_sums(block, loops_around(block)), "rfactor")
     _require_parts_begin(block, loop)
     return block
+
+
+def _loops_of_its_own(block: BlockNode) -> list[LoopNode]:
+    """The loops that run nothing but a block, outermost first."""
+    own: list[LoopNode] = []
+    parent = block.parent
+    while isinstance(parent, LoopNode):
+        own.insert(0, parent)
+        parent = parent.parent
+    return own
 
 
 def _require_parts_begin(block: BlockNode, loop: LoopNode) -> None:
@@ -489,9 +504,14 @@ def _partial_block(
 
 
 def _final_block(
-    block: BlockNode, loop: LoopNode, axis: int, partial: list[tir.Buffer], reduction: Reduction
+    block: BlockNode,
+    loop: LoopNode,
+    own: Sequence[LoopNode],
+    axis: int,
+    partial: list[tir.Buffer],
+    reduction: Reduction,
 ) -> tuple[TreeNode, BlockNode]:
-    """The block that reduces the partial results, under copies of the data-parallel loops and ``loop``."""
+    """The block that reduces the partial results, under copies of ``loop`` and of the data-parallel loops among the block's ``own``."""
     spatial = [
         (item, value)
         for item, value in zip(block.iter_vars, block.iter_values, strict=True)
@@ -499,7 +519,7 @@ def _final_block(
     ]
     needed = [
         item
-        for item in loops_around(block)
+        for item in own
         if item is loop or any(mentions(value, {item.var}) for _, value in spatial)
     ]
     loop_vars: dict[Any, Any] = {item.var: tir.Var(item.var.name, item.var.dtype) for item in needed}
@@ -511,7 +531,7 @@ def _final_block(
     there = [tir.BufferLoad(buffer, indices) for buffer in reduction.outputs]
     values = reduction.combine(there, [tir.BufferLoad(buffer, rf_indices) for buffer in partial])
     predicate: Any = tir.const(True)
-    gone = [item for item in loops_around(block) if item.var not in loop_vars]
+    gone = [item for item in own if item.var not in loop_vars]
     for condition in predicate_at_begin(block, conjuncts(block.predicate), gone, "rfactor"):
         if not mentions(condition, {loop.var}):
             predicate = tir.operators.logical_and(predicate, substitute(condition, loop_vars))

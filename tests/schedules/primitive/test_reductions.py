@@ -740,3 +740,94 @@ def main(A: T.Buffer((4, 8), "int32"), C: T.Buffer((4,), "int32")):
     assert not first & rest
     assert not {buffer.data for buffer in first} & {buffer.data for buffer in rest}
     assert_same_meaning(func, sch)
+
+
+@T.prim_func
+def centred(A: T.Buffer((4, 10), "float32"), C: T.Buffer((4, 10), "float32")):
+    B = T.alloc_buffer((4,))
+    for i, k in T.grid(4, 10):
+        with T.block("B"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                B[vi] = T.float32(0)
+            B[vi] = B[vi] + A[vi, vk]
+    for i, j in T.grid(4, 10):
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = A[vi, vj] - B[vi]
+
+
+def test_rfactor_combines_within_loops_that_others_share() -> None:
+    @T.prim_func
+    def expected(A: T.Buffer((4, 10), "float32"), C: T.Buffer((4, 10), "float32")):
+        B = T.alloc_buffer((4,))
+        B_rf = T.alloc_buffer((4, 4))
+        for i in range(4):
+            for k_0, k_1 in T.grid(3, 4):
+                with T.block("B_rf"):
+                    vk_1 = T.axis.spatial(4, k_1)
+                    vi = T.axis.spatial(4, i)
+                    vk_0 = T.axis.reduce(3, k_0)
+                    T.where(k_0 * 4 + k_1 < 10)
+                    with T.init():
+                        B_rf[vi, vk_1] = T.float32(0)
+                    B_rf[vi, vk_1] = B_rf[vi, vk_1] + A[vi, vk_0 * 4 + vk_1]
+            for k_1 in range(4):
+                with T.block("B"):
+                    vk_1 = T.axis.reduce(4, k_1)
+                    vi = T.axis.spatial(4, i)
+                    with T.init():
+                        B[vi] = T.float32(0)
+                    B[vi] = B[vi] + B_rf[vi, vk_1]
+            for j in range(10):
+                with T.block("C"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    C[vi, vj] = A[vi, vj] - B[vi]
+
+    sch = Schedule(centred)
+    sch.compute_at("B", sch.get_loops("C")[0])
+    _, inner = sch.split(sch.get_loops("B")[-1], [None, 4])
+    sch.rfactor(inner, 1)
+    assert_program(sch, expected)
+    assert_same_meaning(centred, sch)
+    assert_replays(sch, centred)
+
+
+def test_rfactor_refuses_a_loop_of_the_reduction_that_others_share() -> None:
+    @T.prim_func
+    def prefixes(A: T.Buffer((4, 10), "float32"), B: T.Buffer((4,), "float32"), C: T.Buffer((5, 4), "float32")):
+        for k_0 in range(5):
+            for i, k_1 in T.grid(4, 2):
+                with T.block("B"):
+                    vi = T.axis.spatial(4, i)
+                    vk = T.axis.reduce(10, k_0 * 2 + k_1)
+                    with T.init():
+                        B[vi] = T.float32(0)
+                    B[vi] = B[vi] + A[vi, vk]
+            for i in range(4):
+                with T.block("C"):
+                    vk, vi = T.axis.remap("SS", [k_0, i])
+                    C[vk, vi] = B[vi]
+
+    sch = Schedule(prefixes)
+    loop = sch.get_loops("B")[-1]
+    assert_refused(sch, lambda: sch.rfactor(loop, 0), "rfactor", "'k_0'", "runs other blocks too")
+
+
+@settings(max_examples=30)
+@given(st.data())
+def test_random_parts_of_a_reduction_computed_at_a_consumer(data: st.DataObject) -> None:
+    sch = Schedule(centred)
+    if data.draw(st.booleans()):
+        sch.split(sch.get_loops("C")[0], [None, data.draw(st.integers(1, 5))])
+    sch.compute_at("B", sch.get_loops("C")[data.draw(st.integers(0, len(sch.get_loops("C")) - 1))])
+    sch.split(sch.get_loops("B")[-1], [None, data.draw(st.integers(1, 12))])
+    loops = sch.get_loops("B")
+    loop = loops[data.draw(st.integers(len(loops) - 3, len(loops) - 1))]
+    before = sch.mod.script()
+    try:
+        sch.rfactor(loop, data.draw(st.integers(-2, 1)))
+    except ScheduleError:
+        assert sch.mod.script() == before
+    assert_same_meaning(centred, sch)
+    assert_replays(sch, centred)

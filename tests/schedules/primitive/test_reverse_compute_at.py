@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from ir.script import from_source
 from ir.script import tir as T
@@ -451,3 +453,52 @@ def main(A: T.Buffer((8,), "int32"), C: T.Buffer((8,), "int32")):
     sch = Schedule(program)
     sch.reverse_compute_at("C", sch.get_loops("B")[0])
     assert_same_meaning(program, sch)
+
+
+def test_a_producer_whose_predicate_leaves_out_iterations_of_its_reduction() -> None:
+    @T.prim_func
+    def expected(A: T.Buffer((6, 10), "float32"), B: T.Buffer((6,), "float32")):
+        B_rf = T.alloc_buffer((6, 4))
+        for i in range(6):
+            for k_0, k_1 in T.grid(3, 4):
+                with T.block("B_rf"):
+                    vk_1, vi, vk_0 = T.axis.remap("SSR", [k_1, i, k_0])
+                    T.where(k_0 * 4 + k_1 < 10)
+                    with T.init():
+                        B_rf[vi, vk_1] = T.float32(0)
+                    B_rf[vi, vk_1] = B_rf[vi, vk_1] + A[vi, vk_0 * 4 + vk_1]
+            for ax0 in range(4):
+                with T.block("B"):
+                    vk_1, vi = T.axis.remap("RS", [ax0, i])
+                    with T.init():
+                        B[vi] = T.float32(0)
+                    B[vi] = B[vi] + B_rf[vi, vk_1]
+
+    sums = kernels.row_sum(6, 10)
+    sch = Schedule(sums)
+    _, inner = sch.split(sch.get_loops("B")[-1], [None, 4])
+    parts = sch.rfactor(inner, 1)
+    sch.reverse_compute_at("B", sch.get_loops(parts)[0])
+    assert_program(sch, expected)
+    assert_same_meaning(sums, sch)
+    assert_replays(sch, sums)
+
+
+@settings(max_examples=30)
+@given(rows=st.integers(1, 5), columns=st.integers(1, 13), width=st.integers(1, 8), data=st.data())
+def test_random_parts_of_a_reduction_meet_their_sum(
+    rows: int, columns: int, width: int, data: st.DataObject
+) -> None:
+    sums = kernels.row_sum(rows, columns)
+    sch = Schedule(sums)
+    if data.draw(st.booleans()):
+        sch.split(sch.get_loops("B")[0], [None, data.draw(st.integers(1, 4))])
+    outer, inner = sch.split(sch.get_loops("B")[-1], [None, width])
+    try:
+        parts = sch.rfactor(data.draw(st.sampled_from([outer, inner])), data.draw(st.integers(0, 1)))
+        loops = sch.get_loops(parts)
+        sch.reverse_compute_at("B", loops[data.draw(st.integers(0, len(loops) - 1))])
+    except ScheduleError:
+        pass  # parts without a first iteration, or a loop that reduces; what was done before is kept
+    assert_same_meaning(sums, sch)
+    assert_replays(sch, sums)
