@@ -426,7 +426,7 @@ def test_a_sum_under_a_choice_of_numbers_without_zero(reference_of: Any) -> None
     """What is not added is no number of theirs."""
     dtype = "float8_e8m0fnu"
     original = columns(
-        f"for i in range(4):\n    C[i] = A[0, i]\n    for k in range(8):\n        C[i] = T.Select(k > 3, C[i] + A[k, i], C[i])",
+        "for i in range(4):\n    C[i] = A[0, i]\n    for k in range(8):\n        C[i] = T.Select(k > 3, C[i] + A[k, i], C[i])",
         8,
         dtype,
     )
