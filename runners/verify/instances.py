@@ -78,6 +78,10 @@ class Instances:
         known, unknown = self._turns(
             [repeats and not begins for repeats, begins in zip(self.repeats, self.restarts)]
         )
+        if not self.distinct:
+            # loops share elements in a way that is not known: as many as all turns have for each, but it is several
+            n_elements = math.prod(getattr(extent, "value", 1) for extent in self.store.buffer.shape)
+            known = max(2, known, -(-self.runs // max(1, n_elements)))
         return max(known, _TURNS) if unknown else known
 
     def _turns(self, counted: Sequence[bool]) -> tuple[int, int]:

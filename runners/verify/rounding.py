@@ -30,6 +30,7 @@ class Format:
     whole: float
     """All integers up to this magnitude are numbers of the dtype."""
     has_infinity: bool = True
+    has_zero: bool = True
 
 
 @cache
@@ -47,9 +48,17 @@ def format_of(dtype: str) -> Format:
 
     info = ml_dtypes.finfo(numpy_dtype(dtype))
     digits = int(info.nmant) + 1
-    has_infinity = bool(np.isinf(np.asarray(np.inf).astype(numpy_dtype(dtype)).astype(np.float64)))
+    infinity, zero = np.array([np.inf, 0.0]).astype(numpy_dtype(dtype)).astype(np.float64)
     least, largest = float(info.min), float(info.max)
-    return Format(2.0**-digits, float(info.smallest_subnormal), largest, least, 2.0**digits, has_infinity)
+    return Format(
+        2.0**-digits,
+        float(info.smallest_subnormal),
+        largest,
+        least,
+        2.0**digits,
+        has_infinity=bool(np.isinf(infinity)),
+        has_zero=bool(zero == 0),
+    )
 
 
 def holds(dtype: str, integer: str) -> bool:

@@ -279,16 +279,16 @@ class _Rewriter(Visitor):
                 value, slack, shadow.relative, shadow.floor, shadow.whole, shadow.limit, shadow.largest
             )
         form = format_of(shadow.buffer.dtype)
-        relative: PrimExpr = FloatImm(WIDE, growth(shadow.terms, form.unit) * form.unit + shadow.relative)
+        roundings: PrimExpr = FloatImm(WIDE, growth(shadow.terms, form.unit) * form.unit)
         if shadow.count is not None:
-            relative = roundings_of(BufferLoad(shadow.count, indices), form.unit) + FloatImm(
-                WIDE, shadow.relative
-            )
+            roundings = roundings_of(BufferLoad(shadow.count, indices), form.unit)
+        # of terms that are off already
+        relative = roundings * FloatImm(WIDE, 1.0 + shadow.relative) + FloatImm(WIDE, shadow.relative)
         mass = BufferLoad(shadow.mass, indices)
         size = mass if slack is None else mass + slack
         largest = min(form.largest, shadow.largest)
         reach = self._algebra.share(size * (FloatImm(WIDE, 1.0) + relative))
-        roundings = rounded(
+        error = rounded(
             size,
             relative,
             shadow.terms * shadow.floor if shadow.floor else 0.0,  # additions do not underflow
@@ -298,7 +298,7 @@ class _Rewriter(Visitor):
             self._algebra.exact,
             reach,
         )
-        of_sum = error_of_sum(value, reach, roundings, largest)
+        of_sum = error_of_sum(value, reach, error, largest)
         return Estimate(value, added(slack, of_sum), whole=shadow.whole)
 
     def _note(self, shadow: _Shadow, item: Estimate) -> None:

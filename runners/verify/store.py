@@ -18,9 +18,9 @@ from .facts import KernelFacts, facts_of
 from .kinds import KINDS, Array
 from .reference import Case, MakeRun, Reference, compute_reference
 
-VERSION = "15"
+VERSION = "16"
 """The version of the check, which records name. 1: the program as it is, two kinds of inputs, a tolerance; 2: a float64 reference,
-bounds by stage, guarded memory, six kinds of inputs; 3 to 15: inputs that tell more, scratch memory that holds a pattern and is written
+bounds by stage, guarded memory, six kinds of inputs; 3 to 16: inputs that tell more, scratch memory that holds a pattern and is written
 before it is read, bounds of integers, of what is stored where rounded floats say, and of sums in whatever order."""
 
 

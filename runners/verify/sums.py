@@ -20,9 +20,10 @@ from ir.tir.stmt import BufferStore, Evaluate, LetStmt, SeqStmt
 from ir.tir.stmt_functor import loads_in, variables_in
 
 from .instances import instances_of
+from .rounding import format_of
 
-_MOST_TERMS = 16
-"""Of more, as names of choices among names may have, a statement is none that adds."""
+_MOST_TERMS = 64
+"""A choice with more, as one of names of choices may have, is no addition: its terms are taken in the order that the program says."""
 Term = tuple[PrimExpr, int]
 """A number that is added, and its sign."""
 Addition = tuple[Term, ...]
@@ -127,7 +128,7 @@ class _Finder(Visitor):
             found = self._terms(store, value.b) if isinstance(value, Add) else None
             return None if found is None else (*found, (value.a, 1))
         choice = _choice(value)
-        if choice is None:
+        if choice is None or not format_of(value.dtype).has_zero:
             return None
         first, second = (self._terms(store, side) for side in choice.sides)
         if first is None or second is None or len(first) + len(second) > _MOST_TERMS:

@@ -146,6 +146,41 @@ for i in range(4):
     assert not accepted(reference_of, product(1024), product(1023))
 
 
+@pytest.mark.parametrize(("dtype", "columns"), [("float16", 500), ("bfloat16", 200)])
+@pytest.mark.parametrize("lost", [1, 16])
+def test_a_sum_in_one_loop_over_all_rows_that_leaves_out_its_last_terms(
+    reference_of: Any, dtype: str, columns: int, lost: int
+) -> None:
+    """An element has as many terms as turns there are for each: how the loop shares them is not known."""
+
+    def product(terms: int) -> Any:
+        row, column = f"q // {columns}", f"q % {columns}"
+        body = f"""
+for i in range(4):
+    C[i] = T.{dtype}(0)
+for q in range({4 * columns}):
+    C[{row}] = T.if_then_else({column} < {terms}, C[{row}] + A[{row}, {column}] * B[{column}], C[{row}])"""
+        shapes = {"A": f"(4, {columns})", "B": f"({columns},)", "C": "(4,)"}
+        return program(
+            ", ".join(f'{name}: T.Buffer({shape}, "{dtype}")' for name, shape in shapes.items()), body
+        )
+
+    assert not accepted(reference_of, product(columns), product(columns - lost))
+
+
+@pytest.mark.parametrize("index", ["q // 5000", "q % 4", "(q + q // 5000) % 4"])
+def test_few_numbers_are_asked_for_where_loops_share_elements(reference_of: Any, index: str) -> None:
+    def sums(turns: int) -> Any:
+        body = f"""
+for i in range(4):
+    C[i] = T.float32(0)
+for q in range({turns}):
+    C[{index}] = C[{index}] + T.exp(A[q])"""
+        return program('A: T.Buffer((20000,), "float32"), C: T.Buffer((4,), "float32")', body)
+
+    assert not accepted(reference_of, sums(20000), sums(19999))
+
+
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.meaning("reduce-order")
 def test_sums_that_data_place_are_rounded_as_often_as_they_may_be(reference_of: Any, dtype: str) -> None:

@@ -422,6 +422,17 @@ def test_what_is_not_added_keeps_the_sign_of_zero(reference_of: Any) -> None:
         assert verdict(reference_of(program(chosen)), build_native(program(chosen), "llvm")) is None
 
 
+def test_a_sum_under_a_choice_of_numbers_without_zero(reference_of: Any) -> None:
+    """What is not added is no number of theirs."""
+    dtype = "float8_e8m0fnu"
+    original = columns(
+        "for i in range(4):\n    C[i] = A[0, i]\n    for k in range(8):\n        C[i] = T.Select(k > 3, C[i] + A[k, i], C[i])",
+        8,
+        dtype,
+    )
+    assert verdict(reference_of(original), build_native(original, "llvm")) is None
+
+
 def test_terms_that_are_nothing_but_roundings(reference_of: Any) -> None:
     """Each is a little more than half a unit of the sum in the kernel, and nothing in the reference."""
     little = repr(2.0**-24 * (1 + 2.0**-10))
