@@ -91,6 +91,13 @@ def operation_counts(nest: Nest) -> dict[str, int]:
     return {kind: int(nest.operations.get(kind, 0)) for kind in KINDS}
 
 
+def _vectors(extent: Array, most: int) -> Array:
+    """How many vectors run a loop over elements: whole ones, and for what is left narrower ones of powers of two."""
+    rest = extent % most
+    narrower = sum((rest >> bit) & 1 for bit in range(most.bit_length()))
+    return np.asarray(extent // most + narrower)
+
+
 def _lanes(loops: NestLoops, slots: list[Slot], machine: Machine, free: Array) -> tuple[Array, Array, Array]:
     """(lanes, vector extent, implicit) as the postprocessor and then LLVM, where it is ``free`` to, choose them."""
     size = loops.inner.shape[1]
@@ -100,13 +107,7 @@ def _lanes(loops: NestLoops, slots: list[Slot], machine: Machine, free: Array) -
     extent = np.ones(size)
     if loops.vector is not None:
         extent = loops.extents[loops.vector]
-        whole = extent % most == 0
-        integer = extent.astype(np.int64)
-        power = np.minimum(integer & -integer, most).astype(np.float64)
-        narrow = np.where(
-            (extent <= most) & (power == extent), extent, np.where((extent > most) & (power >= 4), power, 1.0)
-        )
-        lanes = np.where(whole, float(most), narrow)
+        lanes = np.where(extent > 1, extent / _vectors(extent.astype(np.int64), most), 1.0)
     # LLVM vectorizes an innermost loop by itself where accesses are contiguous or invariant; in a reduction, what it writes
     # must be invariant.
     friendly = np.zeros((loops.count, size))

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ir import tir
-from ir.arith import Analyzer
+from ir.arith import Analyzer, ConstIntBound
 from ir.arith.analyzer import constraints
 from ir.arith.domain import is_number
 from ir.tir.conjunction import conjuncts
@@ -17,35 +17,47 @@ from .random_variable import DecisionVar
 from .tree import LoopNode
 
 
+def _decisions_in(expr: Any) -> list[DecisionVar]:
+    if isinstance(expr, int | tir.IntImm):
+        return []
+    found: list[DecisionVar] = []
+    tir.post_order_visit(
+        tir.convert(expr), lambda node: found.append(node) if isinstance(node, DecisionVar) else None
+    )
+    return found
+
+
 def is_open(expr: Any) -> bool:
     """Whether open decisions of a sketch occur in an expression."""
-    found = []
-    tir.post_order_visit(
-        tir.convert(expr), lambda node: found.append(1) if isinstance(node, DecisionVar) else None
-    )
-    return bool(found)
+    return bool(_decisions_in(expr))
 
 
 def tiles_at_most(expr: Any, limit: Any) -> bool:
     """Whether the open decisions in an expression are factors of extents up to ``limit`` (unless that is not constant)."""
-    tiled: list[int] = []
-    tir.post_order_visit(
-        tir.convert(expr),
-        lambda node: (
-            tiled.append(getattr(node, "tiled", None) or 0) if isinstance(node, DecisionVar) else None
-        ),
-    )
+    tiled = [getattr(decision, "tiled", None) or 0 for decision in _decisions_in(expr)]
     return not isinstance(limit, tir.IntImm) or max(tiled, default=0) <= limit.value
 
 
 def analyzer_of(loops: Iterable[LoopNode] = (), *, variables: Iterable[tir.IterVar] = ()) -> Analyzer:
     """An analyzer that knows where loops run, and the domains of variables of blocks."""
     analyzer = Analyzer()
-    for item in variables:
-        analyzer.bind(item.var, item.dom)
-    for loop in loops:
-        analyzer.bind(loop.var, loop.range())
+    for var, domain in [(item.var, item.dom) for item in variables] + [
+        (loop.var, loop.range()) for loop in loops
+    ]:
+        analyzer.bind(var, domain)
+        most = _most_iterations(domain)
+        if most is not None:
+            analyzer.update(var, ConstIntBound(0, most - 1), override=True)
     return analyzer
+
+
+def _most_iterations(domain: tir.Range) -> int | None:
+    """How many values a domain that begins at 0 and ends at an open decision has at most; None of other domains."""
+    extent = domain.extent
+    while isinstance(extent, tir.Cast):
+        extent = extent.value
+    begins_at_zero = isinstance(domain.min, tir.IntImm) and domain.min.value == 0
+    return getattr(extent, "at_most", None) if begins_at_zero else None
 
 
 def guards(

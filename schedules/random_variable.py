@@ -43,14 +43,18 @@ class ExprRV(tir.Var):
 class DecisionVar(tir.SizeVar):
     """A decision left open in a sketch, at least 1.
 
-    A factor of a perfect tile divides ``tiled``, the extent of which it is a part; other decisions have none.
+    Args:
+        name: for people.
+        at_most: the largest value that it may have; None where nobody knows.
+        tiled: of a factor of a perfect tile, the extent that it divides.
     """
 
-    __slots__ = ("tiled",)
+    __slots__ = ("at_most", "tiled")
 
-    def __init__(self, name: str, tiled: int | None = None) -> None:
+    def __init__(self, name: str, at_most: int | None = None, tiled: int | None = None) -> None:
         super().__init__(name, "int32")
-        object.__setattr__(self, "tiled", tiled)  # nodes are immutable once made
+        object.__setattr__(self, "at_most", at_most)  # nodes are immutable once made
+        object.__setattr__(self, "tiled", tiled)
 
 
 __all__ = ["BlockRV", "DecisionVar", "ExprRV", "LoopRV", "RandomVariable"]

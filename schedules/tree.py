@@ -457,6 +457,16 @@ def loops_around(node: TreeNode) -> list[LoopNode]:
     return loops[::-1]
 
 
+def loops_of_its_own(block: BlockNode) -> list[LoopNode]:
+    """Those of the loops around a block that run nothing else, outermost first."""
+    found: list[LoopNode] = []
+    node = block.parent
+    while isinstance(node, LoopNode):
+        found.append(node)
+        node = node.parent
+    return found[::-1]
+
+
 def loops_below(node: TreeNode, place: TreeNode) -> list[LoopNode]:
     """Those of the loops around a node that lie below a place, outermost first."""
     return [loop for loop in loops_around(node) if loop is not place and is_ancestor(place, loop)]

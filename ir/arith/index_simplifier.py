@@ -522,21 +522,38 @@ class IndexSimplifier:
             return None
 
     def recombine(self, value: Linear) -> Linear:
-        """``k c (x // c) + k (x % c)`` is ``k x``."""
+        """``k c (x // c) + k (y % c)`` is ``k x`` where ``x - y`` is a multiple of ``c``: remainders are taken of reduced coefficients."""
         if len(value.terms) < 2 or not self._atom_linear:
             return value
         for atom, coefficient in value.terms.items():
             if atom.__class__ is not E.FloorMod or atom not in self._atom_linear:
                 continue
-            inner = self._atom_linear[atom]
             divisor = atom.b.value if isinstance(atom.b, E.IntImm) else 0  # type: ignore[attr-defined]
-            if not divisor:
-                continue
-            quotient = self._atoms.get((E.FloorDiv, inner.key(), Linear({}, divisor).key()))
-            if quotient is not None and value.terms.get(quotient) == coefficient * divisor:
+            quotient = self._quotient_of(value, self._atom_linear[atom], divisor, coefficient)
+            if quotient is not None:
                 terms = {a: c for a, c in value.terms.items() if a is not atom and a is not quotient}
-                return self.recombine(Linear(terms, value.const).plus(inner, coefficient))
+                whole = self._atom_linear[quotient]
+                return self.recombine(Linear(terms, value.const).plus(whole, coefficient))
         return value
+
+    def _quotient_of(
+        self, value: Linear, part: Linear, divisor: int, coefficient: int
+    ) -> E.FloorDiv | None:
+        """A term ``coefficient * divisor * (x // divisor)`` of a sum, whose ``x`` has the same remainder as ``part``."""
+        if not divisor:
+            return None
+        for atom, factor in value.terms.items():
+            if (
+                factor == coefficient * divisor
+                and isinstance(atom, E.FloorDiv)
+                and atom in self._atom_linear
+                and isinstance(atom.b, E.IntImm)
+                and atom.b.value == divisor
+            ):
+                apart = self._atom_linear[atom].plus(part, -1)
+                if apart.const % divisor == 0 and all(c % divisor == 0 for c in apart.terms.values()):
+                    return atom
+        return None
 
     def simplify(self, expr: PrimExpr) -> PrimExpr:
         """An equal, usually shorter integer scalar; the expression itself when it is a leaf already."""

@@ -33,9 +33,8 @@ class TileDecision:
         table = (
             perfect_tiles(extent, n, max_innermost_factor) if n > 1 else np.array([[extent]], dtype=np.int64)
         )
-        return TileDecision(
-            name, extent, [DecisionVar(f"{name}_{i}", extent) for i in range(n)], table, max_innermost_factor
-        )
+        variables = [DecisionVar(f"{name}_{i}", int(table[:, i].max(initial=1)), extent) for i in range(n)]
+        return TileDecision(name, extent, variables, table, max_innermost_factor)
 
     @property
     def size(self) -> int:
@@ -106,7 +105,8 @@ class CategoricalDecision:
         """A choice with its prior probabilities."""
         if len(candidates) != len(probs) or not candidates:
             raise ScheduleError(f"{name}: {len(candidates)} candidates with {len(probs)} probabilities")
-        return CategoricalDecision(name, [int(item) for item in candidates], list(probs), DecisionVar(name))
+        values = [int(item) for item in candidates]
+        return CategoricalDecision(name, values, list(probs), DecisionVar(name, max(values)))
 
     @property
     def size(self) -> int:

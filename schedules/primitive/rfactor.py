@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 from ir import structural_equal, tir
@@ -30,10 +31,13 @@ from ..tree import (
     LeafNode,
     LoopNode,
     TreeNode,
+    all_blocks,
     blocks_below,
     insert_beside,
     loops_around,
+    loops_of_its_own,
     replace_node,
+    root_of,
     scope_of,
 )
 from .reduction import require_begun_once
@@ -80,7 +84,7 @@ class RFactorPrimitives(PrimitiveFamily):
         )
         axis = factor_axis if factor_axis >= 0 else factor_axis + ndim + 1
         partial = [_partial_buffer(buffer, node.extent, axis) for buffer in reduction.outputs]
-        own = _loops_of_its_own(block)
+        own = loops_of_its_own(block)
         rf_block = _partial_block(block, node, axis, partial, reduction)
         final_nest, final_block = _final_block(block, node, own, axis, partial, reduction)
         scope = scope_of(block)
@@ -113,7 +117,7 @@ def _block_of(loop: LoopNode) -> BlockNode:
     )
     reason = why_not_only_loops(block)
     require(reason is None, "rfactor", f"{reason}")
-    own = _loops_of_its_own(block)
+    own = loops_of_its_own(block)
     for around in loops_around(block):
         require(
             around in own
@@ -157,16 +161,6 @@ def _block_of(loop: LoopNode) -> BlockNode:
     require_begun_once(block, loops_of_sums(block, loops_around(block)), "rfactor")
     _require_parts_begin(block, loop)
     return block
-
-
-def _loops_of_its_own(block: BlockNode) -> list[LoopNode]:
-    """The loops that run nothing but a block, outermost first."""
-    own: list[LoopNode] = []
-    parent = block.parent
-    while isinstance(parent, LoopNode):
-        own.insert(0, parent)
-        parent = parent.parent
-    return own
 
 
 def _require_parts_begin(block: BlockNode, loop: LoopNode) -> None:
@@ -491,7 +485,7 @@ def _partial_block(
             *[tir.BufferStore(buffer, item, indices) for buffer, item in zip(partial, operands, strict=True)]
         )
     return BlockNode(
-        f"{block.name}_rf",
+        _unused_name(f"{block.name}_rf", block),
         tuple(iter_vars),
         tuple(values),
         tuple(widened(region) for region in block.reads),
@@ -501,6 +495,13 @@ def _partial_block(
         init,
         annotations=block.annotations,
     )
+
+
+def _unused_name(wanted: str, block: BlockNode) -> str:
+    """A name, with a number where a block of the function has it already."""
+    taken = {item.name for item in all_blocks(root_of(block))}
+    numbered = (f"{wanted}_{number}" for number in count(1))
+    return wanted if wanted not in taken else next(name for name in numbered if name not in taken)
 
 
 def _final_block(
@@ -518,9 +519,7 @@ def _final_block(
         if item.iter_type == IterVar.DataPar
     ]
     needed = [
-        item
-        for item in own
-        if item is loop or any(mentions(value, {item.var}) for _, value in spatial)
+        item for item in own if item is loop or any(mentions(value, {item.var}) for _, value in spatial)
     ]
     loop_vars: dict[Any, Any] = {item.var: tir.Var(item.var.name, item.var.dtype) for item in needed}
     parts = _parts_of(loop, IterVar.CommReduce)

@@ -13,6 +13,7 @@ from .cross_thread_reduction import CrossThreadReduction
 from .custom import ApplyCustomRule, FunctionRule
 from .default import cpu_rules, default_rules, gpu_rules, hexagon_rules
 from .inline_constant_scalars import InlineConstantScalars
+from .lane_reduction import LaneReduction
 from .multi_level_tiling import MultiLevelTiling, ReuseType
 from .multi_level_tiling_wide_vector import MultiLevelTilingWideVector
 from .multi_level_tiling_tensor_core import MultiLevelTilingTensorCore
@@ -29,6 +30,7 @@ __all__ = [
     "CrossThreadReduction",
     "FunctionRule",
     "InlineConstantScalars",
+    "LaneReduction",
     "MultiLevelTiling",
     "MultiLevelTilingTensorCore",
     "MultiLevelTilingWideVector",

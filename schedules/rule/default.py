@@ -13,6 +13,7 @@ from .compute_location import RandomComputeLocation
 from .cross_thread_reduction import CrossThreadReduction
 from .custom import ApplyCustomRule
 from .inline_constant_scalars import InlineConstantScalars
+from .lane_reduction import LaneReduction
 from .multi_level_tiling import MultiLevelTiling, ReuseType
 from .multi_level_tiling_wide_vector import MultiLevelTilingWideVector
 from .parallel_vectorize_unroll import ParallelizeVectorizeUnroll
@@ -40,6 +41,7 @@ def cpu_rules() -> list[ScheduleRule]:
         AddRFactor(),
         RegisterTiling(),
         RandomComputeLocation(),
+        LaneReduction(),
         TransposeTiling(),
         ParallelizeVectorizeUnroll(max_jobs_per_core=64, max_vectorize_extent=64),
     ]

@@ -16,7 +16,7 @@ from ir import tir
 from ir.tir import IterVar
 
 from ..affine import polynomial, split_by
-from ..random_variable import BlockRV
+from ..random_variable import BlockRV, LoopRV
 from ..schedule import Schedule
 from ..tree import BlockNode
 from .block_facts import loop_position, node_of, operand_loads, operand_vars
@@ -80,8 +80,13 @@ def pad_loops(sch: Schedule, block: BlockRV, extents: dict[Any, int]) -> None:
     for var, extent in extents.items():
         position = loop_position(node_of(sch, block), var)
         assert position is not None
-        once, padded = sch.split(sch.get_loops(block)[position], [1, extent], preserve_unit_iters=False)
-        sch.fuse(once, padded)
+        pad_loop(sch, sch.get_loops(block)[position], extent)
+
+
+def pad_loop(sch: Schedule, loop: LoopRV, extent: int) -> LoopRV:
+    """A loop with a larger extent, cut by a predicate."""
+    once, padded = sch.split(loop, [1, extent], preserve_unit_iters=False)
+    return sch.fuse(once, padded)
 
 
 def _extents(node: BlockNode) -> dict[Any, int]:

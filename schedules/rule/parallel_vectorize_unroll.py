@@ -24,7 +24,6 @@ from .block_facts import (
 
 _MIN_PARALLEL_WORK = 4096
 """Iterations of a nest below which waking other cores costs more than it saves."""
-_MARKS = ("meta_schedule.parallel", "meta_schedule.vectorize", "meta_schedule.unroll")
 
 
 class ParallelizeVectorizeUnroll(ScheduleRule):
@@ -64,7 +63,7 @@ class ParallelizeVectorizeUnroll(ScheduleRule):
         rvs = sch.get_loops(block)
         if not loops:
             return [sch]
-        marked = any(mark in loop.annotations for loop in loops for mark in _MARKS)
+        marked = any("meta_schedule.parallel" in loop.annotations for loop in loops)
         if not marked and _work(loops) >= _MIN_PARALLEL_WORK:
             for position in self._parallel_loops(loops):
                 sch.annotate(rvs[position], "meta_schedule.parallel", 1)

@@ -795,7 +795,9 @@ def test_rfactor_combines_within_loops_that_others_share() -> None:
 
 def test_rfactor_refuses_a_loop_of_the_reduction_that_others_share() -> None:
     @T.prim_func
-    def prefixes(A: T.Buffer((4, 10), "float32"), B: T.Buffer((4,), "float32"), C: T.Buffer((5, 4), "float32")):
+    def prefixes(
+        A: T.Buffer((4, 10), "float32"), B: T.Buffer((4,), "float32"), C: T.Buffer((5, 4), "float32")
+    ):
         for k_0 in range(5):
             for i, k_1 in T.grid(4, 2):
                 with T.block("B"):

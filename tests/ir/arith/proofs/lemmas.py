@@ -64,7 +64,7 @@ INDEX_SIMPLIFIER = """
 (x % c1) // c2 -> (x // c2) % (c1 // c2) if c1 > 0 and c2 > 0 and c1 % c2 == 0
 (x * c1 + y) % c2 -> (x * (c1 % c2) + y) % c2 if c2 > 0
 # recombine
-(x // c1) * (c1 * c2) + (x % c1) * c2 -> x * c2 if c1 > 0
+((x * c1 + y) // c1) * (c1 * c2) + (y % c1) * c2 -> (x * c1 + y) * c2 if c1 > 0
 # _from_div, _from_mod; LowerFloorDiv
 truncdiv(x, c1) -> x // c1 if c1 > 0 and ge(x, 0)
 truncmod(x, c1) -> x % c1 if c1 > 0 and ge(x, 0)
