@@ -9,7 +9,7 @@ from ..te.access_region import full_region
 from ..tir.buffer import Buffer
 from ..tir.expr import PrimExpr, Var
 from ..tir.operators import const, convert
-from ..tir.stmt import Block, BlockRealize, BufferStore, For, ForKind, IfThenElse, Stmt, seq
+from ..tir.stmt import Block, BlockRealize, BufferStore, For, ForKind, IfThenElse, LetStmt, Stmt, seq
 
 
 def loop(
@@ -55,6 +55,15 @@ def when(condition: PrimExpr, then: Stmt, otherwise: Stmt | None = None) -> Stmt
     return IfThenElse(condition, then, otherwise)
 
 
+def let(values: Sequence[PrimExpr], body: Callable[..., Stmt]) -> Stmt:
+    """Names for values, which are taken before ``body`` runs; it is given the names."""
+    names = [Var(f"v{number}", value.dtype) for number, value in enumerate(values)]
+    statement = body(*names)
+    for name, value in reversed(list(zip(names, values, strict=True))):
+        statement = LetStmt(name, value, statement)
+    return statement
+
+
 def scope(
     name: str, reads: Sequence[Buffer], writes: Sequence[Buffer], local: Sequence[Buffer], body: Stmt
 ) -> Stmt:
@@ -71,4 +80,4 @@ def scope(
     return BlockRealize((), const(True), block)
 
 
-__all__ = ["loop", "nest", "parallel", "scope", "seq", "store", "when"]
+__all__ = ["let", "loop", "nest", "parallel", "scope", "seq", "store", "when"]

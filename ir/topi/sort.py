@@ -1,130 +1,217 @@
-"""Sorting along an axis: a stable bottom-up merge sort of positions, parallel over the other axes.
+"""Sorting along an axis, and the first elements in order, parallel over the other axes.
 
-NaN counts as greater than every number, as in numpy and PyTorch.
+Equal elements keep their order; NaN counts as greater than every number, as in numpy and PyTorch.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import dtype as dt
 from ..error import IRValueError
 from ..te.operation import extern
 from ..te.tensor import Tensor
-from ..tir import op as T
 from ..tir.buffer import Buffer, decl_buffer
-from ..tir.expr import IntImm
+from ..tir.expr import IntImm, PrimExpr
 from ..tir.operators import cast, const, convert
 from ..tir.operators import logical_and as _and
+from ..tir.operators import logical_not as _not
 from ..tir.operators import logical_or as _or
-from ..tir.operators import min as _min
-from ..tir.stmt import While
+from ..tir.stmt import Stmt, While
 from . import loops
 from .shape import normalize_axis, product, simplify, unravel_index
+from .sort_keys import key_bits, key_of
+from .sort_records import Record, Records, merge_sort, radix_sort
+
+_MOST_MERGED = 512
+"""Rows of up to so many elements are sorted by merging; counting digits costs as much as some thousand elements."""
+_SELECTED_OF = 4
+"""Of rows that are so many times longer than what is wanted of them, candidates are selected."""
 
 
-def _merge_sort(source: Buffer, positions: Buffer, scratch: Buffer, before: Any, extent: Any) -> Any:
-    """Statements that sort the first ``extent`` entries of ``positions``; ``before(a, b)``: a may stand before b."""
-    kind = positions.dtype
-    one, two = const(1, extent.dtype), const(2, extent.dtype)
-    cursor = decl_buffer((2,), extent.dtype, "cursor", scope="local")
-    if isinstance(extent, IntImm):
-        passes: Any = const(max(extent.value - 1, 0).bit_length(), extent.dtype)
-    else:
-        bits = T.ceil(T.log2(cast("float64", extent)))
-        passes = cast(extent.dtype, bits)
+class _Rows:
+    """The rows of a tensor along one axis, of each of which the first ``count`` places in order are asked for.
 
-    def one_pass(number: Any) -> Any:
-        width = one << number
+    Args:
+        data: the tensor.
+        axis: along which rows lie.
+        descending: the largest first.
+        outputs: ("values" or "indices", dtype) of each result.
+        count: elements of each result.
+    """
 
-        def merge_runs(run: Any) -> Any:
-            low = run * width * two
-            middle, high = _min(low + width, extent), _min(low + width * two, extent)
-            left, right = cursor[0], cursor[1]
+    def __init__(
+        self, data: Tensor, axis: int, descending: bool, outputs: Sequence[tuple[str, str]], count: Any
+    ) -> None:
+        self._axis = normalize_axis(axis, data.ndim)
+        self._data, self._outputs, self._count = data, list(outputs), count
+        self._descending = descending
+        self._extent = data.shape[self._axis]
+        self._index = self._extent.dtype
+        self._bits = key_bits(data.dtype)
+        self._outer = [item for position, item in enumerate(data.shape) if position != self._axis]
 
-            def step(place: Any) -> Any:
-                # Lazy conditions: a cursor at its end must not be dereferenced.
-                take_left = T.if_then_else(
-                    left < middle,
-                    T.if_then_else(right < high, before(positions[left], positions[right]), const(True)),
-                    const(False),
+    def results(self, name: str) -> Any:
+        """The tensor, or tensors, of results."""
+        shape = [*self._data.shape[: self._axis], self._count, *self._data.shape[self._axis + 1 :]]
+
+        def build(ins: Any, outs: Any) -> Any:
+            def row(number: Any) -> Any:
+                rest = unravel_index(number, self._outer) if self._outer else []
+                return self._row(name, ins[0], outs, rest)
+
+            return loops.parallel(product(self._outer), row)
+
+        kinds = [kind for _, kind in self._outputs]
+        return extern([shape] * len(kinds), [self._data], build, name=name, dtype=kinds)
+
+    def _row(self, name: str, source: Buffer, outs: Sequence[Buffer], rest: Sequence[Any]) -> Stmt:
+        def place(position: Any) -> list[Any]:
+            return [*rest[: self._axis], position, *rest[self._axis :]]
+
+        def value(position: Any) -> PrimExpr:
+            return source[tuple(place(position))]
+
+        sort = self._selected if self._selects() else self._sorted
+        statements, records, memory = sort(value)
+
+        def emit(number: Any) -> Stmt:
+            def write(position: Any) -> Stmt:
+                return loops.seq(
+                    *[
+                        loops.store(
+                            result,
+                            place(number),
+                            cast(kind, value(position) if what == "values" else position),
+                        )
+                        for result, (what, kind) in zip(outs, self._outputs, strict=True)
+                    ]
                 )
-                return loops.when(
-                    take_left,
-                    loops.seq(
-                        loops.store(scratch, [place], positions[left]), loops.store(cursor, [0], left + one)
-                    ),
-                    loops.seq(
-                        loops.store(scratch, [place], positions[right]), loops.store(cursor, [1], right + one)
-                    ),
-                )
 
+            return loops.let([records.position(number, self._index)], write)
+
+        body = loops.seq(statements, loops.loop(self._count, emit, "o"))
+        return loops.scope(f"{name}_row", [source], list(outs), memory, body)
+
+    def _memory(self, size: Any) -> tuple[Records, Records, list[Buffer]]:
+        records, scratch = (
+            Records.declare(size, self._bits, self._index, name) for name in ("records", "scratch")
+        )
+        return records, scratch, [*records.fields, *scratch.fields]
+
+    def _record(self, records: Records, value: PrimExpr, position: PrimExpr) -> Record:
+        return records.make(key_of(value, descending=self._descending), position)
+
+    # ---- whole rows ----------------------------------------------------------------------------------------------
+
+    def _sorted(self, value: Callable[[Any], PrimExpr]) -> tuple[Stmt, Records, list[Buffer]]:
+        """Statements that sort a row, where it is then, and the memory that they need."""
+        extent = self._extent
+        most = _power_of_two(extent.value) if isinstance(extent, IntImm) else _MOST_MERGED + 1
+        merges = most <= _MOST_MERGED
+        size = const(most, self._index) if merges else extent
+        records, scratch, memory = self._memory(size)
+        fill = loops.loop(extent, lambda i: records.store(i, self._record(records, value(i), i)), "f")
+        if not merges:
+            body, found = radix_sort(records, scratch, size, self._bits)
+            return loops.seq(fill, body), found, memory
+        body, found = merge_sort(records, scratch, most)
+        return loops.seq(fill, _fill_up(records, extent, size), body), found, memory
+
+    # ---- the first of long rows ----------------------------------------------------------------------------------
+
+    def _selects(self) -> bool:
+        """Whether so little of a row is wanted that most elements are passed over."""
+        count, extent = self._count, self._extent
+        return (
+            isinstance(count, IntImm)
+            and isinstance(extent, IntImm)
+            and 0 < count.value
+            and extent.value > self._capacity() >= _SELECTED_OF * count.value
+        )
+
+    def _capacity(self) -> int:
+        """How many candidates there are before they are sorted."""
+        return max(32, _power_of_two(_SELECTED_OF * self._count.value))
+
+    def _selected(self, value: Callable[[Any], PrimExpr]) -> tuple[Stmt, Records, list[Buffer]]:
+        """Statements that sort the first ``count`` of a row: candidates are kept in a buffer, of which, whenever it is full, the first
+        ``count`` stay; what stands behind all of these is no candidate from then on.
+        """
+        capacity, count, index = self._capacity(), self._count, self._index
+        records, scratch, memory = self._memory(const(capacity, index))
+        filled = decl_buffer((1,), index, "filled", scope="local")
+        bound = decl_buffer((1,), records.fields[0].dtype, "bound", scope="local")
+        limit = decl_buffer((1,), self._data.dtype, "limit", scope="local")
+        one = const(1, index)
+
+        def consider(position: Any) -> Stmt:
+            record = self._record(records, value(position), position)
+            candidate = loops.when(
+                record[0] < bound[0],
+                loops.seq(
+                    records.store(filled[0], record),
+                    loops.store(filled, [0], filled[0] + one),
+                    loops.when(filled[0].equal(const(capacity, index)), shrink()),
+                ),
+            )
+            if not dt.is_float(self._data.dtype):
+                return candidate
+            # one comparison passes over most elements, but over none that is NaN, nor where the limit is
+            behind = value(position) <= limit[0] if self._descending else value(position) >= limit[0]
+            return loops.when(_not(behind), candidate)
+
+        def shrink() -> Stmt:
+            body, found = merge_sort(records, scratch, capacity)
+            stay = (
+                []
+                if found is records
+                else [loops.loop(count, lambda i: records.store(i, found.load(i)), "s")]
+            )
+            last = count - one
             return loops.seq(
-                loops.store(cursor, [0], low),
-                loops.store(cursor, [1], middle),
-                loops.loop(high - low, step, "k", begin=low),
+                body,
+                *stay,
+                loops.store(filled, [0], count),
+                loops.store(bound, [0], records.load(last)[0]),
+                loops.store(limit, [0], value(records.position(last, index))),
             )
 
-        runs = T.ceildiv(extent, width * two)
-        copy_back = loops.loop(extent, lambda i: loops.store(positions, [i], scratch[i]), "c")
-        return loops.seq(loops.loop(runs, merge_runs, "run"), copy_back)
+        body, found = merge_sort(records, scratch, capacity)
+        return (
+            loops.seq(
+                loops.store(filled, [0], const(0, index)),
+                loops.store(bound, [0], records.last()[0]),
+                loops.store(limit, [0], self._none()),
+                loops.loop(self._extent, consider, "c"),
+                _fill_up(records, filled[0], const(capacity, index)),
+                body,
+            ),
+            found,
+            [*memory, filled, bound, limit],
+        )
 
-    fill = loops.loop(extent, lambda i: loops.store(positions, [i], cast(kind, i)), "f")
-    body = loops.seq(fill, loops.loop(passes, one_pass, "level"))
-    return loops.scope("merge_sort", [source, positions, scratch], [positions, scratch], [cursor], body)
+    def _none(self) -> PrimExpr:
+        """A limit that passes over no element."""
+        kind = self._data.dtype
+        return const(float("nan") if dt.is_float(kind) else 0, kind)
 
 
-def _sorted_rows(
-    data: Tensor, axis: int, is_ascend: bool, name: str, outputs: list[tuple[str, str]], count: Any
-) -> Any:
-    """Sort along ``axis``; ``outputs`` lists ("values" or "indices", dtype), each of the first ``count`` places."""
-    along = normalize_axis(axis, data.ndim)
-    extent = data.shape[along]
-    outer = [item for position, item in enumerate(data.shape) if position != along]
-    shape = [*data.shape[:along], count, *data.shape[along + 1 :]]
+def _power_of_two(size: int) -> int:
+    """The least power of two that is not smaller."""
+    return 1 << max(size - 1, 0).bit_length()
 
-    def build(ins: Any, outs: Any) -> Any:
-        source = ins[0]
 
-        def row(number: Any) -> Any:
-            rest = unravel_index(number, outer) if outer else []
-            positions = decl_buffer((extent,), extent.dtype, "positions")
-            scratch = decl_buffer((extent,), extent.dtype, "scratch")
-
-            def value(position: Any) -> Any:
-                return source[tuple([*rest[:along], position, *rest[along:]])]
-
-            def before(a: Any, b: Any) -> Any:
-                first, second = value(a), value(b)
-                in_order = first <= second if is_ascend else first >= second
-                if not dt.is_float(data.dtype):
-                    return in_order
-                # NaN is greater than every number.
-                nan = second if is_ascend else first
-                return _or(in_order, nan != nan)
-
-            def emit(place: Any) -> Any:
-                target = [*rest[:along], place, *rest[along:]]
-                stores = []
-                for result, (what, kind) in zip(outs, outputs, strict=True):
-                    found = value(positions[place]) if what == "values" else positions[place]
-                    stores.append(loops.store(result, target, cast(kind, found)))
-                return loops.seq(*stores)
-
-            body = loops.seq(
-                _merge_sort(source, positions, scratch, before, extent), loops.loop(count, emit, "o")
-            )
-            return loops.scope(f"{name}_row", [source], list(outs), [positions, scratch], body)
-
-        return loops.parallel(product(outer), row)
-
-    return extern([shape] * len(outputs), [data], build, name=name, dtype=[kind for _, kind in outputs])
+def _fill_up(records: Records, filled: Any, size: Any) -> Stmt:
+    """Records that stand behind all others, from a place on."""
+    return loops.loop(size - filled, lambda i: records.store(i, records.last()), "e", begin=filled)
 
 
 def sort(data: Tensor, axis: int = -1, is_ascend: bool = True) -> Tensor:
     """Elements in order along ``axis``."""
     along = normalize_axis(axis, data.ndim)
-    return _sorted_rows(data, along, is_ascend, "sort_cpu", [("values", data.dtype)], data.shape[along])
+    return _Rows(data, along, not is_ascend, [("values", data.dtype)], data.shape[along]).results("sort_cpu")
 
 
 def argsort(
@@ -138,7 +225,7 @@ def argsort(
     if valid_count is not None:
         raise IRValueError("argsort with valid_count is not offered; mask the data before sorting")
     along = normalize_axis(axis, data.ndim)
-    return _sorted_rows(data, along, is_ascend, "argsort_cpu", [("indices", dtype)], data.shape[along])
+    return _Rows(data, along, not is_ascend, [("indices", dtype)], data.shape[along]).results("argsort_cpu")
 
 
 def topk(
@@ -168,7 +255,7 @@ def topk(
         raise IRValueError(
             f"topk: k is {count.value}, but axis {along} of {data.name} has {extent.value} elements"
         )
-    return _sorted_rows(data, along, is_ascend, "topk_cpu", wanted[ret_type], count)
+    return _Rows(data, along, not is_ascend, wanted[ret_type], count).results("topk_cpu")
 
 
 def searchsorted(
