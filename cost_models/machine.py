@@ -22,6 +22,8 @@ class CacheLevel:
     ways: int
     bytes_per_cycle: float
     """Sustained bandwidth, per core, of filling this level from the one behind it."""
+    run_start: float = 0.0
+    """Cycles lost where a stretch of adjacent bytes begins, of which nothing was read ahead."""
 
     @property
     def sets(self) -> int:
@@ -71,8 +73,8 @@ class Machine:
             vector_registers=target.vector_registers,
             caches=(
                 CacheLevel(target.l1_cache_bytes, 12, 40.0),
-                CacheLevel(target.l2_cache_bytes, 16, 38.0),
-                CacheLevel(l3 / cores, 16, 12.0 / (1.0 + cores)),
+                CacheLevel(target.l2_cache_bytes, 16, 38.0, 10.0),
+                CacheLevel(l3 / cores, 16, 12.0 / (1.0 + cores), 60.0),
             ),
             line_bytes=line,
             parallel_launch=10_000.0 if cores > 1 else 100.0,

@@ -18,6 +18,10 @@ from .loops import Array, NestLoops, at_level
 from .machine import CacheLevel, Machine
 
 
+_PAGE = 4096
+"""Bytes that hardware reads ahead of an access at most."""
+
+
 @dataclass
 class Slot:
     """All accesses of a nest to one buffer with one pattern."""
@@ -34,6 +38,8 @@ class Slot:
     """Distinct cache lines touched from each level inwards: float64 [L + 1, N]."""
     chunk: Array
     """Adjacent bytes touched in the contiguous dimension: float64 [L + 1, N]."""
+    runs: Array
+    """Stretches of adjacent bytes touched from each level inwards, whole rows together being one: float64 [L + 1, N]."""
     row_bytes: Array
     """Distance of neighbouring rows of the contiguous dimension, 0 where whole rows are touched: int64 [N]."""
     strides: Array
@@ -93,10 +99,11 @@ def _slot(accesses: list[Access], loops: NestLoops, allocated: int, shared: int)
     span, times, unique = [ones] * dims, [ones] * dims, [ones] * dims
     elements = np.empty((loops.count + 1, size))
     lines = np.empty_like(elements)
-    chunk = np.empty_like(elements)
+    chunk, runs = np.empty_like(elements), np.empty_like(elements)
     line_elements = 64.0 / first.element_bytes
     elements[loops.count] = lines[loops.count] = ones
     chunk[loops.count] = first.element_bytes
+    runs[loops.count] = ones
     for level in range(loops.count - 1, -1, -1):
         moved = np.flatnonzero(moving[:, level])
         if len(moved) == 0 or level < allocated:
@@ -106,6 +113,7 @@ def _slot(accesses: list[Access], loops: NestLoops, allocated: int, shared: int)
                 lines[level + 1],
                 chunk[level + 1],
             )
+            runs[level] = runs[level + 1]
             continue
         extent = loops.extents[level]
         for dim in moved.tolist():
@@ -123,6 +131,7 @@ def _slot(accesses: list[Access], loops: NestLoops, allocated: int, shared: int)
         whole = np.maximum(total / line_elements, 1.0)
         lines[level] = np.where(wide >= shape[last], np.minimum(whole, partial), partial)
         chunk[level] = wide * first.element_bytes
+        runs[level] = np.where(wide >= shape[last], 1.0, rows)
     row_bytes = (first.shape[-1] if dims else np.ones(size, dtype=np.int64)) * first.element_bytes
     if dims < 2:
         row_bytes = np.zeros(size, dtype=np.int64)
@@ -137,6 +146,7 @@ def _slot(accesses: list[Access], loops: NestLoops, allocated: int, shared: int)
         elements,
         lines,
         chunk,
+        runs,
         row_bytes,
         strides,
         allocated,
@@ -162,6 +172,8 @@ class Traffic:
 
     lines: list[Array]
     """Per cache level, lines fetched per slot over the whole nest: list of float64 [slots, N]."""
+    runs: list[Array]
+    """Per cache level, stretches of memory that these lines come from and that are shorter than a page: list of float64 [N]."""
     fitting: list[Array]
     """Per cache level, the outermost loop level whose working set fits: list of int64 [N]."""
     footprint: Array
@@ -174,7 +186,7 @@ def traffic_of(slots: list[Slot], loops: NestLoops, machine: Machine, in_registe
     footprint = np.zeros((loops.count + 1, size))
     for slot, resident in zip(slots, in_registers, strict=True):
         footprint += np.where(resident, 0.0, slot.lines) * machine.line_bytes
-    all_lines, fitting = [], []
+    all_lines, all_runs, fitting = [], [], []
     for cache in machine.caches:
         room = np.zeros((loops.count + 1, size))
         for slot, resident in zip(slots, in_registers, strict=True):
@@ -199,4 +211,9 @@ def traffic_of(slots: list[Slot], loops: NestLoops, machine: Machine, in_registe
             if slots
             else np.zeros((0, size))
         )
-    return Traffic(all_lines, fitting, footprint)
+        short = np.zeros(size)
+        for slot, resident in zip(slots, in_registers, strict=True):
+            starts = at_level(slot.runs, entered) * times * (at_level(slot.chunk, entered) < _PAGE)
+            short += np.where(resident, 0.0, starts)
+        all_runs.append(short)
+    return Traffic(all_lines, all_runs, fitting, footprint)

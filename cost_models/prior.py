@@ -112,8 +112,10 @@ def _estimate(
     exits = at_level(loops.outer, np.maximum(loops.body - 1, 0))
     compute = bodies * body_cycles + np.where(loops.body > 0, exits, 0.0) * machine.loop_exit
     memory = []
-    for cache, lines, fitting in zip(machine.caches, traffic.lines, traffic.fitting, strict=True):
-        cycles = lines.sum(axis=0) * machine.line_bytes / cache.bytes_per_cycle
+    for cache, lines, runs, fitting in zip(
+        machine.caches, traffic.lines, traffic.runs, traffic.fitting, strict=True
+    ):
+        cycles = lines.sum(axis=0) * machine.line_bytes / cache.bytes_per_cycle + runs * cache.run_start
         memory.append(np.where(fitting == 0, 0.25, 1.0) * cycles)
     jobs = np.maximum(loops.jobs, 1.0)
     rounds = np.ceil(jobs / machine.cores)

@@ -8,7 +8,7 @@ from ir import tir
 from ir.tir import IterVar
 from ir.tir.stmt_functor import loads_in, variables_in
 
-from ..affine import mentions
+from ..affine import coefficient_of, mentions
 from ..analysis import consumers_of, why_not_complete, why_not_reduction
 from ..random_variable import BlockRV
 from ..schedule import Schedule
@@ -62,6 +62,19 @@ def has_data_reuse(block: BlockNode) -> bool:
     ]
     missing = any(var not in used for used in operand_vars(block) for var in wide)
     return missing and bool(reduce_vars(block))
+
+
+def reduces_side_by_side(block: BlockNode) -> bool:
+    """Whether neighbouring results are reductions of neighbouring elements: sums of columns, pools with the channels last."""
+    var = contiguous_var(block)
+    if var is None or not reduce_vars(block) or not is_leaf_block(block) or is_empty(block):
+        return False
+    steps = [
+        [coefficient_of(index, var) for index in load.indices]
+        for load in operand_loads(block)
+        if mentions(load, {var})
+    ]
+    return bool(steps) and all(set(others) <= {0} and last == 1 for *others, last in steps)
 
 
 def operand_loads(block: BlockNode) -> list[tir.BufferLoad]:

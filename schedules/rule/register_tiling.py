@@ -47,6 +47,7 @@ from .block_facts import (
     node_of,
     operand_loads,
     reduce_vars,
+    reduces_side_by_side,
     spatial_vars,
 )
 from .multi_level_tiling import MultiLevelTiling, stands_alone
@@ -89,10 +90,11 @@ class RegisterTiling(MultiLevelTiling):
         node = node_of(sch, block)
         # The tile's epilogue takes whole tiles: a block that runs for a part of its domain (a triangle) fills none.
         runs_everywhere = isinstance(node.predicate, tir.IntImm)
-        if not runs_everywhere or not has_data_reuse(node) or not stands_alone(node):
+        reuses = has_data_reuse(node)
+        if not runs_everywhere or not stands_alone(node) or not (reuses or reduces_side_by_side(node)):
             return [sch]
         vector_var = self._vector_axis(node)
-        packs = self._packable(sch, node, vector_var) if self.pack_operands else []
+        packs = self._packable(sch, node, vector_var) if self.pack_operands and reuses else []
         constant = [index for index, is_constant in packs if is_constant]
         runtime = [index for index, is_constant in packs if not is_constant]
         variants = [constant] + ([constant + runtime] if runtime else [])
@@ -110,7 +112,8 @@ class RegisterTiling(MultiLevelTiling):
             found += unless_refused(sch, partial(tile, stage=_stage_for_consumer)) or unless_refused(
                 sch, staged
             )
-        return found or [sch]
+        # without reuse registers save no loads: whole rows, one after the other, may come faster from memory than columns of tiles
+        return found if found and reuses else [*found, sch]
 
     def _lanes(self, node: BlockNode) -> int:
         return int(max(1, self.target.vector_bits // dt.bits(node.writes[0].buffer.dtype)))

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 from cost_models import AnalyticalPrior, estimate_seconds
+from cost_models.arithmetic import _vectors
 from cost_models.machine import Machine
 from cost_models.prior import _body_cycles, analyze
+from ir import te, topi
 from ir.script import tir as T
 from schedules.population.decision import TileDecision
 from schedules.population.sketch import Sketch, SketchSchedule
@@ -169,3 +171,26 @@ def test_hand_made_machines_are_used(large: list[Sketch]) -> None:
     np.testing.assert_allclose(
         AnalyticalPrior(TARGET, slow).seconds(skeleton), 10 * AnalyticalPrior(TARGET).seconds(skeleton)
     )
+
+
+def test_sums_of_columns_come_faster_from_whole_rows_than_from_columns_of_tiles() -> None:
+    a = te.placeholder((4096, 1024), "float32", name="A")
+    tiled, plain = PostOrderApply().generate_sketches(te.create_prim_func([a, topi.sum(a, axis=0)]), TARGET)
+    assert not plain.decisions
+    narrow = [
+        row for row in population(tiled, 400) if int(tiled.decisions[0].trace_decision(int(row[0]))[-1]) <= 32
+    ]
+    rows = estimate_seconds(plain.skeleton(np.zeros((1, 0), dtype=np.int64)), TARGET)[0]
+    assert len(narrow) and rows < estimate_seconds(tiled.skeleton(np.array(narrow)), TARGET).min()
+
+
+def test_uneven_loops_run_in_whole_vectors_and_narrower_ones() -> None:
+    lanes = MACHINE.vector_bytes // 4
+    for extent, expected in (
+        (4 * lanes, 4),
+        (4 * lanes + 1, 5),
+        (4 * lanes + 3, 6),
+        (lanes // 2, 1),
+        (lanes // 2 + 1, 2),
+    ):
+        assert _vectors(np.array([extent]), lanes).tolist() == [expected]
