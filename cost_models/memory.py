@@ -17,7 +17,6 @@ from schedules.population.skeleton import Access, Skeleton
 from .loops import Array, NestLoops, at_level
 from .machine import CacheLevel, Machine
 
-
 _PAGE = 4096
 """Bytes that hardware reads ahead of an access at most."""
 

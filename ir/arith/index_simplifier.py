@@ -536,9 +536,7 @@ class IndexSimplifier:
                 return self.recombine(Linear(terms, value.const).plus(whole, coefficient))
         return value
 
-    def _quotient_of(
-        self, value: Linear, part: Linear, divisor: int, coefficient: int
-    ) -> E.FloorDiv | None:
+    def _quotient_of(self, value: Linear, part: Linear, divisor: int, coefficient: int) -> E.FloorDiv | None:
         """A term ``coefficient * divisor * (x // divisor)`` of a sum, whose ``x`` has the same remainder as ``part``."""
         if not divisor:
             return None
