@@ -60,6 +60,9 @@ class _Lanes(Mutator):
             Var, dict[Buffer, Buffer]
         ] = {}  # by the variable that is allocated in the loop
 
+        self.in_index = False
+        """Whether the expression at hand is in an index."""
+
     # -- helpers -----------------------------------------------------------------
     def _widen(self, value: PrimExpr) -> PrimExpr:
         lanes = dt.lanes(value.dtype)
@@ -142,7 +145,16 @@ class _Lanes(Mutator):
         value = self.visit(node.value)
         if value is node.value:
             return node
+        if self.in_index and isinstance(value, Ramp) and self._widens_index(node):
+            # an index has the number that its parts say, in whatever dtype: neighbours stay neighbours
+            return Ramp(
+                operators.cast(node.dtype, value.base), operators.cast(node.dtype, value.stride), value.lanes
+            )
         return E.Cast(dt.with_lanes(node.dtype, dt.lanes(value.dtype)), value)
+
+    def _widens_index(self, node: E.Cast) -> bool:
+        kinds = node.value.dtype, node.dtype
+        return kinds == ("int32", "int64") and self.simplifier.is_index(node.value)
 
     def visit_Ramp(self, node: Ramp) -> PrimExpr:
         base, stride = self.visit(node.base), self.visit(node.stride)
@@ -203,7 +215,11 @@ class _Lanes(Mutator):
                 return others if self._mentions_lane(index) else index
             base = others + self.start * const(stride, index.dtype) if not _is_zero(self.start) else others
             return Ramp(base, const(stride, index.dtype), self.lanes)
-        return self.visit(self._built(value, index.dtype))
+        outer, self.in_index = self.in_index, True
+        try:
+            return self.visit(self._built(value, index.dtype))
+        finally:
+            self.in_index = outer
 
     def _built(self, value: Linear, dtype: str) -> PrimExpr:
         built = self.simplifier.try_build(value, dtype)

@@ -192,3 +192,44 @@ def main(A: T.Buffer((128,), "float32"), I: T.Buffer((4,), "{dtype}"), B: T.Buff
     run(after, given, places, found)
     np.testing.assert_array_equal(found, given[places.astype("int64")])
     assert all(item.kind is not tir.ForKind.VECTORIZED for item in nodes(after) if isinstance(item, tir.For))
+
+
+def test_an_index_of_two_dtypes_is_contiguous_all_the_same(apply):
+    func = from_source("""
+@T.prim_func
+def main(A: T.Buffer((4096,), "float32"), I: T.Buffer((4,), "int64"), B: T.Buffer((4, 64), "float32")):
+    for i in range(4):
+        for j in T.vectorized(8):
+            B[i, j] = A[I[i] * T.int64(64) + T.Cast("int64", i * 8 + j)]
+""")
+    after = apply(tir.transform.VectorizeLoop(), func)
+    loads = [node for node in nodes(after) if isinstance(node, tir.BufferLoad) and node.buffer.name == "A"]
+    assert [type(load.indices[0]) for load in loads] == [tir.Ramp]
+    arrays = [
+        np.arange(4096, dtype="float32"),
+        np.array([3, 0, 2, 1], "int64"),
+        np.zeros((4, 64), "float32"),
+    ]
+    run(func, *arrays)
+    expected = arrays[2].copy()
+    arrays[2][:] = 0
+    run(after, *arrays)
+    np.testing.assert_array_equal(arrays[2], expected)
+
+
+def test_a_product_with_data_wraps_before_it_is_an_index(apply):
+    """Taken in 32 bits it is the number of a place; neighbours are no neighbours."""
+    func = from_source("""
+@T.prim_func
+def main(A: T.Buffer((64,), "float32"), D: T.Buffer((1,), "int32"), B: T.Buffer((8,), "float32")):
+    for j in T.vectorized(8):
+        B[j] = A[T.Cast("int64", (D[0] * j) % 64)]
+""")
+    results = []
+    for each in (func, apply(tir.transform.VectorizeLoop(), func)):
+        arrays = [np.arange(64, dtype="float32"), np.array([(1 << 30) + 5], "int32"), np.zeros(8, "float32")]
+        run(each, *arrays)
+        results.append(arrays[2])
+    wrapped = (np.arange(8, dtype="int32") * np.int32((1 << 30) + 5)) % 64
+    np.testing.assert_array_equal(results[0], wrapped)
+    np.testing.assert_array_equal(results[1], wrapped)
