@@ -149,7 +149,7 @@ class _Rows:
         def consider(position: Any) -> Stmt:
             record = self._record(records, value(position), position)
             candidate = loops.when(
-                record[0] < bound[0],
+                _or(record[0] < bound[0], filled[0] < count),  # the largest key is before no bound
                 loops.seq(
                     records.store(filled[0], record),
                     loops.store(filled, [0], filled[0] + one),

@@ -112,6 +112,25 @@ def test_rows_of_one_number_keep_their_order(special: float, ascending: bool) ->
     assert found.tolist() == [order(data[0], ascending)[:3]]
 
 
+@pytest.mark.parametrize(
+    ("dtype", "ascending", "last"),
+    [
+        ("float32", True, np.nan),
+        ("float64", True, np.nan),
+        ("int64", True, np.iinfo("int64").max),
+        ("int64", False, np.iinfo("int64").min),
+        ("uint64", True, np.iinfo("uint64").max),
+        ("uint64", False, 0),
+        ("int32", False, np.iinfo("int32").min),
+    ],
+)
+def test_what_stands_behind_all_others_fills_up(dtype: str, ascending: bool, last: Any) -> None:
+    data = np.full((1, 300), last, dtype)
+    data[0, [7, 250]] = 5
+    (found,) = results(lambda a: topi.topk(a, 9, 1, "indices", ascending, "int64"), data, dtype)
+    assert found.tolist() == [order(data[0], ascending)[:9]]
+
+
 @pytest.mark.parametrize("axis", [0, 1, 2])
 def test_along_any_axis(axis: int) -> None:
     data = numbers("float32", 5, 24).reshape(5, 6, 4)
