@@ -169,8 +169,10 @@ def predicate_at_begin(
             first = substitute(condition, begins)
             if analyzer.can_prove(first):
                 continue
+            feeding = {var for var in begins if any(mentions(value, {var}) for _, value in reduced)}
             require(
-                all(is_at_begin(item, value, begins, analyzer) for item, value in reduced),
+                all(is_at_begin(item, value, begins, analyzer) for item, value in reduced)
+                and not mentions(condition, begins.keys() - feeding),
                 primitive,
                 f"{condition} says which instance of block {block.name!r} is the first, which is not where the loops begin",
             )

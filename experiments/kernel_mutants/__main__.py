@@ -9,8 +9,8 @@
 
 A mutant is a scheduled program with one place changed. It runs through what a candidate runs through that would become the best:
 all kinds of inputs, guarded memory, timed calls, several numbers of threads. One that is accepted is run in the interpreter
-against the unchanged program; where all outputs have the same values on all inputs the change means nothing, and it is
-counted as equivalent; where floats differ by 4 units in the last place at most (a sum in another order, a softmax shifted
+against the unchanged program, with loops or vectors; where all outputs have the same values on all inputs the change means nothing, and
+it is counted as equivalent; where floats differ by 4 units in the last place at most (a sum in another order, a softmax shifted
 by another row's maximum), or are the same with float64 in the place of every float (a norm of shifted numbers), as same to
 rounding. The exit code is 1 if more than a hundredth of the mutants is accepted, or
 a right candidate is refused, or none was made; after Ctrl-C, which ends with what is counted so far, it is 130.
@@ -113,6 +113,8 @@ def judge_mutant(item: Item) -> Verdict:
     if found is not None:
         return Verdict("refused", found)
     kind = same_in_the_interpreter(mod, broken, reference)
+    if kind == "accepted":
+        kind = same_in_the_interpreter(mod, broken, reference, lowered=True)
     if (
         kind == "accepted"
         and mutation != _ABOUT_ROUNDING

@@ -9,6 +9,7 @@ import numpy as np
 
 from ir import IRModule
 from ir.tir import interpreter
+from ir.tir.lower import lower
 from runners.candidate import RunSettings, _time
 from runners.checking import confirmed
 from runners.evaluator import EvaluatorConfig
@@ -60,22 +61,32 @@ def every_second_call_wrong(kernel: Kernel) -> Kernel:
 _ULPS = 4.0
 
 
-def same_in_the_interpreter(mod: IRModule, mutant: IRModule, reference: Reference) -> str:
+def same_in_the_interpreter(
+    mod: IRModule, mutant: IRModule, reference: Reference, *, lowered: bool = False
+) -> str:
     """What the interpreter says of two scheduled programs on all kinds of inputs.
+
+    Args:
+        mod: the right one.
+        mutant: the other one.
+        reference: of the kernel.
+        lowered: take the other one with vectors in place of loops: its lanes do at once what iterations do one after the other, and
+            where they exchange what they hold, nothing is lost.
 
     Returns:
         "equivalent" when all arguments end up with the same values, "same to rounding" when floats differ by some units in the last place
         of their dtype at most (a sum in another order, a softmax shifted by another number), else "accepted".
     """
     found = "equivalent"
+    vectors = lower(mutant, TARGET) if lowered else mutant
     for case in reference.cases:
         results = []
-        for program in (mod, mutant):
+        for program, run in ((mod, mod), (mutant, vectors)):
             arguments = [array.copy() for array in reference.prepare(case).arrays]
             arguments = pack_arguments(program, arguments)
             try:
                 with np.errstate(all="ignore"):
-                    interpreter.run(program, *arguments)
+                    interpreter.run(run, *arguments)
             except Exception:  # what the interpreter refuses has no meaning, and so no equal one
                 return "accepted"
             results.append(arguments)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ir import tir
+from ir.tir import IterVar
 
 from ..access import relaxed_below, state_around
+from ..affine import mentions
 from ..analysis import consumers_of, is_output_block, producers_of, require, written_buffers
 from ..argument import Argument, Block, Loop
 from ..coverage import run_by_loops_of_their_own, why_not_covered, why_not_whole
@@ -15,7 +17,7 @@ from ..random_variable import BlockRV, LoopRV
 from ..reduction_order import require_made_for_init
 from ..state import INLINE, ComputeLocation
 from ..tree import BlockNode, LoopNode, detach, insert_beside, is_ancestor, loops_around, scope_of
-from .block_domains import solve_domains, within_iteration
+from .block_domains import is_constant, solve_domains, within_iteration
 from .boxes import required_boxes
 from .caching import reads_within
 from .filled import is_all_read
@@ -84,6 +86,30 @@ def _is_computed_here(
     )
 
 
+def _require_sums_once(block: BlockNode, loop: LoopNode) -> None:
+    """What a block has summed up so far it would sum up again in each iteration of a new loop inside of one of its reduction."""
+    values = [
+        value
+        for item, value in zip(block.iter_vars, block.iter_values, strict=True)
+        if item.iter_type == IterVar.CommReduce
+    ]
+    shared = [item for item in loops_around(block) if is_ancestor(item, loop)]
+    reducing = [
+        item
+        for item in shared
+        if not is_constant(item.extent, 1) and any(mentions(value, {item.var}) for value in values)
+    ]
+    repeating = [
+        item for item in (*loops_around(loop), loop) if item not in shared and not is_constant(item.extent, 1)
+    ]
+    require(
+        not reducing or not repeating,
+        "compute_at",
+        f"loop {reducing[0].var.name if reducing else ''!r} around loop {loop.var.name!r} is one of the reduction of block {block.name!r},"
+        " which would sum up again what it has summed up",
+    )
+
+
 def _compute_at(block: BlockNode, loop: LoopNode, preserve_unit_loops: bool, index: int) -> None:
     primitive = "compute_at"
     require_movable(block, loop, primitive)
@@ -121,6 +147,7 @@ def _compute_at(block: BlockNode, loop: LoopNode, preserve_unit_loops: bool, ind
     require(earliest <= first, primitive, f"a producer of block {block.name!r} comes behind its consumers")
     anchor = branches[position_among(index, earliest, first, primitive)]
     require_no_more_instances(block, domains, loop, primitive)
+    _require_sums_once(block, loop)
     detach(block)
     insert_beside(anchor, rebuild_nest(block, loop, domains, preserve_unit_loops), before=True)
     state_around(block)

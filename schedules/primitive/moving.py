@@ -18,7 +18,7 @@ from ..analysis import (
     written_buffers,
 )
 from ..bounds import analyzer_of, clause_beyond, guards, inside, is_open, tiles_at_most
-from ..coverage import why_not_whole
+from ..coverage import only_reduces, why_not_whole
 from ..dependence import has_elements_of_its_own, require_own_elements
 from ..early import always_runs, may_be_undefined
 from ..order import require_order_kept
@@ -162,12 +162,17 @@ def require_whole(block: BlockNode, variables: Sequence[IterVar], primitive: str
     require(reason is None, primitive, f"{reason}; its new loops would run over all")
 
 
-def require_only_guards(block: BlockNode, primitive: str) -> None:
-    """New loops get new guards; what a predicate says beside them, of loops that need none, would be lost."""
+def require_only_guards(block: BlockNode, primitive: str, *, stays: bool = False) -> None:
+    """New loops get new guards; what a predicate says beside them, of loops that need none, would be lost.
+
+    A block that ``stays`` may leave out iterations of its reduction, but for the first one: what it writes is whole then.
+    """
     if isinstance(block.predicate, tir.IntImm):
         return
     kept = [inside(value, item.dom) for item, value in zip(block.iter_vars, block.iter_values, strict=True)]
-    clause = clause_beyond(block.predicate, kept, loops_around(block))
+    around = loops_around(block)
+    first = {loop.var: loop.min for loop in around if stays and only_reduces(loop, block)}
+    clause = clause_beyond(block.predicate, kept, around, first)
     require(
         clause is None,
         primitive,

@@ -35,6 +35,7 @@ from .moving import (
     require_below,
     require_movable,
     require_no_more_instances,
+    require_only_guards,
     require_whole,
     said_by_standing_data,
 )
@@ -76,6 +77,7 @@ def _reverse_compute_at(block: BlockNode, loop: LoopNode, preserve_unit_loops: b
     require_below(loop, producers, primitive, f"producer {{}} of block {block.name!r}")
     for producer in producers:
         _require_finished(producer, loop, block)
+        require_only_guards(producer, primitive, stays=True)
         for buffer in written_buffers(producer) & read_buffers(block):
             reason = why_not_contiguous(producer, buffer, loop)
             require(reason is None, primitive, f"{reason}, in one iteration of loop {loop.var.name!r}")

@@ -531,3 +531,27 @@ def main(A: T.Buffer((24, 16), "int32"), C: T.Buffer((12, 16), "int32")):
     assert "23" in sch.mod.script()
     sch.compute_at(copy, i, preserve_unit_loops=True)
     assert_same_meaning(before, sch.mod["main"])
+
+
+def test_a_sum_that_goes_on_in_a_loop_around_is_not_repeated_inside() -> None:
+    @T.prim_func
+    def prefixes(A: T.Buffer((2, 4), "int32"), C: T.Buffer((4, 2), "int32"), D: T.Buffer((2,), "int32")):
+        B = T.alloc_buffer((4,), "int32")
+        for k in range(2):
+            with T.block("P"):
+                vp = T.axis.spatial(2, k)
+                D[vp] = A[vp, 0]
+            for i in range(4):
+                with T.block("B"):
+                    vi, vk = T.axis.remap("SR", [i, k])
+                    with T.init():
+                        B[vi] = 0
+                    B[vi] = B[vi] + A[vk, vi]
+            for c, j in T.grid(4, 2):
+                with T.block("C"):
+                    vc, vj = T.axis.remap("SS", [c, j])
+                    C[vc, vj] = B[vc]
+
+    sch = Schedule(prefixes)
+    inner = sch.get_loops("C")[-1]
+    assert_refused(sch, lambda: sch.compute_at("B", inner), "compute_at", "'k'", "sum up again")

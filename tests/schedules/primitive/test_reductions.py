@@ -833,3 +833,27 @@ def test_random_parts_of_a_reduction_computed_at_a_consumer(data: st.DataObject)
         assert sch.mod.script() == before
     assert_same_meaning(centred, sch)
     assert_replays(sch, centred)
+
+
+@pytest.mark.parametrize("step", ["rfactor", "decompose_reduction"])
+def test_a_condition_on_a_loop_that_repeats_a_block_says_when_it_is_initialised(step: str) -> None:
+    @T.prim_func
+    def later(A: T.Buffer((4, 1), "int32"), B: T.Buffer((4,), "int32")):
+        for u, i, k in T.grid(2, 4, 1):
+            with T.block("B"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                T.where(u >= 1)
+                with T.init():
+                    B[vi] = 0
+                B[vi] = B[vi] + A[vi, vk]
+
+    sch = Schedule(later)
+    u, _, k = sch.get_loops("B")
+    try:
+        if step == "rfactor":
+            sch.rfactor(k, 0)
+        else:
+            sch.decompose_reduction("B", u)
+    except ScheduleError:
+        pass  # what remains is the program as it was
+    assert_same_meaning(later, sch)
