@@ -128,3 +128,37 @@ def test_the_factor_of_a_remainder_does_not_grow_beyond_its_type():
     found = IndexSimplifier().simplify(remainder)
     values = np.array([2**30 + 1, 2**31 - 1], np.int32)
     assert (evaluate(found, {number: values}) == -values % 3).all()
+
+
+def test_quotients_and_remainders_of_numbers_that_differ_by_a_multiple_are_one_number():
+    assert text((I + 8) // 7 * 7 + (I + 1) % 7) == "i + 8"
+    assert text((I * 32 + J * 8) // 7 * 21 + (I * 4 + J) % 7 * 3) == "i * 96 + j * 24"
+    assert text((I + 15) // 7 * 7 + (I + 2) % 7) != "i + 15"
+    assert text((I * 9 + J) // 7 * 7 + (I + J) % 7) != "i * 9 + j"
+
+
+_STEPS = st.integers(-12, 12)
+
+
+@settings(max_examples=200)
+@given(
+    divisor=st.sampled_from([2, 3, 7, 8]),
+    first=st.tuples(_STEPS, _STEPS, _STEPS),
+    apart=st.tuples(st.integers(-3, 3), st.integers(-3, 3), st.integers(-3, 3)),
+    off=st.integers(0, 1),
+    factor=st.sampled_from([-2, 1, 3]),
+)
+def test_random_quotients_and_remainders_keep_their_sum(divisor, first, apart, off, factor):
+    """The remainder is of the same number, of one that differs by a multiple of the divisor, or of another one."""
+
+    def linear(steps):
+        return I * steps[0] + J * steps[1] + steps[2]
+
+    second = [step + divisor * more for step, more in zip(first, apart)]
+    second[2] += off
+    whole = linear(first) // divisor * (divisor * factor) + linear(second) % divisor * factor
+    simplified = simplifier().simplify(whole)
+    for i in range(8):
+        for j in (0, 1, 5, 15):
+            values = {I: i, J: j}
+            assert evaluate(simplified, values) == evaluate(whole, values)

@@ -151,3 +151,11 @@ def test_keys_are_in_the_order_of_the_numbers() -> None:
         wide = every.astype("float64")
         for a, b in zip(range(0, len(wide) - 1), range(1, len(wide))):
             assert (keys[a] == keys[b]) == (wide[a] == wide[b] or (wide[a] != wide[a] and wide[b] != wide[b]))
+
+
+@pytest.mark.parametrize(("columns", "k", "selects"), [(1000, 10, True), (1000, 300, False), (16, 2, False)])
+def test_candidates_are_selected_from_long_rows(columns: int, k: int, selects: bool) -> None:
+    source = te.placeholder((2, columns), "float32", name="A")
+    text = te.create_prim_func([source, topi.topk(source, k, 1, "indices")]).script()
+    assert ("bound" in text) == selects
+    assert ("counts" in text) == (k == 300), "whole rows by digits"

@@ -17,7 +17,7 @@ from schedules.population.sketch import Sketch, SketchSchedule
 from schedules.postproc import postprocess
 from schedules.rule import LaneReduction, ScheduleRule
 from schedules.rule.block_facts import node_of
-from schedules.rule.lane_reduction import loops_along_memory
+from schedules.rule.lane_reduction import _padded, loops_along_memory
 from tests.programs import expressions
 
 from ..checks import assert_program, assert_replays, assert_same_meaning
@@ -198,3 +198,24 @@ def test_leaves_others_alone(shape: tuple[int, ...], axes: tuple[int, ...]) -> N
 def test_refuses_no_vectors() -> None:
     with pytest.raises(Exception, match="max_vectors must be positive, got 0"):
         LaneReduction(0)
+
+
+@pytest.mark.parametrize(
+    ("extent", "lanes", "most", "padded"),
+    [(64, 4, 8, 64), (61, 4, 8, 64), (1016, 8, 8, 1024), (49, 8, 6, 64), (24, 8, 3, 24), (16, 8, 2, 16)],
+)
+def test_rows_are_padded_to_vectors_that_can_be_shared_out(
+    extent: int, lanes: int, most: int, padded: int
+) -> None:
+    assert _padded(extent, lanes, most) == padded
+
+
+def test_lanes_are_those_of_the_narrowest_result() -> None:
+    def narrowest(dtype: str) -> int:
+        source = te.placeholder((4, 64), dtype, name="A")
+        sch = Schedule(te.create_prim_func([source, topi.argmax(source, axis=1)]))
+        rule = LaneReduction()
+        rule.initialize(FOUR_LANES)
+        return rule._lanes(node_of(sch, sch.get_block("A_red_temp")))
+
+    assert [narrowest(dtype) for dtype in ("int8", "float32", "float64")] == [16, 4, 4]
