@@ -8,12 +8,11 @@ from ir.tir import ForKind
 
 from ..error import ScheduleError
 from ..random_variable import BlockRV, LoopRV
+from ..rule.block_facts import PARALLEL, UNROLL, VECTORIZE
 from ..schedule import Schedule
 from ..tree import BlockNode, LoopNode, all_blocks, blocks_below, child_blocks, loops_around
 from .base import Postproc
 from .block_annotations import apply_root_annotations
-
-PARALLEL, VECTORIZE, UNROLL = "meta_schedule.parallel", "meta_schedule.vectorize", "meta_schedule.unroll"
 
 
 class ParallelizeMarked(Postproc):

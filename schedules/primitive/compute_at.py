@@ -13,6 +13,7 @@ from ..analysis import consumers_of, is_output_block, producers_of, require, wri
 from ..argument import Argument, Block, Loop
 from ..coverage import run_by_loops_of_their_own, why_not_covered, why_not_whole
 from ..declaration import PrimitiveFamily, primitive
+from ..error import ScheduleError
 from ..random_variable import BlockRV, LoopRV
 from ..reduction_order import require_made_for_init
 from ..state import INLINE, ComputeLocation
@@ -102,12 +103,11 @@ def _require_sums_once(block: BlockNode, loop: LoopNode) -> None:
     repeating = [
         item for item in (*loops_around(loop), loop) if item not in shared and not is_constant(item.extent, 1)
     ]
-    require(
-        not reducing or not repeating,
-        "compute_at",
-        f"loop {reducing[0].var.name if reducing else ''!r} around loop {loop.var.name!r} is one of the reduction of block {block.name!r},"
-        " which would sum up again what it has summed up",
-    )
+    if reducing and repeating:
+        raise ScheduleError(
+            f"compute_at: loop {reducing[0].var.name!r} around loop {loop.var.name!r} is one of the reduction of block {block.name!r},"
+            " which would sum up again what it has summed up"
+        )
 
 
 def _compute_at(block: BlockNode, loop: LoopNode, preserve_unit_loops: bool, index: int) -> None:

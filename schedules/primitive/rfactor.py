@@ -89,9 +89,8 @@ class RFactorPrimitives(PrimitiveFamily):
         final_nest, final_block = _final_block(block, node, own, axis, partial, reduction)
         scope = scope_of(block)
         assert scope is not None
-        top = own[0]
         replace_node(block, rf_block)
-        insert_beside(top, final_nest, before=False)
+        insert_beside(own[0], final_nest, before=False)
         scope.change(alloc_buffers=(*scope.alloc_buffers, *partial))
         # The caller's reference to the block follows the final block; the partial block is returned.
         names = ("iter_vars", "iter_values", "reads", "writes", "predicate", "init", "annotations")

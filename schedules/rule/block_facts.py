@@ -15,6 +15,8 @@ from ..schedule import Schedule
 from ..tree import BlockNode, LeafNode, LoopNode, blocks_below, loops_around
 
 PREPROC_ANNOTATION = "meta_schedule.layout_rewrite_preproc"
+PARALLEL, VECTORIZE, UNROLL = "meta_schedule.parallel", "meta_schedule.vectorize", "meta_schedule.unroll"
+"""Marks of rules on loops, which postprocessors carry out."""
 
 
 def node_of(sch: Schedule, block: BlockRV) -> BlockNode:
