@@ -145,6 +145,7 @@ class _Rows:
         bound = decl_buffer((1,), records.fields[0].dtype, "bound", scope="local")
         limit = decl_buffer((1,), self._data.dtype, "limit", scope="local")
         one = const(1, index)
+        has_limit = dt.is_float(self._data.dtype)
 
         def consider(position: Any) -> Stmt:
             record = self._record(records, value(position), position)
@@ -156,7 +157,7 @@ class _Rows:
                     loops.when(filled[0].equal(const(capacity, index)), shrink()),
                 ),
             )
-            if not dt.is_float(self._data.dtype):
+            if not has_limit:
                 return candidate
             # one comparison passes over most elements, but over none that is NaN, nor where the limit is
             behind = value(position) <= limit[0] if self._descending else value(position) >= limit[0]
@@ -175,7 +176,7 @@ class _Rows:
                 *stay,
                 loops.store(filled, [0], count),
                 loops.store(bound, [0], records.load(last)[0]),
-                loops.store(limit, [0], value(records.position(last, index))),
+                *([loops.store(limit, [0], value(records.position(last, index)))] if has_limit else []),
             )
 
         body, found = merge_sort(records, scratch, capacity)
@@ -183,19 +184,14 @@ class _Rows:
             loops.seq(
                 loops.store(filled, [0], const(0, index)),
                 loops.store(bound, [0], records.last()[0]),
-                loops.store(limit, [0], self._none()),
+                *([loops.store(limit, [0], const(float("nan"), limit.dtype))] if has_limit else []),
                 loops.loop(self._extent, consider, "c"),
                 _fill_up(records, filled[0], const(capacity, index)),
                 body,
             ),
             found,
-            [*memory, filled, bound, limit],
+            [*memory, filled, bound, *([limit] if has_limit else [])],
         )
-
-    def _none(self) -> PrimExpr:
-        """A limit that passes over no element."""
-        kind = self._data.dtype
-        return const(float("nan") if dt.is_float(kind) else 0, kind)
 
 
 def _power_of_two(size: int) -> int:
