@@ -5,12 +5,13 @@ from __future__ import annotations
 from ir import dtype as dt
 from ir import tir
 from ir.tir import ForKind
+from ir.tir.intrinsic.declaration import calls_costly
 
 from ..error import ScheduleError
 from ..random_variable import BlockRV, LoopRV
 from ..rule.block_facts import PARALLEL, UNROLL, VECTORIZE
 from ..schedule import Schedule
-from ..tree import BlockNode, LoopNode, all_blocks, blocks_below, child_blocks, loops_around
+from ..tree import BlockNode, LeafNode, LoopNode, all_blocks, blocks_below, child_blocks, loops_around
 from .base import Postproc
 from .block_annotations import apply_root_annotations
 
@@ -43,7 +44,7 @@ class ParallelizeMarked(Postproc):
 
 
 class RewriteParallelVectorizeUnroll(Postproc):
-    """Vectorize and unroll marked loops: whole vectors of the machine's width, the rest of the tile unrolled.
+    """Vectorize and unroll marked loops: whole vectors of the machine's width, or pairs of them, the rest of the tile unrolled.
 
     What the root block is annotated with (``meta_schedule.parallel`` and so on) is applied to the nests that have no marks.
     """
@@ -100,10 +101,12 @@ class RewriteParallelVectorizeUnroll(Postproc):
             return  # the loop carries a reduction; it stays serial for LLVM's own vectorizer
 
     def _lanes(self, node: LoopNode) -> int:
-        """Vector lanes of the narrowest element that the loop's blocks write."""
-        widths = [dt.bits(region.buffer.dtype) for block in blocks_below(node) for region in block.writes]
+        """Vector lanes of the narrowest element that the loop's blocks write; twice as many where they compute exp and the like."""
+        blocks = list(blocks_below(node))
+        widths = [dt.bits(region.buffer.dtype) for block in blocks for region in block.writes]
         bits = min((max(8, width) for width in widths), default=32)
-        return max(1, self.target.vector_bits // bits)
+        pairs = any(isinstance(block.body, LeafNode) and calls_costly(block.body.leaf) for block in blocks)
+        return max(1, self.target.vector_bits // bits) * (2 if pairs else 1)
 
 
 def _below_reduction(node: LoopNode) -> bool:

@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 from .builder import FunctionBuilder, ModuleBuilder, Value, constant, vector
 
-_EXP = (0.5000000013675161, 0.1666666668185573, 0.041666462839077045, 0.008333310693802049,
-        0.0013933880963236528, 0.00019891247314183293)  # fmt: skip
+_EXP = (0.49999998125402273, 0.16666542351459981, 0.04166720536270934, 0.008366691562344404,
+        0.0013882488938968876)  # fmt: skip
 _EXP2 = (0.6931471805599453, 0.24022650922288757, 0.055504108839096185, 0.009618056678524637,
          0.001333350238616277, 0.0001546144469856913, 1.5297323760701075e-05)  # fmt: skip
 _LOG = (0.3333333333331458, -0.24999944091680273, 0.19999948265999382, -0.1667332483652511, 0.14291875057553424,
@@ -23,12 +23,8 @@ _ATAN = (-0.3333333308107325, 0.19999949321141888, -0.1428400379473353, 0.110882
          0.0014886919393047597)  # fmt: skip
 _ASIN = (0.1666666633654049, 0.07500094761172901, 0.04459931916287114, 0.031101727829067168, 0.017143716819253568,
          0.03370072632136513)  # fmt: skip
-_ERF_SMALL = (0.12837916706154343, -0.3761263846802871, 0.11283782495236845, -0.026865430727670243,
-              0.005221031807858023, -0.0008484080405535107, 0.00011265959025606609,
-              -9.667044571486996e-06)  # fmt: skip
-_ERF_LARGE = (-0.0004029887736810222, 1.1306188758306144, 0.6310554274385524, 0.11094937800496762,
-              -0.027031343866818647, 0.005036356984221061, -0.0006780351655822, 6.0960429780364616e-05,
-              -3.1906371163040378e-06, 7.023312594831478e-08)  # fmt: skip
+_ERF = (0.12837917161127588, -0.6366193819677675, 0.10277783049766272, 0.01915306387150658, -0.0001603961162143791,
+        -0.0016670275067876379, -0.0006328368788474329, -0.00011764127777576636, -9.256265868739805e-06)  # fmt: skip
 _SINH = (0.16666666646842135, 0.00833333967591706, 0.00019838101968683888, 2.8062802582276946e-06)
 
 _LN2_HI = 0.693359375  # nine bits: n * _LN2_HI is exact
@@ -46,6 +42,8 @@ _HALF_PI_SHORT = (
 _FARTHEST_REDUCED = 2.0**40  # beyond, two doubles of pi/2 are too few
 _FARTHEST_REDUCED_SHORT = 2.0**26
 _MAGIC = 12582912.0  # 1.5 * 2**23: adding it rounds to an integer and leaves that integer in the low bits
+_MAGIC_OF_DOUBLE = 6755399441055744.0  # 1.5 * 2**52
+_TWO_BIASES = 254  # of float32's exponents: the two halves of n + 254 are two biased exponents
 
 
 class LaneMath:
@@ -132,24 +130,26 @@ class LaneMath:
             result = self.fma(result, x, self.c(coefficient))
         return result
 
-    def round(self, a: Value) -> tuple[Value, Value]:
-        """Nearest integer of a small number, as float and as int (garbage, not poison, for NaN)."""
-        magic = _MAGIC if self.element == "float" else 6755399441055744.0
-        shifted = self.add(a, self.c(magic))
-        whole = self.sub(shifted, self.c(magic))
-        base = int.from_bytes(_pack(magic, self.element), "little")
-        return whole, self.int_op("sub", self.bits(shifted), self.i(base))
+    def round(self, a: Value, factor: float = 1.0) -> tuple[Value, Value]:
+        """Nearest integer n of a small number, or of its product with a factor: as float, and as an exponent for :meth:`scale`.
 
-    def power_of_two(self, n: Value) -> Value:
-        """2**n for integers in the normal exponent range."""
+        The exponent is an integer whose low bits hold n + 254 (garbage, not poison, for NaN).
+        """
+        magic = (_MAGIC if self.element == "float" else _MAGIC_OF_DOUBLE) + _TWO_BIASES
+        shifted = self.add(a, self.c(magic)) if factor == 1.0 else self.fma(a, self.c(factor), self.c(magic))
+        return self.sub(shifted, self.c(magic)), self.bits(shifted)
+
+    def power_of_two(self, exponent: Value) -> Value:
+        """2**n for an exponent of :meth:`round` in the normal range."""
         bias = 127 if self.element == "float" else 1023
-        return self.from_bits(self.int_op("shl", self.int_op("add", n, self.i(bias)), self.i(self.digits)))
+        biased = self.int_op("add", exponent, self.i(bias - _TWO_BIASES))
+        return self.from_bits(self.int_op("shl", biased, self.i(self.digits)))
 
-    def scale(self, a: Value, n: Value) -> Value:
-        """a * 2**n in two steps, so that overflow and gradual underflow come out right."""
-        half = self.int_op("ashr", n, self.i(1))
-        rest = self.int_op("sub", n, half)
-        return self.mul(self.mul(a, self.power_of_two(half)), self.power_of_two(rest))
+    def scale(self, a: Value, exponent: Value) -> Value:
+        """a * 2**n in float32 in two steps, so that overflow and gradual underflow come out right, for an exponent of :meth:`round`."""
+        half = self.int_op("and", self.int_op("shl", exponent, self.i(22)), self.i(-1 << 23))
+        rest = self.int_op("sub", self.int_op("shl", exponent, self.i(23)), half)
+        return self.mul(self.mul(a, self.from_bits(half)), self.from_bits(rest))
 
 
 def _pack(value: float, element: str) -> bytes:
@@ -160,17 +160,24 @@ def _pack(value: float, element: str) -> bytes:
 
 
 def _exp_reduced(m: LaneMath, x: Value) -> tuple[Value, Value]:
-    """r and integer n with x = r + n ln 2, |r| <= ln 2 / 2."""
-    n, n_int = m.round(m.mul(x, m.c(_LOG2E)))
+    """r and the exponent n with x = r + n ln 2, |r| <= ln 2 / 2."""
+    n, exponent = m.round(x, _LOG2E)
     r = m.fma(n, m.c(-_LN2_HI), x)
-    return m.fma(n, m.c(-_LN2_LO), r), n_int
+    return m.fma(n, m.c(-_LN2_LO), r), exponent
 
 
 def _exp(m: LaneMath, x: Value) -> Value:
     x = m.above(m.below(x, 89.0), -104.0)  # beyond: the result is inf or 0 already
     r, n = _exp_reduced(m, x)
+    return m.scale(m.poly((1.0, 1.0, *_EXP), r), n)
+
+
+def _expm1_between(m: LaneMath, x: Value) -> Value:
+    """exp(x) - 1 for -87 <= x <= 87; the sign of -0.0 is lost."""
+    r, n = _exp_reduced(m, x)
     p = m.fma(m.mul(r, r), m.poly(_EXP, r), r)
-    return m.scale(m.add(p, m.c(1.0)), n)
+    power = m.power_of_two(n)
+    return m.fma(power, p, m.sub(power, m.c(1.0)))
 
 
 def _exp2(m: LaneMath, x: Value) -> Value:
@@ -182,7 +189,7 @@ def _exp2(m: LaneMath, x: Value) -> Value:
 
 def _exp10(m: LaneMath, x: Value) -> Value:
     x = m.above(m.below(x, 38.6), -45.6)
-    whole, n = m.round(m.mul(x, m.c(3.321928094887362)))
+    whole, n = m.round(x, 3.321928094887362)
     r = m.fma(whole, m.c(-0.301025390625), x)  # log10(2) in two parts, the first exact in products
     r = m.fma(whole, m.c(-4.6050389811952e-6), r)
     # r * ln(10) in two parts: its rounding would cost an ulp of the result
@@ -199,8 +206,8 @@ def _expm1(m: LaneMath, x: Value) -> Value:
     r, n = _exp_reduced(m, x)
     p = m.fma(m.mul(r, r), m.poly(_EXP, r), r)
     # 2**n p + (2**n - 1) = 2**n (p + (1 - 2**-n)); exact where it matters, |n| < 24
-    capped = m.b.select(m.b.icmp("sgt", n, m.i(126)), m.i(126), n)
-    inverse = m.power_of_two(m.int_op("sub", m.i(0), capped))
+    capped = m.round(m.below(x, 80.0), -_LOG2E)[1]
+    inverse = m.power_of_two(capped)
     result = m.scale(m.add(p, m.sub(m.c(1.0), inverse)), n)
     tiny = m.cmp("olt", m.abs(original), m.c(1e-7))  # keeps -0.0 and denormals
     return m.select(tiny, original, result)
@@ -280,7 +287,7 @@ def _log1p(m: LaneMath, x: Value) -> Value:
 
 
 def _tanh(m: LaneMath, x: Value) -> Value:
-    t = _expm1(m, m.below(m.mul(m.abs(x), m.c(2.0)), 40.0))
+    t = _expm1_between(m, m.below(m.mul(m.abs(x), m.c(2.0)), 40.0))
     return m.copysign(m.div(t, m.add(t, m.c(2.0))), x)
 
 
@@ -334,12 +341,9 @@ def _atanh(m: LaneMath, x: Value) -> Value:
 
 
 def _erf(m: LaneMath, x: Value) -> Value:
-    a = m.abs(x)
-    z = m.mul(x, x)
-    small = m.fma(a, m.poly(_ERF_SMALL, z), a)
-    t = m.below(a, 4.0)  # erf(4) rounds to 1
-    large = m.sub(m.c(1.0), _exp(m, m.neg(m.poly(_ERF_LARGE, t))))
-    return m.copysign(m.select(m.cmp("olt", a, m.c(1.0)), small, large), x)
+    t = m.neg(m.below(m.abs(x), 4.0))  # erf(4) rounds to 1
+    logarithm = m.fma(t, m.poly(_ERF, t), t)  # of erfc(-t)
+    return m.copysign(_expm1_between(m, logarithm), x)
 
 
 def _sqrt(m: LaneMath, x: Value) -> Value:
@@ -367,11 +371,11 @@ def _quadrant(m: LaneMath, x: Value) -> tuple[Value, Value]:
     high, low = _HALF_PI if m.module.fuses else _HALF_PI_SHORT
     d = m.at("double")
     wide = m.b.cast("fpext", x, d.type)
-    n, n_int = d.round(d.mul(wide, d.c(0.6366197723675814)))
+    n, exponent = d.round(wide, 0.6366197723675814)
     r = d.fma(n, d.c(-high), wide)
     r = d.fma(n, d.c(-low), r)
     narrow = m.b.cast("fptrunc", r, m.type)
-    return narrow, m.b.cast("trunc", n_int, m.int_type)
+    return narrow, m.int_op("sub", m.b.cast("trunc", exponent, m.int_type), m.i(_TWO_BIASES))
 
 
 def _farthest_reduced(m: LaneMath) -> float:

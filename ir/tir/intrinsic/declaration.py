@@ -18,6 +18,7 @@ from ... import dtype as dt
 from ...error import IRTypeError, IRValueError, did_you_mean
 from ...expr import GlobalVar
 from ...kinds import modules_of
+from ...node import post_order_visit
 from ...op import register_op
 from ...span import Span
 from ...target.kind import list_kinds
@@ -247,6 +248,22 @@ def is_transparent(node: Any) -> bool:
     """Whether a node is a call that is its argument, marked for passes (:attr:`Intrinsic.transparent`)."""
     record = find(node)
     return record is not None and record.transparent
+
+
+def calls_costly(node: Any) -> bool:
+    """Whether a statement or an expression calls what takes as long as many additions, most of which wait for each other.
+
+    One vector of it leaves much of a processor idle: two at a time run beside each other.
+    """
+    found = False
+
+    def check(item: Any) -> None:
+        nonlocal found
+        record = find(item)
+        found = found or (record is not None and record.costly)
+
+    post_order_visit(node, check)
+    return found
 
 
 def effect_of(node: Call) -> CallEffectKind:

@@ -20,7 +20,7 @@ from ..expr import Broadcast, BufferLoad, Call, IntImm, PrimExpr, Ramp, Select, 
 from ..faults import may_divide_by_zero, may_fault
 from ..function import PrimFunc
 from ..intrinsic.control import if_then_else
-from ..intrinsic.declaration import CallEffectKind, effect_of, find, is_transparent
+from ..intrinsic.declaration import CallEffectKind, calls_costly, effect_of, find, is_transparent
 from ..operators import const
 from ..stmt import (
     Allocate,
@@ -436,7 +436,7 @@ class _Vectorize(StmtExprMutator):
             return loop if body is loop.body else loop.replace(body=body)
         if not self.enabled:
             return loop.replace(kind=ForKind.SERIAL, body=self.visit(loop.body))
-        native = max(1, self.vector_bits // _widest_bits(loop.body))
+        native = max(1, self.vector_bits // _widest_bits(loop.body)) * (2 if calls_costly(loop.body) else 1)
         try:
             return self._split(loop, native)
         except _NotVectorizable:
@@ -506,8 +506,9 @@ def _widest_bits(body: Stmt) -> int:
 class VectorizeLoop(PrimFuncPass):
     """Replace vectorized loops by vector loads, arithmetic and stores.
 
-    Loops longer than four native vectors, or of odd length, are taken apart; a symbolic extent gets masked vectors.  A
-    condition on the lane becomes a mask.  What has no vector form runs as a serial loop.
+    Loops longer than four native vectors, or of odd length, are taken apart, into pairs of vectors where exp and the like are
+    computed; a symbolic extent gets masked vectors.  A condition on the lane becomes a mask.  What has no vector form runs as a
+    serial loop.
 
     Before::
 

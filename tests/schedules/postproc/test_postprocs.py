@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
-from ir import te
+from ir import te, tir
 from ir.script import from_source
 from schedules import Schedule, ScheduleError
 from schedules.postproc import (
@@ -154,6 +157,19 @@ def test_a_loop_that_is_unrolled_and_vectorized_is_split() -> None:
     assert "pragma_auto_unroll_max_step" in sch.get(outer).annotations
     assert_same_meaning(func, sch)
     assert_replays(sch, func)
+
+
+@pytest.mark.parametrize(("function", "lanes"), [(tir.exp, 32), (tir.sqrt, 16)])
+def test_vectors_of_long_chains_come_in_pairs(function: Callable[..., Any], lanes: int) -> None:
+    a = te.placeholder((192,))
+    func = te.create_prim_func([a, te.compute((192,), lambda i: function(a[i]), name="B")])
+    sch = Schedule(func)
+    sch.annotate(sch.get_loops("B")[0], "meta_schedule.vectorize", 1)
+    rule = RewriteParallelVectorizeUnroll()
+    rule.initialize(TARGET)
+    assert rule.apply(sch)
+    assert sch.get(sch.get_loops("B")[-1]).extent.value == lanes
+    assert_same_meaning(func, sch)
 
 
 def test_a_marked_loop_whose_iterations_may_conflict_stays_serial() -> None:

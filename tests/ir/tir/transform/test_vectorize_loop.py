@@ -53,6 +53,15 @@ def test_whole_vectors_know_the_range_of_their_loop(apply):
     assert "B[j_o * 16:j_o * 16 + 16] = A[j_o * 16:j_o * 16 + 16]" in text
 
 
+def test_vectors_of_long_chains_come_in_pairs(apply):
+    """Beside each other they keep the processor busy; what is left over at the end is narrower."""
+    func = vectorized(108, "        B[j] = T.exp(A[j])")
+    text = apply(tir.transform.VectorizeLoop(), func).script()
+    assert "B[j_o * 32:j_o * 32 + 32]" in text and "B[96:104]" in text and "B[104:108]" in text
+    short = apply(tir.transform.VectorizeLoop(), vectorized(108, "        B[j] = T.sqrt(A[j])"))
+    assert "B[j_o * 16:j_o * 16 + 16]" in short.script()
+
+
 @pytest.mark.parametrize("extent", [1, 2, 3, 7, 14, 16, 17, 48, 100, 128, 129])
 def test_every_extent(apply, extent):
     func = vectorized(extent, "        B[j] = A[j] * T.float32(2)")
