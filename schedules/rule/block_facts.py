@@ -6,6 +6,7 @@ from typing import Any
 
 from ir import tir
 from ir.tir import IterVar
+from ir.tir.analysis.contiguous import WIDEST_STEP
 from ir.tir.stmt_functor import loads_in, variables_in
 
 from ..affine import coefficient_of, mentions
@@ -67,7 +68,7 @@ def has_data_reuse(block: BlockNode) -> bool:
 
 
 def reduces_side_by_side(block: BlockNode) -> bool:
-    """Whether neighbouring results are reductions of neighbouring elements: sums of columns, pools with the channels last."""
+    """Whether neighbouring results are reductions of elements that lie near each other: sums of columns, pools in either layout."""
     var = contiguous_var(block)
     if var is None or not reduce_vars(block) or not is_leaf_block(block) or is_empty(block):
         return False
@@ -76,7 +77,9 @@ def reduces_side_by_side(block: BlockNode) -> bool:
         for load in operand_loads(block)
         if mentions(load, {var})
     ]
-    return bool(steps) and all(set(others) <= {0} and last == 1 for *others, last in steps)
+    return bool(steps) and all(
+        set(others) <= {0} and last is not None and 1 <= last <= WIDEST_STEP for *others, last in steps
+    )
 
 
 def operand_loads(block: BlockNode) -> list[tir.BufferLoad]:

@@ -147,17 +147,18 @@ def test_where_the_consumer_cannot_follow_a_tile_a_copy_writes_it_out() -> None:
         assert "CacheWrite" in steps and "SamplePerfectTile" in steps
 
 
+@pytest.mark.parametrize("stride", [1, 2, 4])
 @pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
-def test_pools_are_tiled_where_channels_lie_side_by_side(layout: str) -> None:
-    """Tiles in registers, and whole rows one after the other; along memory there is nothing to tile for."""
+def test_pools_are_tiled_where_windows_lie_side_by_side(layout: str, stride: int) -> None:
+    """Tiles in registers, and whole rows one after the other; windows along memory that lie far apart have no vectors."""
     shape = (1, 10, 10, 24) if layout == "NHWC" else (1, 24, 10, 10)
     axes = (1, 2) if layout == "NHWC" else (2, 3)
     data = te.placeholder(shape, "float32", name="A")
-    pool = topi.nn.pool2d(data, [3, 3], [2, 2], [1, 1], [0, 0, 0, 0], "max", False, layout)
+    pool = topi.nn.pool2d(data, [3, 3], [stride, stride], [1, 1], [0, 0, 0, 0], "max", False, layout)
     array = integers(*shape)
     windows = np.lib.stride_tricks.sliding_window_view(array, (3, 3), axis=axes)
-    inner = tuple(slice(None, None, 2) if axis in axes else slice(None) for axis in range(4))
+    inner = tuple(slice(None, None, stride) if axis in axes else slice(None) for axis in range(4))
     func = te.create_prim_func([data, pool])
     n_decisions = check_candidates(func, [array], windows[inner].max((-2, -1)), per_sketch=4)
     n_sketches = len(PostOrderApply().generate_sketches(func, TARGET))
-    assert (n_decisions > 0, n_sketches) == ((True, 2) if layout == "NHWC" else (False, 1))
+    assert (n_decisions > 0, n_sketches) == ((True, 2) if layout == "NHWC" or stride < 4 else (False, 1))

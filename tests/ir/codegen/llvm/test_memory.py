@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import ctypes
+import mmap
+import sys
+
 import numpy as np
 import pytest
 
 from ir.codegen.build import build
 from ir.script import from_source
-from ir.tir import interpreter
+from ir.tir import PrimFunc, interpreter
 
 
 @pytest.mark.parametrize(
@@ -77,3 +81,51 @@ def main(A: T.Buffer((600,), "int32"), B: T.Buffer((32,), "int32"), X: T.Buffer(
     interpreter.run(func, a, expected, bytes_)
     build(func)["main"](a, native, bytes_)
     np.testing.assert_array_equal(native, expected)
+
+
+def steps(stride: int, lanes: int, dtype: str) -> PrimFunc:
+    """Copies vectors whose lanes lie apart, up to the last element of the source."""
+    return from_source(f"""@T.prim_func
+def main(A: T.Buffer(({(3 * lanes - 1) * stride + 1},), "{dtype}"), B: T.Buffer(({3 * lanes},), "{dtype}")):
+    for i in range(3):
+        B[T.Ramp(i * {lanes}, 1, {lanes})] = A[T.Ramp(i * {lanes * stride}, {stride}, {lanes})]
+""")
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint16", "float16", "float32", "int64", "float64"])
+@pytest.mark.parametrize("lanes", [2, 3, 4, 8, 16, 32])
+@pytest.mark.parametrize("stride", [1, 2, 3, 4, 5, 7])
+def test_lanes_that_lie_apart(stride: int, lanes: int, dtype: str) -> None:
+    a = np.random.default_rng(0).integers(0, 100, (3 * lanes - 1) * stride + 1).astype(dtype)
+    native = np.zeros(3 * lanes, dtype)
+    build(steps(stride, lanes, dtype))["main"](a, native)
+    np.testing.assert_array_equal(native, a[::stride])
+
+
+_PROT_NONE = 0  # of sys/mman.h, where Python's module has no name for it
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="protects memory by mprotect")
+@pytest.mark.parametrize("stride", [2, 3])
+@pytest.mark.parametrize("lanes", [3, 8, 16])
+def test_what_lies_between_lanes_is_read_and_nothing_beside_them(stride: int, lanes: int) -> None:
+    """The memory before and behind the array may not be touched: a load from there ends the process."""
+    page = mmap.PAGESIZE
+    func = build(steps(stride, lanes, "float32"))["main"]
+    n_bytes = 4 * ((3 * lanes - 1) * stride + 1)
+    memory = mmap.mmap(-1, 3 * page)
+    start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    libc = ctypes.CDLL(None, use_errno=True)
+    for protected in (start, start + 2 * page):
+        assert libc.mprotect(ctypes.c_void_p(protected), ctypes.c_size_t(page), _PROT_NONE) == 0
+    try:
+        for offset in (page, 2 * page - n_bytes):
+            elements = (ctypes.c_float * (n_bytes // 4)).from_address(start + offset)
+            a = np.frombuffer(elements, "float32")
+            a[:] = np.arange(len(a))
+            native = np.zeros(3 * lanes, "float32")
+            func(a, native)
+            np.testing.assert_array_equal(native, a[::stride])
+    finally:
+        for protected in (start, start + 2 * page):
+            libc.mprotect(ctypes.c_void_p(protected), ctypes.c_size_t(page), mmap.PROT_READ | mmap.PROT_WRITE)
