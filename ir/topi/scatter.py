@@ -1,14 +1,15 @@
-"""Operators that write at computed positions: copies of the data, then updates one after the other."""
+"""Operators that write at computed positions: copies of the data, then updates, those of one element one after the other."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
 from ..error import IRValueError
 from ..te.operation import extern
 from ..te.tensor import Tensor
-from ..tir.operators import const
+from ..tir.operators import const, convert, floordiv
 from ..tir.operators import max as _max
 from ..tir.operators import min as _min
 from ..tir.stmt import ForKind
@@ -16,7 +17,7 @@ from . import loops
 from .broadcast import broadcast_indices, broadcast_shape, divide, floor_divide
 from .indexing import from_end
 from .math import full_like
-from .shape import as_int, normalize_axis
+from .shape import as_int, is_const, normalize_axis
 
 _REDUCTIONS: dict[str, Callable[[Any, Any], Any]] = {
     "update": lambda old, new: new,
@@ -35,8 +36,58 @@ def _combiner(name: str, reduction: str) -> Callable[[Any, Any], Any]:
         raise IRValueError(f"{name}: reduction must be one of {known}, got {reduction!r}") from None
 
 
+_SMALL = 1 << 14
+"""Elements up to which waking other cores costs more than it saves."""
+
+_CHUNK = 64
+"""Neighbouring elements that one job updates: whole cache lines, which no two jobs share."""
+
+
+def _kind(extents: Sequence[Any]) -> ForKind:
+    """How a loop over elements of their own runs."""
+    sizes = [as_int(extent, "an extent") for extent in extents if is_const(extent)]
+    return ForKind.SERIAL if len(sizes) == len(extents) and prod(sizes) <= _SMALL else ForKind.PARALLEL
+
+
+def _is_one(extent: Any) -> bool:
+    return is_const(extent) and as_int(extent) == 1
+
+
 def _copy(source: Any, result: Any) -> Any:
-    return loops.nest(list(source.shape), lambda i: loops.store(result, i, source[tuple(i)]), ForKind.SERIAL)
+    extents = list(source.shape)
+    return loops.nest(extents, lambda i: loops.store(result, i, source[tuple(i)]), _kind(extents))
+
+
+def _updates(extents: Sequence[Any], kept: Sequence[int], update: Callable[[list[Any]], Any]) -> Any:
+    """Loops over updates, in order for each element.
+
+    Args:
+        extents: of the updates.
+        kept: axes along which an update is where its element is: what differs in one may run at the same time.
+        update: the statement of one update, from its indices.
+    """
+    if _kind(extents) == ForKind.SERIAL:
+        return loops.nest(extents, update)
+    last = len(extents) - 1
+    wide = (axis for axis in kept if axis != last and not _is_one(extents[axis]))
+    outer = next(wide, None)
+    if outer is not None:
+        others = [*extents[:outer], *extents[outer + 1 :]]
+
+        def slice_of(at: Any) -> Any:
+            return loops.nest(others, lambda i: update([*i[:outer], at, *i[outer:]]))
+
+        return loops.parallel(extents[outer], slice_of, "slice")
+    if last not in kept:
+        return loops.nest(extents, update)
+    extent = convert(extents[last])
+
+    def chunk(number: Any) -> Any:
+        begin = number * const(_CHUNK, extent.dtype)
+        width = _min(const(_CHUNK, extent.dtype), extent - begin)
+        return loops.nest([*extents[:last], width], lambda i: update([*i[:last], begin + i[last]]))
+
+    return loops.parallel(floordiv(extent + (_CHUNK - 1), _CHUNK), chunk, "chunk")
 
 
 def scatter_elements(
@@ -60,7 +111,8 @@ def scatter_elements(
             target[along] = from_end(where[tuple(i)], data.shape[along])
             return loops.store(result, target, combine(result[tuple(target)], new[tuple(i)]))
 
-        return loops.seq(_copy(source, result), loops.nest(list(indices.shape), update))
+        kept = [axis for axis in range(data.ndim) if axis != along]
+        return loops.seq(_copy(source, result), _updates(list(indices.shape), kept, update))
 
     return extern(data.shape, [data, indices, updates], build, name="scatter_elements", dtype=data.dtype)
 
@@ -93,7 +145,7 @@ def scatter_nd(data: Tensor, indices: Tensor, updates: Tensor, mode: str = "upda
             return loops.store(result, target, combine(result[tuple(target)], new[tuple(i)]))
 
         extents = [*indices.shape[1:], *data.shape[count:]]
-        return loops.seq(_copy(source, result), loops.nest(extents, update))
+        return loops.seq(_copy(source, result), _updates(extents, range(outer, len(extents)), update))
 
     return extern(data.shape, [data, indices, updates], build, name="scatter_nd", dtype=data.dtype)
 
@@ -120,6 +172,7 @@ def index_put(data: Tensor, indices: Sequence[Tensor], values: Tensor, accumulat
             value = new[tuple(broadcast_indices(i, new.shape, full_shape))]
             return loops.store(result, target, result[tuple(target)] + value if accumulate else value)
 
-        return loops.seq(_copy(source, result), loops.nest(full_shape, update))
+        kept = range(len(shape), len(full_shape))
+        return loops.seq(_copy(source, result), _updates(full_shape, kept, update))
 
     return extern(data.shape, [data, values, *parts], build, name="index_put", dtype=data.dtype)

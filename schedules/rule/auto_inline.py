@@ -9,7 +9,7 @@ from ..error import ScheduleError
 from ..random_variable import BlockRV
 from ..schedule import Schedule
 from .base import ScheduleRule
-from .block_facts import contains_call, is_injective, node_of, read_count
+from .block_facts import contains_call, is_injective, is_long, node_of, read_count
 
 
 class AutoInline(ScheduleRule):
@@ -57,8 +57,11 @@ class AutoInline(ScheduleRule):
             repeated = len(consumers) > 1 or any(
                 read_count(item, node.writes[0].buffer) > 1 for item in consumers
             )
-            # An expensive expression may move into one elementwise consumer, not into a reduction that repeats it.
-            if not (expensive and (repeated or not all(is_injective(item) for item in consumers))):
+            # An expensive expression may move into one elementwise consumer, not into a reduction that repeats it;
+            # one that is just long, not where it is repeated in one expression.
+            if not (expensive and (repeated or not all(is_injective(item) for item in consumers))) and not (
+                repeated and is_long(node)
+            ):
                 try:
                     sch.compute_inline(block)
                     return [sch]

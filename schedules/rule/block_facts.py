@@ -19,6 +19,9 @@ PREPROC_ANNOTATION = "meta_schedule.layout_rewrite_preproc"
 PARALLEL, VECTORIZE, UNROLL = "meta_schedule.parallel", "meta_schedule.vectorize", "meta_schedule.unroll"
 """Marks of rules on loops, which postprocessors carry out."""
 
+_SHORT = 8
+"""Operations that are computed twice rather than once with a place in memory."""
+
 
 def node_of(sch: Schedule, block: BlockRV) -> BlockNode:
     """The tree node of a block."""
@@ -200,6 +203,25 @@ def contains_call(block: BlockNode, names: frozenset[str]) -> bool:
             ),
         )
     return bool(found)
+
+
+def is_long(block: BlockNode) -> bool:
+    """Whether one element takes more operations, beside those of its indices, than storing and loading it again."""
+    if not isinstance(block.body, LeafNode):
+        return True
+    leaf = block.body.leaf
+    in_indices = {
+        id(node) for load in loads_in(leaf) for index in load.indices for node in _operations_of(index)
+    }
+    return sum(id(node) not in in_indices for node in _operations_of(leaf)) > _SHORT
+
+
+def _operations_of(node: Any) -> list[Any]:
+    found: list[Any] = []
+    tir.post_order_visit(
+        node, lambda item: found.append(item) if isinstance(item, tir.BinaryOpExpr | tir.CmpExpr) else None
+    )
+    return found
 
 
 def is_scheduled(block: BlockNode) -> bool:

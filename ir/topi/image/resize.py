@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from ...error import IRValueError
@@ -218,6 +219,11 @@ def _resize(
     ]
     kind = out_dtype or data.dtype
 
+    def neighbours(axis: _Axis, x: PrimExpr) -> list[tuple[PrimExpr, PrimExpr]]:
+        return axis.linear(x) if method == "linear" else axis.cubic(x, cubic_alpha, cubic_exclude)
+
+    between = data if method == "nearest_neighbor" else _between(data, shape, places, axes, neighbours)
+
     def element(*indices: Any) -> PrimExpr:
         if method == "nearest_neighbor":
             found = list(indices)
@@ -225,13 +231,7 @@ def _resize(
                 found[place] = axis.nearest(indices[place], rounding)
             value = data(*found)
         else:
-            choices = [
-                axis.linear(indices[place])
-                if method == "linear"
-                else axis.cubic(indices[place], cubic_alpha, cubic_exclude)
-                for axis, place in zip(axes, places, strict=True)
-            ]
-            value = _blend(data, list(indices), places, choices)
+            value = _blend(between, indices, places[0], neighbours(axes[0], indices[places[0]]))
         conditions = [
             c
             for axis, place in zip(axes, places, strict=True)
@@ -250,17 +250,38 @@ def _to_dtype(value: PrimExpr, dtype: str, method: str) -> PrimExpr:
     return cast(dtype, value)
 
 
+_Neighbours = Callable[[_Axis, PrimExpr], list[tuple[PrimExpr, PrimExpr]]]
+
+
+def _between(
+    data: Tensor, shape: Sequence[Any], places: Sequence[int], axes: Sequence[_Axis], neighbours: _Neighbours
+) -> Tensor:
+    """The data resized along all axes but the first, the last one first: each element between is used by several of the next axis."""
+    for axis, place in reversed(list(zip(axes[1:], places[1:], strict=True))):
+        data = _along(data, shape[place], place, partial(neighbours, axis))
+    return data
+
+
+def _along(
+    data: Tensor, extent: Any, place: int, choices: Callable[[PrimExpr], list[tuple[PrimExpr, PrimExpr]]]
+) -> Tensor:
+    """The data resized along one axis."""
+    shape = [*data.shape[:place], extent, *data.shape[place + 1 :]]
+    return compute(
+        shape,
+        lambda *indices: _blend(data, indices, place, choices(indices[place])),
+        name="resize_axis",
+        tag=tag.INJECTIVE,
+    )
+
+
 def _blend(
-    data: Tensor, indices: list[Any], places: list[int], choices: list[list[tuple[PrimExpr, PrimExpr]]]
+    data: Tensor, indices: Sequence[Any], place: int, choices: Sequence[tuple[PrimExpr, PrimExpr]]
 ) -> PrimExpr:
-    """The weighted sum over all combinations of neighbours, the last axis innermost."""
-    if not places:
-        return cast("float32", data(*indices))
+    """The weighted sum over neighbours along one axis."""
     total: Any = None
-    for index, weight in choices[0]:
-        inner = list(indices)
-        inner[places[0]] = index
-        value = _blend(data, inner, places[1:], choices[1:])
+    for index, weight in choices:
+        value = cast("float32", data(*indices[:place], index, *indices[place + 1 :]))
         # A neighbour without weight does not count, even if it is infinite.
         term = Select(weight.equal(0), const(0.0, "float32"), value * weight)
         total = term if total is None else total + term

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from ir import te, topi
+from ir.codegen.build import build
 from ir.error import IRValueError
 
 RNG = np.random.default_rng(3)
@@ -289,6 +290,50 @@ def test_scatter_nd_and_index_put(check):
         added,
         rtol=1e-4,
     )
+
+
+@pytest.mark.parametrize(
+    ("shape", "count", "axis"),
+    [((300, 200), 400, 0), ((64, 300), 500, 1), ((1, 150, 130), 200, 1), ((40, 70, 33), 50, 0)],
+)
+def test_many_updates_run_on_all_cores_in_order_for_each_element(shape, count, axis):
+    """Several updates of one element add up, and the last one of several counts."""
+    data = RNG.standard_normal(shape).astype("float32")
+    where = RNG.integers(-shape[axis], shape[axis], count)
+    update_shape = (*shape[:axis], count, *shape[axis + 1 :])
+    updates = RNG.integers(-8, 8, update_shape).astype("float32")
+    full = np.broadcast_to(where.reshape([-1 if a == axis else 1 for a in range(len(shape))]), update_shape)
+    added, last = data.copy(), data.copy()
+    for number, place in enumerate(where):
+        at = (slice(None),) * axis
+        added[(*at, place)] += updates[(*at, number)]
+        last[(*at, place)] = updates[(*at, number)]
+    for reduction, wanted in (("add", added), ("update", last)):
+        func = scatter_on_cores(
+            lambda a, i, u, mode=reduction: topi.scatter_elements(a, i, u, axis, mode),
+            [data, np.ascontiguousarray(full), updates],
+            wanted,
+        )
+        assert func.script().count("T.parallel") == 2
+    if axis == 0:
+        for mode, wanted in (("add", added), ("update", last)):
+            func = scatter_on_cores(
+                lambda a, i, u, mode=mode: topi.scatter_nd(a, i, u, mode),
+                [data, where[None], updates],
+                wanted,
+            )
+            assert func.script().count("T.parallel") == 2
+        scatter_on_cores(lambda a, i, u: topi.index_put(a, [i], u, True), [data, where, updates], added)
+
+
+def scatter_on_cores(make, arrays, wanted):
+    """Builds and runs the operator; returns its program."""
+    tensors = [te.placeholder(a.shape, str(a.dtype), name=f"x{n}") for n, a in enumerate(arrays)]
+    func = te.create_prim_func([*tensors, make(*tensors)])
+    out = np.full(wanted.shape, 77, "float32")
+    build(func)["main"](*arrays, out)
+    np.testing.assert_allclose(out, wanted, rtol=1e-5, atol=1e-5)
+    return func
 
 
 def test_scatter_mode_is_checked():
