@@ -10,6 +10,7 @@ from ...te.reduction import sum as te_sum
 from ...te.tensor import Tensor
 from ...tir import op as T
 from ...tir.expr import IterVar, PrimExpr
+from ...tir.operators import const
 from ..accumulate import accumulator
 from ..math import _fast_exp
 from ..shape import normalize_axis
@@ -36,7 +37,7 @@ def _without(indices: tuple[Any, ...], axis: int) -> list[Any]:
 
 
 def softmax_common(x: Tensor, axis: int, use_fast_exp: bool) -> Tensor:
-    """Softmax in four stages: T_softmax_maxelem, T_softmax_exp, T_softmax_expsum, T_softmax_norm.
+    """Softmax in four stages: T_softmax_maxelem, T_softmax_exp, T_softmax_expsum, T_softmax_norm (by the reciprocal of the sum).
 
     Between them narrow floats are carried in float32.
     """
@@ -58,7 +59,8 @@ def softmax_common(x: Tensor, axis: int, use_fast_exp: bool) -> Tensor:
     )
     return compute(
         x.shape,
-        lambda *i: (exps(*i) / expsum(*_without(i, along))).astype(x.dtype),
+        # one division for each sum, which is never below 1, and products
+        lambda *i: (exps(*i) * (const(1, total) / expsum(*_without(i, along)))).astype(x.dtype),
         name="T_softmax_norm",
         tag="fast_softmax_output" if use_fast_exp else "softmax_output",
         attrs={"axis": along},
