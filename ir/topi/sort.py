@@ -26,8 +26,8 @@ from .sort_records import Record, Records, merge_sort, radix_sort
 
 _MOST_MERGED = 512
 """Rows of up to so many elements are sorted by merging; counting digits costs as much as some thousand elements."""
-_SELECTED_OF = 4
-"""Of rows that are so many times longer than what is wanted of them, candidates are selected."""
+_SELECTED_OF = 2
+"""Candidates that are kept for each element that is wanted, before they are sorted; of rows that are no longer nothing is selected."""
 
 
 class _Rows:
@@ -133,7 +133,7 @@ class _Rows:
 
     def _capacity(self) -> int:
         """How many candidates there are before they are sorted."""
-        return max(32, _power_of_two(_SELECTED_OF * self._count.value))
+        return max(16, _power_of_two(_SELECTED_OF * self._count.value))
 
     def _selected(self, value: Callable[[Any], PrimExpr]) -> tuple[Stmt, Records, list[Buffer]]:
         """Statements that sort the first ``count`` of a row: candidates are kept in a buffer, of which, whenever it is full, the first
