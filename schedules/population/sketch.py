@@ -13,6 +13,7 @@ import numpy as np
 
 from ir import IRModule, tir
 from ir.tir import IndexMap, PrimFunc
+from ir.tir.evaluate import evaluate
 
 from ..error import ScheduleError
 from ..instruction import Instruction, InstructionKind
@@ -93,6 +94,10 @@ class SketchSchedule(Schedule):
                 *[values[var] if isinstance(var, DecisionVar) else np.int64(var.value) for var in variables]
             )
         )
+
+    def constrain_numbers(self, numbers: Sequence[tir.PrimExpr], allowed: Callable[..., np.ndarray]) -> None:
+        """Allow only candidates for which ``allowed(*values)`` holds; ``numbers`` are expressions of open decisions, such as extents."""
+        self.constraints.append(lambda values: allowed(*[evaluate(number, values) for number in numbers]))
 
     def _recorded_map(self, index_map: IndexMap) -> IndexMap:
         return index_map

@@ -10,8 +10,8 @@ and the options say where results and operands are cached. This is the rule of M
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -20,11 +20,13 @@ from ir import tir
 
 from ..analysis import consumers_of
 from ..error import ScheduleError
-from ..random_variable import BlockRV, LoopRV
+from ..random_variable import BlockRV, ExprRV, LoopRV
+from ..region import bind_region, relax_region
 from ..schedule import Schedule
 from ..tree import BlockNode, LoopNode, loops_around, scope_of
 from .base import ScheduleRule, unless_refused
 from .block_facts import has_data_reuse, is_injective, node_of, reads_elementwise
+from .device_limits import SharedCache, keep_within_device, product_of
 
 TILING_STRUCTURE = "meta_schedule.tiling_structure"
 COOPERATIVE_FETCH = "meta_schedule.cooperative_fetch"
@@ -74,11 +76,31 @@ class TiledBlock:
     levels: list[list[LoopRV]] = field(default_factory=list)
     caches: list[BlockRV] = field(default_factory=list)
     """Blocks that fill caches of operands."""
+    factors: dict[tir.Var, dict[int, tir.PrimExpr]] = field(default_factory=dict)
+    """Extents of the loops that a loop was split into, by its variable and by level."""
+    reads: list[tir.BufferRegion] = field(default_factory=list)
+    """What the block reads, in terms of the loops before they were split."""
+    shared: list[SharedCache] = field(default_factory=list)
+    """Caches of operands in shared memory."""
+
+    def extent_of(self, levels: Iterable[int]) -> tir.PrimExpr:
+        """Iterations of all loops of some levels together."""
+        chosen = set(levels)
+        return product_of(
+            extent
+            for factors in self.factors.values()
+            for level, extent in factors.items()
+            if level in chosen
+        )
 
     def copy(self) -> TiledBlock:
         """The same on a copy of the schedule."""
-        return TiledBlock(
-            self.sch.copy(), self.block, [list(level) for level in self.levels], list(self.caches)
+        return replace(
+            self,
+            sch=self.sch.copy(),
+            levels=[list(level) for level in self.levels],
+            caches=list(self.caches),
+            shared=list(self.shared),
         )
 
 
@@ -142,7 +164,56 @@ class MultiLevelTiling(ScheduleRule):
     def _states(self, state: TiledBlock) -> list[TiledBlock]:
         """The structures, made in three steps: levels, caches of results, caches of operands."""
         self._tile_loops(state)
-        return [self._cache_operands(item) for item in self._cache_result(state)]
+        found = [self._cache_operands(item) for item in self._cache_result(state)]
+        if self.tile_binds:
+            for item in found:
+                self._keep_within_device(item)
+        return found
+
+    def _keep_within_device(self, state: TiledBlock) -> None:
+        """Constrain open decisions to what the device can run."""
+        spatial = [level for level, kind in enumerate(self.structure) if kind == "S"]
+        axes = dict(zip(spatial, self.tile_binds, strict=False))
+        inside = [level for level in spatial if level not in axes]
+        keep_within_device(
+            state.sch,
+            node_of(state.sch, state.block).writes[0].buffer,
+            threads=state.extent_of(level for level, axis in axes.items() if axis.startswith("threadIdx")),
+            virtual_threads=state.extent_of(
+                level for level, axis in axes.items() if axis.startswith("vthread")
+            ),
+            results=state.extent_of(inside),
+            shared=state.shared,
+            target=self.target,
+        )
+
+    def _shared_cache(
+        self, state: TiledBlock, position: int, place: int, copied: LoopRV, lanes: ExprRV | None
+    ) -> SharedCache:
+        """What the cache of an operand behind a level takes, all threads of a block together."""
+        spatial = [level for level, kind in enumerate(self.structure) if kind == "S"]
+        outside = [
+            level
+            for level, axis in zip(spatial, self.tile_binds, strict=False)
+            if axis.startswith("blockIdx")
+        ]
+        region = state.reads[position]
+
+        def bytes_where(runs: Callable[[int], bool]) -> tir.PrimExpr:
+            running = {
+                var: product_of(extent for level, extent in factors.items() if runs(level))
+                for var, factors in state.factors.items()
+            }
+            box = relax_region(region.region, running, region.buffer.shape)
+            return product_of(extent for _, extent in box) * dt.bytes_of(region.buffer.dtype)
+
+        shared_by = spatial[: len(self.tile_binds)]
+        return SharedCache(
+            state.sch.get(copied).extent,
+            tir.const(1) if lanes is None else state.sch.get(lanes),
+            bytes_where(lambda level: level not in outside and (level >= place or level in shared_by)),
+            bytes_where(lambda level: level not in outside),
+        )
 
     # ---- levels ------------------------------------------------------------------------------------------------
 
@@ -157,6 +228,8 @@ class MultiLevelTiling(ScheduleRule):
         spatial = [level for level, kind in enumerate(self.structure) if kind == "S"]
         reduced = [level for level, kind in enumerate(self.structure) if kind == "R"]
         levels: list[list[LoopRV]] = [[] for _ in self.structure]
+        values = dict(zip([item.var for item in node.iter_vars], node.iter_values, strict=True))
+        state.reads = [tir.BufferRegion(item.buffer, bind_region(item.region, values)) for item in node.reads]
         nodes = loops_around(node)
         for loop, item in zip(sch.get_loops(block), nodes, strict=True):
             chosen = reduced if item.var in reductions else spatial
@@ -165,6 +238,9 @@ class MultiLevelTiling(ScheduleRule):
             parts = self._split(sch, node, loop, item, len(chosen))
             for level, part in zip(chosen, parts, strict=True):
                 levels[level].append(part)
+            state.factors[item.var] = {
+                level: sch.get(part).extent for level, part in zip(chosen, parts, strict=True)
+            }
         sch.reorder(*[loop for level in levels for loop in level])
         for number, axis in enumerate(self.tile_binds):
             fused = sch.fuse(*levels[spatial[number]])
@@ -235,12 +311,16 @@ class MultiLevelTiling(ScheduleRule):
                 sch.compute_at(copy, self._place(state, level), preserve_unit_loops=True)
                 copied = node_of(sch, copy)
                 loops = sch.get_loops(copy)[-len(copied.iter_vars) :]
-                sch.fuse(*loops)
+                fused = sch.fuse(*loops)
                 lengths = [n for n in self.vector_load_lens if _fits_vector(copied, n)]
+                chosen = None
                 if lengths:
                     chosen = sch.sample_categorical(lengths, [1.0 / len(lengths)] * len(lengths))
                     sch.annotate(copy, COOPERATIVE_FETCH, chosen)
                 state.caches.append(copy)
+                if self.tile_binds and reuse.scope.startswith("shared"):
+                    cache = self._shared_cache(state, position, level, fused, chosen)
+                    state.shared += [cache] if cache.is_known else []
         return state
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -64,6 +65,8 @@ class _Collect(Visitor):
             Var, int
         ] = {}  # of a loop variable: those of loops around an allocation are less than its depth
         self._loops = 0
+        self._threads: set[Var] = set()
+        """Loop variables that tell threads of a block apart, which share its memory."""
 
     def visit_For(self, loop: For) -> None:
         self.visit(loop.min)
@@ -71,6 +74,9 @@ class _Collect(Visitor):
         self.simplifier.bind_range(loop.loop_var, loop.min, loop.extent)
         self._position[loop.loop_var] = self._loops
         self._loops += 1
+        binding = loop.thread_binding
+        if binding is not None and binding.thread_tag.startswith(("threadIdx", "vthread")):
+            self._threads.add(loop.loop_var)
         self.visit(loop.body)
 
     def visit_LetStmt(self, let: LetStmt) -> None:
@@ -123,17 +129,20 @@ class _Collect(Visitor):
         known = self.boxes.get(buffer)
         if known is None:
             return
-        boxes = [self._box(index, self._depth[buffer]) for index in indices]
+        threads = self._threads if buffer.scope().startswith("shared") else set()
+        boxes = [self._box(index, self._depth[buffer], threads) for index in indices]
         self.boxes[buffer] = [a.union(b) for a, b in zip(known, boxes)] if known else boxes
 
-    def _box(self, index: PrimExpr, depth: int) -> _Box:
+    def _box(self, index: PrimExpr, depth: int, threads: Set[Var]) -> _Box:
+        """What an index reaches while the loops inside of a depth run, and threads that share the buffer."""
         lanes = 1
         if isinstance(index, E.Ramp) and isinstance(index.stride, IntImm) and index.stride.value > 0:
             lanes, index = (index.lanes - 1) * index.stride.value + 1, index.base
         if not E.dt.is_index(index.dtype):
             return _WHOLE
         found = self._ranges.split(
-            self.simplifier.linear(index), lambda var: self._position.get(var, -1) >= depth
+            self.simplifier.linear(index),
+            lambda var: self._position.get(var, -1) >= depth or var in threads,
         )
         if found is None:
             return _WHOLE
@@ -229,7 +238,7 @@ def _aligned_strides(shape: list[PrimExpr], rules: list[tuple[int, int, int]]) -
 
 @dataclass(frozen=True)
 class CompactBufferAllocation(PrimFuncPass):
-    """Shrink allocated buffers to what is accessed within the scope of their allocation.
+    """Shrink allocated buffers to what is accessed within the scope of their allocation, of shared memory by all threads of a block.
 
     Runs behind ConvertBlocksToOpaque; ``storage_align`` annotations become strides here.
 

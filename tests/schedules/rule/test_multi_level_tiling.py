@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+from ir import te, topi
 from ir.script import from_source
 from ir.target import Target
 from ir.tir import PrimFunc
 from schedules import Schedule, ScheduleError
+from schedules.postproc import postprocess
 from schedules.rule import (
     AutoBind,
     CrossThreadReduction,
@@ -17,6 +20,7 @@ from schedules.rule import (
     ReuseType,
     ScheduleRule,
 )
+from schedules.space import PostOrderApply
 from tests.programs.expressions import elementwise, matmul, matmul_bias, softmax
 
 from ..checks import assert_same_meaning
@@ -215,3 +219,42 @@ def main(A: T.Buffer((16, 16)), B: T.Buffer((16, 16)), D: T.Buffer((16, 16))):
     sch = Schedule(func)
     found = rule.apply(sch, sch.get_block("C"))
     assert found and all("T.where" in item.mod.script() for item in found)
+
+
+def conv(size: int, channels: int, stride: int) -> PrimFunc:
+    """A 3x3 convolution with a border: tiles of it overlap."""
+    data = te.placeholder((1, size, size, channels), name="A")
+    weight = te.placeholder((3, 3, channels, 2 * channels), name="W")
+    return te.create_prim_func([data, weight, topi.nn.conv2d_nhwc(data, weight, stride, 1, 1)])
+
+
+@pytest.mark.parametrize(
+    "tag", ["nvidia/nvidia-h200", "nvidia/nvidia-a100", "nvidia/geforce-rtx-4090", "nvidia/nvidia-t4"]
+)
+@pytest.mark.parametrize(
+    "func",
+    [matmul(96), matmul_bias(), conv(14, 16, 1), conv(15, 12, 2)],
+    ids=["product", "bias", "conv", "stride"],
+)
+def test_what_constraints_allow_a_device_runs(func: PrimFunc, tag: str) -> None:
+    """Threads, shared memory and registers are known before a candidate is made."""
+    target = Target(tag)
+    sketches = PostOrderApply().generate_sketches(func, target)
+    valid = [
+        postprocess(sketch.materialize(func, row), target)
+        for sketch in sketches
+        for row in sketch.sample(12, np.random.default_rng(0))
+    ]
+    assert len(valid) >= 12 and all(valid)
+
+
+@pytest.mark.parametrize(
+    ("limit", "value"),
+    [("max_shared_memory_per_block", 2048), ("max_threads_per_block", 64), ("registers_per_block", 1024)],
+)
+def test_a_smaller_device_has_fewer_candidates(limit: str, value: int) -> None:
+    (sketch,) = PostOrderApply().generate_sketches(matmul(96), GPU)
+    (smaller,) = PostOrderApply().generate_sketches(matmul(96), Target({**GPU.export(), limit: value}))
+    rows = sketch.sample(500, np.random.default_rng(0))
+    share = smaller.valid(rows).mean()
+    assert 0 < share < 0.9

@@ -33,6 +33,11 @@ def compact(apply, func):
     return apply(tir.transform.CompactBufferAllocation(), PREPARE(IRModule({"main": func}))["main"])
 
 
+def compacted_for_threads(func):
+    """The same for a program whose threads run at once: the interpreter, which runs one after the other, cannot judge it."""
+    return tir.transform.CompactBufferAllocation()(PREPARE(IRModule({"main": func})))["main"]
+
+
 def test_row(apply):
     rows = kernels.chain_by_rows(16)
 
@@ -174,3 +179,46 @@ def test_rows_of_accumulators_have_room_for_whole_vectors(apply, scope, width):
                 C[vi, vj] = B[vi, vj]
 
     assert shapes(compact(apply, padded)) == {"B": ([10, width], [])}
+
+
+def test_shared_memory_holds_what_all_threads_of_a_block_access():
+    """An element for each thread, which no other thread may overwrite; local memory is the thread's own."""
+
+    @T.prim_func
+    def rows(A: T.Buffer((8, 32), "float32"), C: T.Buffer((8, 32), "float32")):
+        S = T.alloc_buffer((8, 32), scope="shared")
+        L = T.alloc_buffer((8, 32), scope="local")
+        for i in T.thread_binding(8, thread="blockIdx.x"):
+            for j in T.thread_binding(32, thread="threadIdx.x"):
+                with T.block("S"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    S[vi, vj] = A[vi, vj]
+                with T.block("L"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    L[vi, vj] = S[vi, vj]
+                with T.block("C"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    C[vi, vj] = L[vi, vj]
+
+    assert shapes(compacted_for_threads(rows)) == {"S": ([1, 32], []), "L": ([1, 1], [])}
+
+
+def test_virtual_threads_share_memory_too():
+    @T.prim_func
+    def tiles(A: T.Buffer((4, 64), "float32"), C: T.Buffer((4, 64), "float32")):
+        S = T.alloc_buffer((4, 64), scope="shared")
+        for i in T.thread_binding(4, thread="blockIdx.x"):
+            for v in T.thread_binding(2, thread="vthread.x"):
+                for t in T.thread_binding(8, thread="threadIdx.x"):
+                    for j in range(4):
+                        with T.block("S"):
+                            vi = T.axis.spatial(4, i)
+                            vj = T.axis.spatial(64, v * 32 + j * 8 + t)
+                            S[vi, vj] = A[vi, vj]
+                    for j in range(4):
+                        with T.block("C"):
+                            vi = T.axis.spatial(4, i)
+                            vj = T.axis.spatial(64, v * 32 + j * 8 + t)
+                            C[vi, vj] = S[vi, vj]
+
+    assert shapes(compacted_for_threads(tiles)) == {"S": ([1, 64], [])}
