@@ -4,6 +4,7 @@ Features of whole populations are array expressions over skeletons; an analytica
 measurement, and learned models (gradient-boosted trees, a small neural network) correct it from measured times.
 """
 
+from .calibration import Calibration
 from .cost_model import CostModel, PyCostModel
 from .error import CostModelError
 from .feature import FeatureExtractor, FeatureMatrix, PerStoreFeature, PyFeatureExtractor

@@ -31,19 +31,6 @@ KINDS = (
 )
 """Kinds of operations that a nest counts."""
 
-VECTOR_CYCLES = {
-    "float_mad": 0.5,
-    "float_addsub": 0.5,
-    "float_mul": 0.5,
-    "float_divmod": 8.0,
-    "float_cmp": 0.5,
-    "float_math": 16.0,
-    "int_ops": 0.25,
-    "bool_ops": 0.25,
-    "select": 0.5,
-}
-"""Cycles of throughput per vector instruction (float_math: a polynomial such as exp's)."""
-
 
 @dataclass
 class RegisterTile:

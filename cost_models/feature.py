@@ -21,6 +21,7 @@ from schedules import Schedule
 from schedules.population.skeleton import Extraction, Skeleton
 
 from .arithmetic import KINDS, operation_counts
+from .calibration import Calibration
 from .error import CostModelError
 from .loops import Array, at_level
 from .machine import Machine
@@ -32,7 +33,7 @@ LOG_SECONDS = "prior.log_seconds"
 
 
 class Context(Protocol):
-    """What a feature extractor or cost model needs of a tuning context."""
+    """What a feature extractor or cost model needs of a tuning context; one that has a ``calibration`` besides is taken at it."""
 
     @property
     def mod(self) -> Any:
@@ -158,14 +159,17 @@ class PerStoreFeature(FeatureExtractor):
     def extract_from(self, context: Context, candidates: Sequence[Candidate]) -> list[Array]:
         """Features of each candidate as it is before postprocessing: float32 [n_nests, n_features] each."""
         target = context.target if isinstance(context.target, Target) else Target(context.target or "cpu")
+        calibration: Calibration | None = getattr(context, "calibration", None)
         return [
-            self.features_of(skeleton_of_schedule(candidate.sch, context.mod), target).values[0]
+            self.features_of(skeleton_of_schedule(candidate.sch, context.mod), target, calibration).values[0]
             for candidate in candidates
         ]
 
-    def features_of(self, skeleton: Skeleton, target: Target) -> FeatureMatrix:
-        """Features of all candidates of a population at once."""
-        machine = Machine.of(target)
+    def features_of(
+        self, skeleton: Skeleton, target: Target, calibration: Calibration | None = None
+    ) -> FeatureMatrix:
+        """Features of all candidates of a population at once, on what was measured of the target's machine if that is given."""
+        machine = Machine.of(target, calibration)
         facts = analyze(skeleton, machine)
         names = self.names
         values = np.zeros((len(names), len(facts), skeleton.size), dtype=np.float32)

@@ -53,7 +53,7 @@ class Slot:
         return np.asarray(self.strides[position] != 0)
 
 
-def slots_of(skeleton: Skeleton, loops: list[NestLoops]) -> list[list[Slot]]:
+def slots_of(skeleton: Skeleton, loops: list[NestLoops], line_bytes: int) -> list[list[Slot]]:
     """Slots of every nest, in the order of the accesses."""
     writers: dict[int, set[int]] = {}
     readers: dict[int, set[int]] = {}
@@ -71,7 +71,7 @@ def slots_of(skeleton: Skeleton, loops: list[NestLoops]) -> list[list[Slot]]:
             others = [loops[user].keys for user in users if user != number]
             shared = _common_prefix(loops[number].keys, others) if others else 0
             produced = buffer in writers and buffer in readers and len(users) > 1
-            slots.append(_slot(accesses, loops[number], shared if produced else 0, shared))
+            slots.append(_slot(accesses, loops[number], shared if produced else 0, shared, line_bytes))
         result.append(slots)
     return result
 
@@ -86,7 +86,7 @@ def _common_prefix(keys: list[int], others: list[list[int]]) -> int:
     return depth
 
 
-def _slot(accesses: list[Access], loops: NestLoops, allocated: int, shared: int) -> Slot:
+def _slot(accesses: list[Access], loops: NestLoops, allocated: int, shared: int, line_bytes: int) -> Slot:
     first = accesses[0]
     reach = np.abs(first.reach[:, loops.kept, :])
     for other in accesses[1:]:
@@ -99,7 +99,7 @@ def _slot(accesses: list[Access], loops: NestLoops, allocated: int, shared: int)
     elements = np.empty((loops.count + 1, size))
     lines = np.empty_like(elements)
     chunk, runs = np.empty_like(elements), np.empty_like(elements)
-    line_elements = 64.0 / first.element_bytes
+    line_elements = line_bytes / first.element_bytes
     elements[loops.count] = lines[loops.count] = ones
     chunk[loops.count] = first.element_bytes
     runs[loops.count] = ones

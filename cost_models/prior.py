@@ -15,7 +15,8 @@ import numpy as np
 from ir.target import Target
 from schedules.population.skeleton import Nest, Skeleton
 
-from .arithmetic import VECTOR_CYCLES, RegisterTile, compiler_vectorizes, operation_counts, register_tile
+from .arithmetic import RegisterTile, compiler_vectorizes, operation_counts, register_tile
+from .calibration import Calibration
 from .loops import Array, NestLoops, at_level, nest_loops
 from .machine import Machine
 from .memory import Slot, Traffic, slots_of, traffic_of
@@ -52,7 +53,7 @@ class NestFacts:
 def analyze(skeleton: Skeleton, machine: Machine) -> list[NestFacts]:
     """Facts and estimates of every nest that runs (those that run when the model is compiled are left out)."""
     all_loops = nest_loops(skeleton)
-    all_slots = slots_of(skeleton, all_loops)
+    all_slots = slots_of(skeleton, all_loops, machine.line_bytes)
     free = compiler_vectorizes(all_loops) if all_loops else np.zeros(skeleton.size, dtype=bool)
     result = []
     for nest, loops, slots in zip(skeleton.nests, all_loops, all_slots, strict=True):
@@ -70,9 +71,10 @@ def analyze(skeleton: Skeleton, machine: Machine) -> list[NestFacts]:
 
 def _body_cycles(nest: Nest, loops: NestLoops, tile: RegisterTile, machine: Machine) -> Array:
     """Cycles of one straight-line body once it runs in a steady state."""
-    work = sum(VECTOR_CYCLES[kind] * count for kind, count in operation_counts(nest).items())
-    instructions = sum(operation_counts(nest).values())
-    arithmetic = tile.vector_iterations * work * (2.0 / machine.fma_per_cycle)
+    counts = operation_counts(nest)
+    work = sum(machine.vector_cycles(kind) * count for kind, count in counts.items())
+    instructions = sum(counts.values())
+    arithmetic = tile.vector_iterations * work
     spill_moves = tile.spilled
     loads = (tile.loads + spill_moves) / machine.loads_per_cycle
     stores = (tile.stores + spill_moves + 2.0 * tile.scattered) / machine.stores_per_cycle
@@ -111,13 +113,14 @@ def _estimate(
     bodies = loops.inner[0] / tile.iterations
     exits = at_level(loops.outer, np.maximum(loops.body - 1, 0))
     compute = bodies * body_cycles + np.where(loops.body > 0, exits, 0.0) * machine.loop_exit
+    jobs = np.maximum(loops.jobs, 1.0)
+    busy = np.where(loops.launches > 0, np.minimum(jobs, machine.cores), 1.0)
     memory = []
     for cache, lines, runs, fitting in zip(
         machine.caches, traffic.lines, traffic.runs, traffic.fitting, strict=True
     ):
-        cycles = lines.sum(axis=0) * machine.line_bytes / cache.bytes_per_cycle + runs * cache.run_start
+        cycles = lines.sum(axis=0) * machine.line_bytes / cache.rate(busy) + runs * cache.run_start
         memory.append(np.where(fitting == 0, 0.25, 1.0) * cycles)
-    jobs = np.maximum(loops.jobs, 1.0)
     rounds = np.ceil(jobs / machine.cores)
     balance = np.where(loops.launches > 0, rounds / jobs, 1.0)
     busiest = np.maximum(compute, memory[0])
@@ -136,10 +139,13 @@ class AnalyticalPrior:
     Args:
         target: the target.
         machine: figures to use instead of those derived from the target.
+        calibration: what was measured of the target's machine.
     """
 
-    def __init__(self, target: Target, machine: Machine | None = None) -> None:
-        self.machine = machine or Machine.of(target)
+    def __init__(
+        self, target: Target, machine: Machine | None = None, calibration: Calibration | None = None
+    ) -> None:
+        self.machine = machine or Machine.of(target, calibration)
 
     def seconds(self, skeleton: Skeleton) -> Array:
         """Estimated seconds of every candidate: float64 [N]."""
@@ -149,9 +155,9 @@ class AnalyticalPrior:
         return total
 
 
-def estimate_seconds(skeleton: Skeleton, target: Target) -> Array:
-    """Estimated seconds [N] of a skeleton's candidates on a target.
+def estimate_seconds(skeleton: Skeleton, target: Target, calibration: Calibration | None = None) -> Array:
+    """Estimated seconds [N] of a skeleton's candidates on a target, by what was measured of its machine where that is given.
 
     >>> # seconds = estimate_seconds(sketch.skeleton(matrix), target); best = matrix[seconds.argmin()]
     """
-    return AnalyticalPrior(target).seconds(skeleton)
+    return AnalyticalPrior(target, calibration=calibration).seconds(skeleton)

@@ -15,6 +15,7 @@ from .error import DatabaseError, DatabaseFileError, SchemaVersionError
 from .fingerprint import hardware_fingerprint, software_versions
 from .json_database import JSONDatabase
 from .jsonl import FORMAT_VERSION, count_records, export_records, import_records
+from .machine_calibration import MachineCalibration
 from .memory import MemoryDatabase
 from .nearest import Difference, NearestRecord
 from .opening import open_database, open_for_writing
@@ -45,6 +46,7 @@ __all__ = [
     "has_static_arguments",
     "TuningRecord",
     "Session",
+    "MachineCalibration",
     "key_of_trace",
     "standing",
     "by_speed",

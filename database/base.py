@@ -15,6 +15,7 @@ from ir.tir import PrimFunc
 from schedules.schedule import Schedule
 
 from .error import DatabaseError
+from .machine_calibration import MachineCalibration, calibration_key
 from .nearest import NearestRecord, find_nearest
 from .record import Session, TuningRecord, by_speed
 from .target_key import TargetLike, target_key
@@ -168,6 +169,19 @@ class Database(ABC):
 
     def get_sessions(self) -> list[Session]:
         """All tuning runs, oldest first."""
+        return []
+
+    def commit_calibration(self, calibration: MachineCalibration) -> None:
+        """Keep what was measured of a machine, in place of what the same version measured of it before; a database without
+        calibrations ignores it."""
+
+    def get_calibration(self, fingerprint: dict[str, Any], version: int) -> MachineCalibration | None:
+        """What a version of what measures has found of the machine with a fingerprint, or None."""
+        key = calibration_key(fingerprint, version)
+        return next((item for item in self.get_calibrations() if item.key == key), None)
+
+    def get_calibrations(self) -> list[MachineCalibration]:
+        """What is known of machines, oldest first."""
         return []
 
     def close(self) -> None:

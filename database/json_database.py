@@ -8,6 +8,7 @@ from typing import Any
 from .base import Database
 from .error import DatabaseError, DatabaseFileError
 from .jsonl import append_lines, line_of, parse_lines
+from .machine_calibration import MachineCalibration
 from .memory import MemoryDatabase
 from .record import Session, TuningRecord
 from .workload import Workload
@@ -71,6 +72,8 @@ class JSONDatabase(MemoryDatabase):
                 super().commit_tuning_record(item)
             elif isinstance(item, Session):
                 super().commit_session(item)
+            elif isinstance(item, MachineCalibration):
+                super().commit_calibration(item)
         self._loaded = True
 
     def commit_tuning_record(self, record: TuningRecord) -> None:
@@ -83,6 +86,11 @@ class JSONDatabase(MemoryDatabase):
         with self._lock:
             append_lines(self.path_tuning_record, [line_of(session)])
             super().commit_session(session)
+
+    def commit_calibration(self, calibration: MachineCalibration) -> None:
+        with self._lock:
+            append_lines(self.path_tuning_record, [line_of(calibration)])
+            super().commit_calibration(calibration)
 
     def _keep_workload(self, workload: Workload) -> Workload:
         with self._lock:

@@ -1,6 +1,6 @@
 """The exchange format: one JSON object per line, each with the format's version and its kind.
 
-A file holds ``workload``, ``record`` and ``session`` lines; a record names its workload by hash, and the workload's line
+A file holds ``workload``, ``record``, ``session`` and ``calibration`` lines; a record names its workload by hash, and the workload's line
 comes first. A last line that was torn by a crash is dropped; a broken line in the middle is an error.
 """
 
@@ -15,17 +15,29 @@ from typing import Any, BinaryIO
 from .base import Database
 from .error import DatabaseError, DatabaseFileError, SchemaVersionError
 from .lock import file_lock
+from .machine_calibration import MachineCalibration
 from .memory import MemoryDatabase
 from .record import Session, TuningRecord
 from .workload import Workload
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+"""The newest version; a line has the version that brought its kind, so that older releases read the lines that they know."""
+_VERSIONS = {"workload": 1, "record": 1, "session": 1, "calibration": 2}
+
+Item = Workload | TuningRecord | Session | MachineCalibration
+"""What a line holds."""
 
 
-def line_of(item: Workload | TuningRecord | Session) -> str:
-    """The line, newline included, of a workload, a record or a session."""
-    kind = {Workload: "workload", TuningRecord: "record", Session: "session"}[type(item)]
-    body = {"v": FORMAT_VERSION, "kind": kind, **item.as_json()}
+def line_of(item: Item) -> str:
+    """The line, newline included, of a workload, a record, a session or a calibration."""
+    kinds: dict[type, str] = {
+        Workload: "workload",
+        TuningRecord: "record",
+        Session: "session",
+        MachineCalibration: "calibration",
+    }
+    kind = kinds[type(item)]
+    body = {"v": _VERSIONS[kind], "kind": kind, **item.as_json()}
     return json.dumps(body, separators=(",", ":"), ensure_ascii=False, allow_nan=False) + "\n"
 
 
@@ -68,9 +80,7 @@ def read_lines(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
         yield number, item
 
 
-def parse_lines(
-    path: str | Path, workloads: dict[str, Workload]
-) -> Iterator[Workload | TuningRecord | Session]:
+def parse_lines(path: str | Path, workloads: dict[str, Workload]) -> Iterator[Item]:
     """What the lines of a file say; ``workloads`` resolves hashes and is extended by the file's own.
 
     Raises:
@@ -85,7 +95,7 @@ def parse_lines(
             raise DatabaseError(f"{str(path)!r}, line {number}: {why}") from error
 
 
-def _parsed(item: dict[str, Any], workloads: dict[str, Workload]) -> Workload | TuningRecord | Session:
+def _parsed(item: dict[str, Any], workloads: dict[str, Workload]) -> Item:
     kind = item["kind"]
     if kind == "workload":
         workload = Workload.from_json(item)
@@ -101,7 +111,9 @@ def _parsed(item: dict[str, Any], workloads: dict[str, Workload]) -> Workload | 
         return TuningRecord.from_json({**item, "workload": workload.shash}, workload)
     if kind == "session":
         return Session.from_json(item)
-    raise DatabaseError(f"a line of unknown kind {kind!r}; expected workload, record or session")
+    if kind == "calibration":
+        return MachineCalibration.from_json(item)
+    raise DatabaseError(f"a line of unknown kind {kind!r}; expected {', '.join(_VERSIONS)}")
 
 
 def append_lines(path: str | Path, lines: Iterable[str]) -> None:

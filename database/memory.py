@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 
 from .base import Database, Program, check_top_k
+from .machine_calibration import MachineCalibration
 from .record import Session, TuningRecord, by_speed
 from .target_key import TargetLike, target_key
 from .workload import Workload, as_module, structural_key
@@ -20,6 +21,7 @@ class MemoryDatabase(Database):
         self._records: list[TuningRecord] = []
         self._by_workload: dict[str, list[TuningRecord]] = {}
         self._sessions: dict[str, Session] = {}
+        self._calibrations: dict[str, MachineCalibration] = {}
 
     def has_workload(self, mod: Program) -> bool:
         return structural_key(as_module(mod)) in self._workloads
@@ -54,6 +56,13 @@ class MemoryDatabase(Database):
 
     def get_sessions(self) -> list[Session]:
         return sorted(self._sessions.values(), key=lambda session: session.started_at)
+
+    def commit_calibration(self, calibration: MachineCalibration) -> None:
+        with self._lock:
+            self._calibrations[calibration.key] = calibration
+
+    def get_calibrations(self) -> list[MachineCalibration]:
+        return sorted(self._calibrations.values(), key=lambda item: item.created_at)
 
     def __len__(self) -> int:
         return len(self._records)

@@ -1,4 +1,4 @@
-"""The tables: workloads, targets, sessions and records, declared once for every SQL dialect.
+"""The tables: workloads, targets, sessions, records and calibrations, declared once for every SQL dialect.
 
 A change here needs a migration in ``database/migrations/versions`` and, when old programs cannot read the result, says so there.
 Times are seconds since the epoch, so that no dialect's notion of time zones matters.
@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import JSON, Boolean, Double, ForeignKey, Index, Integer, String, Text, false
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
 
-HEAD_REVISION = "0003"
+HEAD_REVISION = "0004"
 """The newest migration; a test holds it equal to what alembic finds in the folder."""
 
 
@@ -77,3 +77,14 @@ class RecordRow(Base):
 
     workload: Mapped[WorkloadRow] = relationship()
     target: Mapped[TargetRow | None] = relationship()
+
+
+class CalibrationRow(Base):
+    """What was measured of one machine, by one version of what measures."""
+
+    __tablename__ = "calibrations"
+
+    key: Mapped[str] = mapped_column(String(64), primary_key=True)
+    """Hash of fingerprint and version."""
+    created_at: Mapped[float] = mapped_column(Double)
+    description: Mapped[dict[str, Any]] = mapped_column(JSON)

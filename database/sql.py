@@ -6,6 +6,7 @@ several tuners may write to one database at a time.
 
 from __future__ import annotations
 
+import logging
 import os
 import sqlite3
 import threading
@@ -26,11 +27,13 @@ from ir.target import Target
 from .arg_info import ArgInfo
 from .base import Database, Program, check_top_k
 from .error import DatabaseError, DatabaseFileError, SchemaVersionError
+from .machine_calibration import MachineCalibration
 from .record import WRONG_RESULT, Session, TuningRecord, by_speed
-from .schema import HEAD_REVISION, RecordRow, SessionRow, TargetRow, WorkloadRow
+from .schema import HEAD_REVISION, CalibrationRow, RecordRow, SessionRow, TargetRow, WorkloadRow
 from .target_key import TargetLike, as_target, target_key
 from .workload import Workload, WorkloadSummary, as_module, structural_key
 
+_LOG = logging.getLogger(__name__)
 _BUSY_SECONDS = 30.0
 _MIGRATION_LOCK = 0x6C6F6F70
 """Number of PostgreSQL's advisory lock under which one process at a time changes the schema."""
@@ -140,6 +143,21 @@ class SQLDatabase(Database):
         with self._session() as orm:
             rows = orm.scalars(select(SessionRow).order_by(SessionRow.started_at)).all()
             return [Session.from_json(row.description) for row in rows]
+
+    def commit_calibration(self, calibration: MachineCalibration) -> None:
+        row = CalibrationRow(
+            key=calibration.key, created_at=calibration.created_at, description=calibration.as_json()
+        )
+        try:
+            with self._session(write=True) as orm:
+                orm.merge(row)
+        except IntegrityError:  # another process has measured the same machine at the same time
+            _LOG.debug("calibration %s was committed by another process", calibration.key)
+
+    def get_calibrations(self) -> list[MachineCalibration]:
+        with self._session() as orm:
+            rows = orm.scalars(select(CalibrationRow).order_by(CalibrationRow.created_at)).all()
+            return [MachineCalibration.from_json(row.description) for row in rows]
 
     def __len__(self) -> int:
         with self._session() as session:

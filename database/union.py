@@ -6,6 +6,7 @@ from typing import NoReturn
 
 from .base import Database, Program, check_top_k
 from .error import DatabaseError
+from .machine_calibration import MachineCalibration
 from .record import Session, TuningRecord, by_speed
 from .target_key import TargetLike
 from .workload import Workload
@@ -48,6 +49,12 @@ class _ReadOnlyUnion(Database):
 
     def get_sessions(self) -> list[Session]:
         return [session for member in self.databases for session in member.get_sessions()]
+
+    def commit_calibration(self, calibration: MachineCalibration) -> None:
+        self._refuse("calibrations")
+
+    def get_calibrations(self) -> list[MachineCalibration]:
+        return [item for member in self.databases for item in member.get_calibrations()]
 
     def __len__(self) -> int:
         return sum(len(member) for member in self.databases)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 import platform
-from dataclasses import asdict, dataclass
+import re
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ _SYSFS_CACHE = Path("/sys/devices/system/cpu/cpu0/cache")
 
 @dataclass(frozen=True)
 class CpuFacts:
-    """What schedules and cost models want to know of a cpu."""
+    """What schedules and cost models want to know of a cpu. The defaults are typical, for cpus of which only the name is known."""
 
     vector_bits: int
     vector_registers: int
@@ -27,6 +28,11 @@ class CpuFacts:
     l2_cache_bytes: int = 512 << 10
     l3_cache_bytes: int = 16 << 20
     cache_line_bytes: int = 64
+    l1_cache_ways: int = 8
+    l2_cache_ways: int = 8
+    l3_cache_ways: int = 16
+    l3_cache_cores: int | None = None
+    """Cores that share one last-level cache; None for all of them."""
 
 
 @dataclass(frozen=True)
@@ -84,26 +90,54 @@ def available_cores() -> int:
     return max(1, cores)
 
 
-def _cache_sizes() -> dict[int, int]:
-    """Bytes of the data or unified cache at each level, of the first core; empty where sysfs is absent."""
-    sizes: dict[int, int] = {}
-    units = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+def _cache_facts() -> dict[str, Any]:
+    """Fields of :class:`CpuFacts` that the kernel tells of the caches of the first core; empty where sysfs is absent."""
+    found: dict[str, Any] = {}
     for entry in sorted(_SYSFS_CACHE.glob("index*")):
-        try:
-            if (entry / "type").read_text().strip() == "Instruction":
-                continue
-            text = (entry / "size").read_text().strip()
-            sizes[int((entry / "level").read_text())] = int(text[:-1]) * units[text[-1]]
-        except (OSError, ValueError, KeyError):
+        if _read(entry / "type") == "Instruction":
+            continue
+        level = _read(entry / "level")
+        size = re.fullmatch(r"(\d+)([KMG])", _read(entry / "size"))
+        if level not in ("1", "2", "3") or size is None:
             continue  # a level that the kernel does not describe
-    return sizes
+        found[f"l{level}_cache_bytes"] = int(size[1]) << {"K": 10, "M": 20, "G": 30}[size[2]]
+        ways = _read(entry / "ways_of_associativity")
+        if ways.isdigit() and int(
+            ways
+        ):  # 0 for a cache whose lines may be anywhere, or where nothing is known
+            found[f"l{level}_cache_ways"] = int(ways)
+        line = _read(entry / "coherency_line_size")
+        if level == "1" and line.isdigit() and int(line):
+            found["cache_line_bytes"] = int(line)
+        sharing = _count(_read(entry / "shared_cpu_list"))
+        if level == "3" and sharing:
+            found["l3_cache_cores"] = sharing
+    if "l2_cache_bytes" in found and "l3_cache_bytes" not in found:  # the second level is the last
+        found["l3_cache_bytes"] = found["l2_cache_bytes"]
+        found["l3_cache_cores"] = 1
+        if "l2_cache_ways" in found:
+            found["l3_cache_ways"] = found["l2_cache_ways"]
+    return found
 
 
-def _line_size() -> int:
+def _read(path: Path) -> str:
     try:
-        return int((_SYSFS_CACHE / "index0" / "coherency_line_size").read_text())
-    except (OSError, ValueError):
-        return 64
+        return path.read_text().strip()
+    except OSError:
+        return ""
+
+
+def _count(cpus: str) -> int:
+    """How many cpus a list of the kernel's names; 0 for none.
+
+    >>> _count("0-7,64-71"), _count("3"), _count("")
+    (16, 1, 0)
+    """
+    count = 0
+    for part in filter(None, cpus.split(",")):
+        first, _, last = part.partition("-")
+        count += int(last or first) - int(first) + 1
+    return count
 
 
 def _model_name() -> str:
@@ -133,15 +167,7 @@ def host_info() -> HostInfo:
         features = frozenset(name for name, present in found.items() if present)
         flags = found.flatten()
         bits, registers = vector_facts(triple, features)
-    sizes = _cache_sizes()
-    facts = CpuFacts(
-        bits,
-        registers,
-        sizes.get(1, CpuFacts.l1_cache_bytes),
-        sizes.get(2, CpuFacts.l2_cache_bytes),
-        sizes.get(3, sizes.get(2, CpuFacts.l3_cache_bytes)),
-        _line_size(),
-    )
+    facts = CpuFacts(bits, registers, **_cache_facts())
     return HostInfo(cpu, triple, tuple(sorted(features)), flags, available_cores(), facts, _model_name())
 
 
@@ -181,13 +207,7 @@ def facts_of_cpu(cpu: str, triple: str = "", features: tuple[str, ...] = ()) -> 
             return host.facts
         if host is not None and host.features:
             bits, registers = vector_facts(host.triple, (frozenset(host.features) | enabled) - disabled)
-            return CpuFacts(
-                bits,
-                registers,
-                host.facts.l1_cache_bytes,
-                host.facts.l2_cache_bytes,
-                host.facts.l3_cache_bytes,
-            )
+            return replace(host.facts, vector_bits=bits, vector_registers=registers)
         bits, registers = _vectors_of_cpu(cpu, triple)
         if bits == 512 and "avx512f" in disabled:
             bits, registers = 256, 16

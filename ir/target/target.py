@@ -255,6 +255,17 @@ class Target(Node, type_key="Target"):
         return self._fact("l3-cache-bytes") or self._cpu_facts().l3_cache_bytes
 
     @property
+    def cache_ways(self) -> tuple[int, int, int]:
+        """Places that a line may have in a cache of each level of a CPU target."""
+        facts = self._cpu_facts()
+        return (facts.l1_cache_ways, facts.l2_cache_ways, facts.l3_cache_ways)
+
+    @property
+    def l3_cache_cores(self) -> int:
+        """Cores of :attr:`num_cores` that share one last-level cache."""
+        return min(self.num_cores, self._cpu_facts().l3_cache_cores or self.num_cores)
+
+    @property
     def cache_line_bytes(self) -> int:
         """Bytes of a cache line."""
         return 128 if self.is_gpu else self._cpu_facts().cache_line_bytes

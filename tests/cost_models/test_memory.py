@@ -45,7 +45,7 @@ def nest(
 
 def facts(skeleton: Skeleton) -> tuple[NestLoops, list[Slot]]:
     loops = nest_loops(skeleton)
-    return loops[0], slots_of(skeleton, loops)[0]
+    return loops[0], slots_of(skeleton, loops, 64)[0]
 
 
 def test_elements_and_lines_per_level() -> None:
@@ -96,6 +96,6 @@ def test_tiles_of_intermediate_buffers_are_used_again() -> None:
     consumer.nests[0].loops[1].key = 17  # only the outer loop is shared
     both = Skeleton(1, [producer.nests[0], consumer.nests[0]])
     loops = nest_loops(both)
-    for slots in slots_of(both, loops):
+    for slots in slots_of(both, loops, 64):
         assert slots[0].allocated == 1
         np.testing.assert_array_equal(slots[0].elements[:, 0], [8, 8, 1])

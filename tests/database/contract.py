@@ -12,7 +12,16 @@ from typing import Any
 
 import pytest
 
-from database import Database, DatabaseError, MemoryDatabase, Session, TensorInfo, TuningRecord, Workload
+from database import (
+    Database,
+    DatabaseError,
+    MachineCalibration,
+    MemoryDatabase,
+    Session,
+    TensorInfo,
+    TuningRecord,
+    Workload,
+)
 from ir import assert_structural_equal, te, tir
 from ir.target import Target
 from tests.programs.expressions import softmax
@@ -57,6 +66,27 @@ class DatabaseContract:
         assert not database.has_workload(matmul())
         assert database.query_tuning_record(matmul(), TARGET) is None
         assert database.nearest_record(matmul(), TARGET) is None
+
+    def test_calibrations_are_kept_by_machine_and_version(self, database: Database) -> None:
+        machine, other = {"cpu": "a", "cores": 2}, {"cpu": "b", "cores": 2}
+        assert database.get_calibration(machine, 1) is None
+        first = MachineCalibration(machine, 1, {"hertz": 3e9, "notes": ["some"]}, created_at=1.0)
+        database.commit_calibration(first)
+        database.commit_calibration(MachineCalibration(other, 1, {"hertz": 2e9}, created_at=2.0))
+        newer = MachineCalibration(machine, 2, {"hertz": 4e9}, created_at=3.0)
+        database.commit_calibration(newer)
+        again = self.reopen(database)
+        # The order of a fingerprint's fields says nothing.
+        assert again.get_calibration({"cores": 2, "cpu": "a"}, 1) == first
+        assert again.get_calibration(machine, 2) == newer
+        assert again.get_calibration(machine, 3) is None and again.get_calibration({"cpu": "c"}, 1) is None
+        assert [item.created_at for item in again.get_calibrations()] == [1.0, 2.0, 3.0]
+
+    def test_a_second_calibration_takes_the_place_of_the_first(self, database: Database) -> None:
+        for hertz in (1e9, 2e9):
+            database.commit_calibration(MachineCalibration({"cpu": "a"}, 1, {"hertz": hertz}))
+        (kept,) = self.reopen(database).get_calibrations()
+        assert kept.figures == {"hertz": 2e9}
 
     def test_equal_programs_are_one_workload(self, database: Database) -> None:
         first = database.commit_workload(matmul())

@@ -63,8 +63,8 @@ def test_a_broken_line_in_the_middle_is_an_error_with_its_number(tmp_path: Path)
 
 def test_a_newer_format_is_refused(tmp_path: Path) -> None:
     path = filled(tmp_path).path_tuning_record
-    path.write_text(path.read_text().replace('{"v":1,', '{"v":2,'))
-    with pytest.raises(SchemaVersionError, match="format version 2.*update loopsmith"):
+    path.write_text(path.read_text().replace('{"v":1,', '{"v":3,'))
+    with pytest.raises(SchemaVersionError, match="format version 3.*update loopsmith"):
         JSONDatabase(work_dir=tmp_path)
 
 

@@ -17,7 +17,14 @@ import pytest
 from sqlalchemy import create_engine, inspect, text
 from sqlalchemy.engine import make_url
 
-from database import Database, DatabaseError, DatabaseFileError, SchemaVersionError, open_database
+from database import (
+    Database,
+    DatabaseError,
+    DatabaseFileError,
+    MachineCalibration,
+    SchemaVersionError,
+    open_database,
+)
 from database.schema import HEAD_REVISION, Base
 from database.sql import SQLDatabase, alembic_config, known_revisions
 from tests.database.contract import TARGET, DatabaseContract, record
@@ -173,6 +180,40 @@ def test_a_database_of_the_first_schema_is_upgraded_with_its_records(tmp_path: P
     assert kept.mean_secs == 1.0 and not kept.remeasured
 
 
+def test_two_processes_may_commit_the_calibration_of_one_machine(tmp_path: Path) -> None:
+    path = tmp_path / "shared.db"
+    program = (
+        "import sys\n"
+        "from database import MachineCalibration, open_database\n"
+        "db = open_database(sys.argv[1])\n"
+        "for i in range(50):\n"
+        "    db.commit_calibration(MachineCalibration({'cpu': 'a'}, 1, {'hertz': float(sys.argv[2])}))\n"
+    )
+    started = [
+        subprocess.Popen([sys.executable, "-c", program, str(path), number], stderr=subprocess.PIPE)
+        for number in ("1", "2")
+    ]
+    assert [process.communicate()[1] for process in started] == [b"", b""]
+    assert [process.returncode for process in started] == [0, 0]
+    (kept,) = SQLDatabase(path, must_exist=True).get_calibrations()
+    assert kept.figures["hertz"] in (1.0, 2.0)
+
+
+def test_a_database_without_calibrations_gets_room_for_them(tmp_path: Path) -> None:
+    path = tmp_path / "old.db"
+    made = SQLDatabase(path)
+    made.commit_tuning_record(record(made.commit_workload(matmul()), 1.0))
+    with create_engine(made.url).begin() as connection:
+        from alembic import command
+
+        command.downgrade(alembic_config(connection), "0003")
+        assert "calibrations" not in inspect(connection).get_table_names()
+    again = SQLDatabase(path)
+    assert len(again) == 1 and again.get_calibrations() == []
+    again.commit_calibration(MachineCalibration({"cpu": "a"}, 1, {"hertz": 1e9}))
+    assert again.get_calibration({"cpu": "a"}, 1) is not None
+
+
 def test_a_database_of_something_else_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "other.db"
     with sqlite3.connect(path) as connection:
@@ -240,6 +281,7 @@ def test_workloads_that_an_older_version_hashed_are_found(tmp_path: Path) -> Non
         made.commit_tuning_record(record(made.commit_workload(matmul()), 1.0))
     with sqlite3.connect(path) as connection:
         connection.execute("UPDATE workloads SET shash = 'hashed in another way'")
+        connection.execute("DROP TABLE calibrations")  # the third version had none
         connection.execute("UPDATE alembic_version SET version_num = '0002'")
         connection.execute(  # and the first one was written by a version that nobody can read
             "INSERT INTO workloads (id, shash, name, summary, module, created_at) "
