@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from cost_models import Calibration, FeatureMatrix, PerStoreFeature
 from ir import IRModule, structural_hash
 from ir.target import Target
 from ir.tir import PrimFunc
@@ -15,6 +16,8 @@ from schedules.population import Sketch
 from schedules.space import PostOrderApply
 
 from .error import TunerError
+
+_EXTRACTOR = PerStoreFeature()
 
 
 @dataclass(eq=False)
@@ -29,6 +32,7 @@ class TuneContext:
         seed: of all random choices in this task.
         weight: how often the kernel runs in the model.
         flops: floating-point operations of one run, for GFLOP/s.
+        calibration: what was measured of the target's machine; None for nothing. Whoever estimates for this task goes by it.
     """
 
     mod: Any
@@ -38,6 +42,7 @@ class TuneContext:
     seed: int = 0
     weight: float = 1.0
     flops: float = 0.0
+    calibration: Calibration | None = None
     _sketches: list[Sketch] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
@@ -68,6 +73,10 @@ class TuneContext:
     def generate_design_space(self) -> Sequence[Any]:
         """Random schedules, one per structure."""
         return self.space_generator.generate_design_space(self.mod, self.target)
+
+    def features(self, sketch: Sketch, matrix: np.ndarray) -> FeatureMatrix:
+        """Features of the candidates of a structure, decisions int64 [N, n_columns], on this task's machine."""
+        return _EXTRACTOR.features_of(sketch.skeleton(matrix), self.target, self.calibration)
 
     def workload_hash(self) -> int:
         """Structural hash of the module."""

@@ -36,6 +36,9 @@ class Progress(MeasureCallback):
         self.max_trials, self.max_seconds = max_trials, max_seconds
         self._begin = time.monotonic()
 
+    def notice(self, text: str) -> None:
+        self.console.print(text)
+
     def start(self, task_scheduler: TuningRun) -> None:
         self._begin = time.monotonic()
 

@@ -25,9 +25,11 @@ from database import (
 from ir import IRModule
 from ir.codegen.llvm.compile import options_of, require_host
 from ir.tir import IntImm, PrimFunc, Var
-from runners import Builder, Runner, WorkerPool
+from runners import Builder, LocalRunner, Runner, WorkerPool
 from schedules.population import flops_of
 
+from .calibration import calibrate as calibration_of_host
+from .calibration import check_mode, describes_host
 from .callback.base import MeasureCallback
 from .context import TuneContext
 from .error import TunerError
@@ -70,6 +72,7 @@ def tune_tasks(
     strategy: str | SearchStrategy | type[SearchStrategy] = "evolutionary",
     task_scheduler: str | TaskScheduler = "gradient",
     measure_callbacks: Sequence[MeasureCallback] | None = None,
+    calibrate: str = "auto",
     seed: int = 0,
 ) -> Database:
     """Tune tasks and return the database with all records.
@@ -85,13 +88,18 @@ def tune_tasks(
         cost_model: "xgb", "mlp", "random", "prior" or an instance. All tasks share it, and what the database has of other workloads
             trains it first; an instance keeps what it has learnt.
         measure_callbacks: told of each result; by default the display of progress on standard error. An empty list shows nothing.
-        seed: of every random choice; the same seed, database and measured times give the same search.
+        calibrate: "auto" takes what the database knows of this machine, and measures it once (two seconds) where it knows nothing;
+            "again" measures in any case, "never" leaves the estimates to what the target says. A runner that measures elsewhere, and
+            a task whose target is not this machine, go without.
+        seed: of every random choice; the same seed, database, calibration and measured times give the same search.
 
     Raises:
+        TunerError: ``calibrate="again"``, but no task is measured on this machine.
         CodegenError: candidates for a task's target cannot run on this machine, which is to measure them.
         KeyboardInterrupt: Ctrl-C ended the search; all finished trials are in the database, and the same call goes on.
     """
     check_budget(max_trials_global, max_seconds)
+    check_mode(calibrate)
     if measure_callbacks is None:
         measure_callbacks = [progress_display(max_trials_global, max_seconds)]
     if runner == "local":
@@ -112,8 +120,6 @@ def tune_tasks(
         )
         store.commit_session(session)
         model = CostModel.create(cost_model, seed=seed) if isinstance(cost_model, str) else cost_model
-        pretrain(model, store, tasks)
-        interrupts.check()
         with ExitStack() as stack:
             if not isinstance(builder, Builder) or not isinstance(runner, Runner):
                 pool = stack.enter_context(
@@ -121,6 +127,10 @@ def tune_tasks(
                 )
                 builder = builder if isinstance(builder, Builder) else Builder.create(builder, pool=pool)
                 runner = runner if isinstance(runner, Runner) else Runner.create(runner, pool=pool)
+            if calibrate != "never":
+                _calibrate_tasks(tasks, store, runner, measure_callbacks, again=calibrate == "again")
+            pretrain(model, store, tasks)
+            interrupts.check()
             try:
                 scheduler.tune(
                     tasks,
@@ -140,6 +150,32 @@ def tune_tasks(
                 session.finished_at = time.time()
                 store.commit_session(session)
     return store
+
+
+def _calibrate_tasks(
+    tasks: Sequence[TuneContext],
+    store: Database,
+    runner: Runner,
+    callbacks: Sequence[MeasureCallback],
+    *,
+    again: bool,
+) -> None:
+    """Give the tasks that are measured on this machine its calibration, but for those that have one already."""
+    here = [task for task in tasks if task.calibration is None and describes_host(task.target)]
+    if not here or not isinstance(runner, LocalRunner):
+        if again:
+            raise TunerError(
+                "calibrate='again' measures this machine, on which no task is measured; leave it at 'auto'"
+            )
+        return
+
+    def tell(text: str) -> None:
+        for callback in callbacks:
+            callback.notice(text)
+
+    found = calibration_of_host(store, runner.pool, again=again, tell=tell)
+    for task in here:
+        task.calibration = found
 
 
 def open_store(database: Database | str | Path | None, work_dir: str | Path | None) -> Database:

@@ -42,6 +42,8 @@ _PITCH_LINES = 9
 """Lines between the beginnings of short stretches: odd, so that they fall on all sets of a cache."""
 _ATTEMPTS, _PAUSE_SECONDS = 2, 0.2
 """How often to wait for a moment in which all cores are free, and how long."""
+_WILD = 0.3
+"""A probe whose fastest samples differ by more has not shown what the machine can do."""
 _OF_REGIONS = ("parallel_launch", "job_overhead")
 _VECTORS = 64
 """Vectors of data in registers' reach: a few kilobytes."""
@@ -77,7 +79,7 @@ class WorkingSets:
         """Sizes for a target's caches and so many bytes of free memory."""
         l1, l2, l3 = target.l1_cache_bytes, target.l2_cache_bytes, target.l3_cache_bytes
         share = l3 // target.l3_cache_cores
-        memory = max(32 << 20, 2 * l3)
+        memory = max(32 << 20, 3 * l3)
         return WorkingSets(
             l1 // 2,
             math.isqrt(2 * l1 * l2),
@@ -111,8 +113,9 @@ class _Bench:
         figures: dict[str, float] = {}
         for figures_of in derive:
             figures.update(figures_of())
-        disturbed = not self._had_all_cores()
-        if disturbed:
+        disturbed = any(probe.spread > _WILD for probe in self.probes)
+        if not self._had_all_cores():
+            disturbed = True
             shared = [name for name in figures if name.endswith("_all") or name in _OF_REGIONS]
             figures = {name: value for name, value in figures.items() if name not in shared}
             notes.append(f"{', '.join(shared)}: other processes left no moment with all cores free")

@@ -1,6 +1,6 @@
-"""Timing probes on a machine that others use too: short samples in turns, of which the fastest counts.
+"""Timing probes on a machine that others use too: short samples in turns, of which one of the fastest counts.
 
-Whatever disturbs a sample makes it longer, so that the fastest of many short ones is the machine's own time. All probes take turns,
+Whatever disturbs a sample makes it longer, so that the fastest of many short ones are the machine's own time. All probes take turns,
 so that a disturbance of some milliseconds spoils a few samples of each instead of all samples of one, and a probe whose fastest
 samples still differ is sampled again until the time is up.
 """
@@ -41,8 +41,9 @@ class Probe:
 
     @property
     def seconds(self) -> float:
-        """The fastest sample."""
-        return min(self.samples)
+        """The time that counts: of the fastest samples that must agree the slowest, as the very fastest may have been lucky (data
+        that should have been in memory was still in a cache)."""
+        return sorted(self.samples)[:_AGREEING][-1]
 
     @property
     def spread(self) -> float:

@@ -13,6 +13,9 @@ from ..state import TaskState, TuningRun
 class MeasureCallback:
     """Override what you want to hear of; an exception in a callback ends the tuning with all results kept."""
 
+    def notice(self, text: str) -> None:
+        """Something that the user may want to know, as one line; before or after :meth:`start`."""
+
     def start(self, task_scheduler: TuningRun) -> None:
         """The tasks are there, nothing has been measured yet."""
 

@@ -13,7 +13,7 @@ import typer
 from database import software_versions
 from ir.error import IRError
 
-from . import bench, build, database, run, tasks, tune
+from . import bench, build, calibrate, database, run, tasks, tune
 from .console import complain
 
 _COLUMNS = shutil.get_terminal_size().columns
@@ -59,6 +59,7 @@ app.command("tasks")(tasks.tasks)
 app.command("build")(build.build)
 app.command("run")(run.run)
 app.command("bench")(bench.bench)
+app.command("calibrate")(calibrate.calibrate)
 app.add_typer(database.app, name="db")
 
 

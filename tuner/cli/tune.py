@@ -10,6 +10,7 @@ from cost_models import CostModel
 from ir.codegen.llvm.compile import require_processor
 from ir.target import Target
 
+from ..calibration import check_mode
 from ..compare.builds import compare_builds
 from ..compare.reference import TOLERANCE
 from ..compare.survival import EndsProcessError
@@ -50,6 +51,12 @@ def tune(
         str, typer.Option(help=f"One of {', '.join(SearchStrategy.kinds.names())}.")
     ] = "evolutionary",
     cost_model: Annotated[str, typer.Option(help=f"One of {', '.join(CostModel.kinds.names())}.")] = "xgb",
+    calibrate: Annotated[
+        str,
+        typer.Option(
+            help="Figures of this machine for the estimates: auto (measure once, keep in the database), never, again."
+        ),
+    ] = "auto",
     check: Annotated[
         bool, typer.Option(help="Afterwards build, run and compare with the untuned build and ONNX Runtime.")
     ] = True,
@@ -64,6 +71,7 @@ def tune(
     """
     seconds = parse_duration(time) if time is not None else None
     check_budget(trials, seconds)
+    check_mode(calibrate)
     chosen = checked_target(target)
     require_processor(chosen)  # no candidate could be built for another target
     loaded = load_model(model, zoo, shape, seed)
@@ -82,6 +90,7 @@ def tune(
             max_seconds=seconds,
             strategy=strategy,
             cost_model=cost_model,
+            calibrate=calibrate,
             seed=seed,
         )
     except KeyboardInterrupt:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from cost_models import CostModel, PerStoreFeature, PyCostModel
+from cost_models import CostModel, PyCostModel
 from database import Database
 from schedules.population import Sketch
 
@@ -77,7 +77,6 @@ class EvolutionarySearch(SearchStrategy):
         self._cost_model = cost_model
         self._rng = np.random.default_rng(self.context.generator.integers(1 << 31))
         self._trials = self._rounds = 0
-        self._extractor = PerStoreFeature()
         self._measured: list[dict[bytes, float]] = [{} for _ in self._sketches]
         self._rows: list[list[np.ndarray]] = [[] for _ in self._sketches]
         self._complete = [self._enumerate(sketch) for sketch in self._sketches]
@@ -101,7 +100,7 @@ class EvolutionarySearch(SearchStrategy):
         self._measured[number][key] = min(secs, self._measured[number].get(key, float("inf")))
 
     def _train(self, rows: Sequence[MeasuredRow]) -> None:
-        learn(self._cost_model, self._sketches, rows, self.context.target, str(self.context.workload_hash()))
+        learn(self._cost_model, self._sketches, rows, self.context, str(self.context.workload_hash()))
 
     def notify_runner_results(
         self, measure_candidates: Sequence[MeasureCandidate], results: Sequence[float | None]
@@ -119,7 +118,7 @@ class EvolutionarySearch(SearchStrategy):
 
     def _features(self, sketch: Sketch, matrix: np.ndarray) -> Any:
         self.candidates_scored += len(matrix)
-        return self._extractor.features_of(sketch.skeleton(matrix), self.context.target)
+        return self.context.features(sketch, matrix)
 
     def _scores(self, sketch: Sketch, matrix: np.ndarray) -> np.ndarray:
         """Higher is better [N]."""

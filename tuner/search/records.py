@@ -10,10 +10,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from cost_models import CostModel, PerStoreFeature
+from cost_models import CostModel
 from database import Database, TuningRecord, Workload, standing, target_key
 from ir import structural_hash
-from ir.target import Target
 from schedules import ScheduleError
 from schedules.population import Sketch
 
@@ -38,15 +37,18 @@ def measured_rows(records: Sequence[TuningRecord], sketches: Sequence[Sketch]) -
 
 
 def learn(
-    model: CostModel, sketches: Sequence[Sketch], rows: Sequence[MeasuredRow], target: Target, group: str
+    model: CostModel,
+    sketches: Sequence[Sketch],
+    rows: Sequence[MeasuredRow],
+    context: TuneContext,
+    group: str,
 ) -> None:
-    """Update a model with those of the rows that ran; ``group`` names the workload."""
-    extractor = PerStoreFeature()
+    """Update a model with those of the rows that ran, on the machine of a context; ``group`` names the workload."""
     for number, sketch in enumerate(sketches):
         chosen = [(row, secs) for own, row, secs in rows if own == number and np.isfinite(secs)]
         if chosen:
             matrix = np.stack([row for row, _ in chosen])
-            features = extractor.features_of(sketch.skeleton(matrix), target)
+            features = context.features(sketch, matrix)
             model.update_arrays(features, np.array([secs for _, secs in chosen]), group)
 
 
@@ -77,6 +79,6 @@ def pretrain(
         except ScheduleError:
             continue  # a program of an earlier release that today's rules refuse
         rows = measured_rows(list(reversed(records)), sketches)
-        learn(model, sketches, rows, context.target, str(structural_hash(mod)))
+        learn(model, sketches, rows, context, str(structural_hash(mod)))
         taken += len(rows)
     return taken
