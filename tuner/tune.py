@@ -127,11 +127,11 @@ def tune_tasks(
                 )
                 builder = builder if isinstance(builder, Builder) else Builder.create(builder, pool=pool)
                 runner = runner if isinstance(runner, Runner) else Runner.create(runner, pool=pool)
-            if calibrate != "never":
-                _calibrate_tasks(tasks, store, runner, measure_callbacks, again=calibrate == "again")
-            pretrain(model, store, tasks)
-            interrupts.check()
             try:
+                if calibrate != "never":
+                    _calibrate_tasks(tasks, store, runner, measure_callbacks, again=calibrate == "again")
+                pretrain(model, store, tasks)
+                interrupts.check()
                 scheduler.tune(
                     tasks,
                     [_strategy(strategy) for _ in tasks],

@@ -67,7 +67,7 @@ def test_strided_accesses_skip_elements_but_fetch_their_lines() -> None:
 
 
 def test_rows_at_powers_of_two_crowd_a_cache() -> None:
-    cache = CacheLevel(48 << 10, 12, 1.0)
+    cache = CacheLevel(48 << 10, 12, 1.0, 2.0)
     _, (wide,) = facts(nest([("i", 64), ("j", 16)], [("A", [64, 1024], [[1, 0], [0, 1]], False)]))
     _, (odd,) = facts(nest([("i", 64), ("j", 16)], [("A", [64, 1040], [[1, 0], [0, 1]], False)]))
     _, (dense,) = facts(nest([("i", 64), ("j", 1024)], [("A", [64, 1024], [[1, 0], [0, 1]], False)]))

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from ir.target import host
-from ir.target.host import facts_of_cpu, host_info
+from ir.target import Target, host
+from ir.target.host import CpuFacts, facts_of_cpu, host_info
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -65,18 +65,48 @@ def test_features_may_be_taken_from_the_host() -> None:
     assert narrowed.vector_bits == 128 and narrowed.l2_cache_bytes == host.facts.l2_cache_bytes
 
 
-def test_cache_sizes_are_read_with_their_units(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    described = [
-        ("Data", "1", "48K"),
-        ("Instruction", "1", "32K"),
-        ("Unified", "2", "2M"),
-        ("Unified", "3", "1G"),
-    ]
-    for number, (kind, level, size) in enumerate(described):
-        folder = tmp_path / f"index{number}"
-        folder.mkdir()
-        for name, value in (("type", kind), ("level", level), ("size", size)):
-            (folder / name).write_text(value + "\n")
-    (tmp_path / "index9").mkdir()  # a level that the kernel does not describe
+def _describe(folder: Path, *caches: dict[str, str]) -> None:
+    """Write what the kernel tells of some caches."""
+    for number, facts in enumerate(caches):
+        (folder / f"index{number}").mkdir()
+        for name, value in facts.items():
+            (folder / f"index{number}" / name).write_text(value + "\n")
+
+
+def test_caches_are_read_with_their_units(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    line = {"coherency_line_size": "128"}
+    _describe(
+        tmp_path,
+        {"type": "Data", "level": "1", "size": "48K", "ways_of_associativity": "12", **line},
+        {"type": "Instruction", "level": "1", "size": "32K", "ways_of_associativity": "4", **line},
+        {"type": "Unified", "level": "2", "size": "2M", "ways_of_associativity": "0", **line},
+        {"type": "Unified", "level": "3", "size": "1G", "shared_cpu_list": "0-7,64-71"},
+        {},  # a level that the kernel does not describe
+    )
     monkeypatch.setattr(host, "_SYSFS_CACHE", tmp_path)
-    assert host._cache_sizes() == {1: 48 << 10, 2: 2 << 20, 3: 1 << 30}
+    assert host._cache_facts() == {
+        "l1_cache_bytes": 48 << 10,
+        "l1_cache_ways": 12,
+        "cache_line_bytes": 128,
+        "l2_cache_bytes": 2 << 20,
+        "l3_cache_bytes": 1 << 30,
+        "l3_cache_cores": 16,
+    }
+
+
+def test_a_second_level_may_be_the_last(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    _describe(
+        tmp_path,
+        {"type": "Data", "level": "1", "size": "64K"},
+        {"type": "Unified", "level": "2", "size": "1M", "ways_of_associativity": "16"},
+    )
+    monkeypatch.setattr(host, "_SYSFS_CACHE", tmp_path)
+    facts = CpuFacts(128, 32, **host._cache_facts())
+    assert (facts.l3_cache_bytes, facts.l3_cache_ways, facts.l3_cache_cores) == (1 << 20, 16, 1)
+
+
+def test_without_a_description_caches_are_typical(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(host, "_SYSFS_CACHE", tmp_path / "none")
+    assert host._cache_facts() == {}
+    assert CpuFacts(256, 16).l3_cache_cores is None
+    assert Target("llvm -mcpu=znver4 -num-cores=3").l3_cache_cores == 3
