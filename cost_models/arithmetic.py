@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from schedules.population.skeleton import Nest
+from schedules.population.skeleton import Nest, OperationGroup
 
 from .loops import Array, NestLoops, at_level
 from .machine import Machine
@@ -76,6 +76,29 @@ class RegisterTile:
 def operation_counts(nest: Nest) -> dict[str, int]:
     """Operations per innermost iteration, every kind."""
     return {kind: int(nest.operations.get(kind, 0)) for kind in KINDS}
+
+
+def executions(group: OperationGroup, loops: NestLoops, tile: RegisterTile) -> Array:
+    """How often a body executes each operation of a group, in vector instructions: float64 [N].
+
+    What no loop of the body changes the compiler computes before it, and what an outer loop does not change, outside of that.
+    """
+    moved = group.moved[loops.kept] & (loops.extents > 1)
+    if moved.all():
+        return tile.vector_iterations
+    size = tile.lanes.shape[0]
+    times, before, vectors = np.ones(size), np.ones(size), np.zeros(size, dtype=bool)
+    for position in range(loops.count):
+        inside = position >= loops.body
+        times = times * np.where(inside & moved[position], loops.extents[position], 1.0)
+        # Trips of the loops around the body between two executions.
+        before = np.where(~inside, np.where(moved[position], 1.0, before * loops.extents[position]), before)
+        is_vector = (position == loops.vector) | (tile.implicit & (position == loops.count - 1))
+        vectors |= moved[position] & is_vector
+    changes_inside = times > 1
+    return np.asarray(
+        np.where(vectors, np.maximum(times / tile.lanes, 1.0), times) / np.where(changes_inside, 1.0, before)
+    )
 
 
 def _vectors(extent: Array, most: int) -> Array:

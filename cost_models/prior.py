@@ -15,7 +15,7 @@ import numpy as np
 from ir.target import Target
 from schedules.population.skeleton import Nest, Skeleton
 
-from .arithmetic import RegisterTile, compiler_vectorizes, operation_counts, register_tile
+from .arithmetic import RegisterTile, compiler_vectorizes, executions, register_tile
 from .calibration import Calibration
 from .loops import Array, NestLoops, at_level, nest_loops
 from .machine import Machine
@@ -71,17 +71,18 @@ def analyze(skeleton: Skeleton, machine: Machine) -> list[NestFacts]:
 
 def _body_cycles(nest: Nest, loops: NestLoops, tile: RegisterTile, machine: Machine) -> Array:
     """Cycles of one straight-line body once it runs in a steady state."""
-    counts = operation_counts(nest)
-    work = sum(machine.vector_cycles(kind) * count for kind, count in counts.items())
-    instructions = sum(counts.values())
-    arithmetic = tile.vector_iterations * work
+    arithmetic, operations = np.zeros_like(tile.lanes), np.zeros_like(tile.lanes)
+    for group in nest.groups:
+        times = executions(group, loops, tile)
+        arithmetic += times * sum(machine.vector_cycles(kind) * count for kind, count in group.counts.items())
+        operations += times * sum(group.counts.values())
     spill_moves = tile.spilled
     loads = (tile.loads + spill_moves) / machine.loads_per_cycle
     stores = (tile.stores + spill_moves + 2.0 * tile.scattered) / machine.stores_per_cycle
     shuffles = tile.gathered / machine.shuffles_per_cycle
     # A broadcast is folded into the instruction that uses it about half of the time.
     issued = (
-        tile.vector_iterations * instructions
+        operations
         + tile.loads
         - 0.5 * tile.broadcasts
         + tile.stores

@@ -69,6 +69,16 @@ class Access:
 
 
 @dataclass
+class OperationGroup:
+    """The operations of a nest whose values change with the same loops."""
+
+    counts: dict[str, int]
+    """Of each kind, as in :attr:`Nest.operations`."""
+    moved: np.ndarray
+    """Which loops change their values: bool [n_loops, N]. A compiler takes the operations out of the others."""
+
+
+@dataclass
 class Nest:
     """A block that computes, with all loops around it, outermost first."""
 
@@ -80,6 +90,8 @@ class Nest:
     select.
     """
     is_reduction: bool
+    groups: list[OperationGroup]
+    """The same operations by the loops that change their values."""
     is_preprocessing: bool = False
     """Runs once when the model is compiled (packing of constant weights), not with the kernel."""
 
@@ -105,11 +117,14 @@ class _Operations(Visitor):
     def __init__(self) -> None:
         super().__init__()
         self.counts: dict[str, int] = {}
+        self.sites: list[tuple[str, Any]] = []
+        """(kind, expression) of every operation."""
         self.accesses: list[tuple[tir.Buffer, tuple[Any, ...], bool]] = []
         self.inner: list[tir.For] = []
 
-    def _count(self, name: str, amount: int = 1) -> None:
-        self.counts[name] = self.counts.get(name, 0) + amount
+    def _count(self, name: str, node: Any) -> None:
+        self.counts[name] = self.counts.get(name, 0) + 1
+        self.sites.append((name, node))
 
     def visit_BufferLoad(self, load: tir.BufferLoad) -> None:
         self.accesses.append((load.buffer, load.indices, False))
@@ -123,7 +138,7 @@ class _Operations(Visitor):
         )
         if fused:
             assert isinstance(value, tir.Add)
-            self._count("float_mad")
+            self._count("float_mad", value)
             for side in (value.a, value.b):
                 for part in (side.a, side.b) if isinstance(side, tir.Mul) else (side,):
                     self.visit(part)
@@ -138,30 +153,59 @@ class _Operations(Visitor):
     def _arithmetic(self, node: Any) -> None:
         kind = "float" if dt.is_float(node.a.dtype) else "int"
         if kind == "int":
-            self._count("int_ops")
+            self._count("int_ops", node)
         else:
-            self._count(_FLOAT_NAMES.get(type(node).__name__, "float_cmp"))
+            self._count(_FLOAT_NAMES.get(type(node).__name__, "float_cmp"), node)
         self.generic_visit(node)
 
     visit_BinaryOpExpr = visit_CmpExpr = _arithmetic
 
     def visit_LogicalExpr(self, node: Any) -> None:
-        self._count("bool_ops")
+        self._count("bool_ops", node)
         self.generic_visit(node)
 
     def visit_Select(self, node: Any) -> None:
-        self._count("select")
+        self._count("select", node)
         self.generic_visit(node)
 
     def visit_Call(self, node: tir.Call) -> None:
         name = getattr(node.op, "name", "call")
         if name == "tir.if_then_else" or is_transparent(node):
-            self._count("select")
+            self._count("select", node)
         elif dt.is_float(node.dtype):
-            self._count("float_math")
+            self._count("float_math", node)
         else:
-            self._count("int_ops")
+            self._count("int_ops", node)
         self.generic_visit(node)
+
+    def groups(self, variables: frozenset[Any]) -> dict[frozenset[Any], dict[str, int]]:
+        """Counts of operations by those of the variables on which their values depend: on all, where they depend on what is stored."""
+        stored = {buffer for buffer, _, is_write in self.accesses if is_write}
+        found: dict[frozenset[Any], dict[str, int]] = {}
+        for kind, node in self.sites:
+            names = _Names(stored)
+            names.visit(node)
+            counts = found.setdefault(variables if names.changes else variables & names.variables, {})
+            counts[kind] = counts.get(kind, 0) + 1
+        return found
+
+
+class _Names(Visitor):
+    """The variables of an expression, and whether it reads one of the buffers that are stored to."""
+
+    def __init__(self, stored: set[tir.Buffer]) -> None:
+        super().__init__()
+        self._stored = stored
+        self.variables: set[Any] = set()
+        self.changes = False
+
+    def visit_Var(self, var: Any) -> None:
+        self.variables.add(var)
+
+    def visit_BufferLoad(self, load: tir.BufferLoad) -> None:
+        self.changes |= load.buffer in self._stored
+        for index in load.indices:
+            self.visit(index)
 
 
 _FLOAT_NAMES = {
@@ -228,6 +272,15 @@ class Extraction:
                 all_loops,
                 accesses,
                 operations.counts,
+                [
+                    (counts, [values.get(var, var) for var in variables])
+                    for variables, counts in operations.groups(
+                        frozenset(
+                            [item.var for item in block.iter_vars]
+                            + [item.loop_var for item in operations.inner]
+                        )
+                    ).items()
+                ],
                 block.init is not None,
                 reduce_values,
                 PREPROC_ANNOTATION in block.annotations,
@@ -270,6 +323,7 @@ class _SymbolicNest:
         loops: list[_SymbolicLoop],
         accesses: list[tuple[int, tir.Buffer, tuple[Any, ...], bool]],
         operations: dict[str, int],
+        groups: list[tuple[dict[str, int], list[Any]]],
         is_reduction: bool,
         reduce_values: list[Any],
         is_preprocessing: bool,
@@ -279,6 +333,9 @@ class _SymbolicNest:
         variables = frozenset(loop.var for loop in loops)
         self._loops = [loop.known(variables) for loop in loops]
         self._reductions = [IndexSteps(value, variables) for value in reduce_values]
+        self._groups = [
+            (counts, [IndexSteps(value, variables) for value in found]) for counts, found in groups
+        ]
         self._accesses = [
             (number, buffer, [IndexSteps(index, variables) for index in indices], is_write)
             for number, buffer, indices, is_write in accesses
@@ -323,8 +380,18 @@ class _SymbolicNest:
             list(merged.values()),
             self._operations,
             self._is_reduction,
+            [OperationGroup(counts, self._moved(steps, known, size)) for counts, steps in self._groups],
             self._is_preprocessing,
         )
+
+    def _moved(self, values: list[IndexSteps], known: Values, size: int) -> np.ndarray:
+        """Which loops change one of some values: bool [n_loops, N]."""
+        moved = np.zeros((len(self._loops), size), dtype=bool)
+        position = {loop.var: number for number, loop in enumerate(self._loops)}
+        for value in values:
+            for var, step in value.evaluate(known).items():
+                moved[position[var]] |= np.asarray(step) != 0
+        return moved
 
     def _begins(self, values: Mapping[Any, Any]) -> dict[Any, Any]:
         """The values of decisions, and of loop variables where their loops begin, all of them for the first time."""

@@ -40,7 +40,7 @@ def nest(
                 distances,
             )
         )
-    return Skeleton(1, [Nest("block", axes, found, {}, False)])
+    return Skeleton(1, [Nest("block", axes, found, {}, False, [])])
 
 
 def facts(skeleton: Skeleton) -> tuple[NestLoops, list[Slot]]:
