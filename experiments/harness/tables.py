@@ -170,10 +170,45 @@ def foundation(rows: Rows) -> str:
     return markdown(["what", "value", "unit"], lines)
 
 
+def cost_models(rows: Rows) -> str:
+    """How the estimate and the learned model order measured candidates: a row per operator, a mean per name, the machines."""
+    models = ("prior, assumed", "prior, calibrated", "learned, assumed", "learned, calibrated")
+    header = [
+        "operator",
+        "records",
+        *[f"rank: {name}" for name in models],
+        *[f"regret of 3: {name}" for name in models],
+    ]
+    groups: dict[str, list[str]] = {}
+    for key in rows:
+        groups.setdefault(key.partition(":")[0], []).append(key)
+    lines = []
+    for name, keys in groups.items():
+        ranks = [[rows[key][model]["rank"] for model in models] for key in keys]
+        regrets = [[rows[key][model]["regret 3"] for model in models] for key in keys]
+        for key, rank, lost in zip(keys, ranks, regrets, strict=True):
+            lines.append([key, str(rows[key]["records"]), *_figures(rank, lost)])
+        means = [[sum(column) / len(keys) for column in zip(*part, strict=True)] for part in (ranks, regrets)]
+        lines.append([f"mean of {name}", "", *_figures(*means)])
+    machines = sorted({str(row["machine"]) for row in rows.values()})
+    return (
+        markdown(header, lines)
+        + "\n\nRank: Spearman's correlation of scores and speeds, 1 for the same order. Regret of 3: how much slower the best of a model's"
+        "\nfirst three is than the best. The learned model has seen the records of all other operators of its name, and none of the row's."
+        "\nAssumed and calibrated: the figures that the estimate, which is a feature of the learned model, goes by.\n\n"
+        + "\n".join(f"Machine: {item}" for item in machines)
+    )
+
+
+def _figures(ranks: Sequence[float], regrets: Sequence[float]) -> list[str]:
+    return [number(value) for value in ranks] + [f"{value:.0%}" for value in regrets]
+
+
 TABLES: dict[str, Callable[[Rows], str]] = {
     "operators": operators,
     "second": operators,
     "models": models,
     "search": search,
     "foundation": foundation,
+    "cost_models": cost_models,
 }

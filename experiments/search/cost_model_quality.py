@@ -5,6 +5,12 @@ seen the first n of them (*within*), after all records of other tasks (*transfer
 the best time among the model's first k over the best of the set, minus one.
 
     python -m experiments.search.cost_model_quality tuning.db more.db
+
+With ``--publish NAME`` the estimate, by assumed figures and by a calibration of this machine, stands beside the learned model, which
+has seen the records of all other operators and none of the judged one: rows of ``results/cost_models.md`` that begin with the name.
+
+    loopsmith calibrate --database machine.db
+    python -m experiments.search.cost_model_quality random.db --calibration machine.db --publish "random, one core"
 """
 
 from __future__ import annotations
@@ -12,13 +18,18 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from cost_models import CostModel, FeatureMatrix, MLPModel, PerStoreFeature, PriorModel, XGBModel
+from cost_models import Calibration, CostModel, FeatureMatrix, MLPModel, PerStoreFeature, PriorModel, XGBModel
 from database import TuningRecord, open_database
 from schedules.space import PostOrderApply
+from tuner.calibration import describes_host, known_calibration
 from tuner.search.records import measured_rows
+
+from ..harness import results, tables
 
 MODELS: dict[str, Callable[[], CostModel]] = {
     "prior": PriorModel,
@@ -73,10 +84,16 @@ class TaskRecords:
         return np.concatenate([model.predict_arrays(part.features) for part in self.parts])
 
 
-def task_records(name: str, records: Sequence[TuningRecord]) -> TaskRecords:
-    """The records of one workload as arrays; those that no sketch of today's space explains are left out."""
+def task_records(
+    name: str, records: Sequence[TuningRecord], calibration: Calibration | None = None
+) -> TaskRecords:
+    """The records of one workload as arrays; those that no sketch of today's space explains are left out.
+
+    Features go by the calibration of this machine where the records were measured on it.
+    """
     target = records[0].target
     assert target is not None
+    found = calibration if describes_host(target) else None
     sketches = PostOrderApply().generate_sketches(records[0].workload.mod, target)
     extractor = PerStoreFeature()
     rows = [item for item in measured_rows(records, sketches) if np.isfinite(item[2])]
@@ -85,12 +102,12 @@ def task_records(name: str, records: Sequence[TuningRecord]) -> TaskRecords:
         mine = [(row, secs, position) for position, (own, row, secs) in enumerate(rows) if own == number]
         if mine:
             decisions, seconds, order = zip(*mine, strict=True)
-            features = extractor.features_of(sketch.skeleton(np.stack(decisions)), target)
+            features = extractor.features_of(sketch.skeleton(np.stack(decisions)), target, found)
             parts.append(Part(features, np.array(seconds), np.array(order)))
     return TaskRecords(name, parts)
 
 
-def load(paths: Sequence[str]) -> Iterator[TaskRecords]:
+def load(paths: Sequence[str], calibration: Calibration | None = None) -> Iterator[TaskRecords]:
     """All workloads of some databases, without candidates that were cut: their times are no more than bounds."""
     for path in paths:
         by_workload: dict[str, list[TuningRecord]] = {}
@@ -101,7 +118,7 @@ def load(paths: Sequence[str]) -> Iterator[TaskRecords]:
             blocks = [name for name in records[0].workload.summary.blocks if name != "root"]
             shape = "x".join(str(item) for item in records[0].workload.summary.args[-1][2])
             shash = records[0].workload.shash[-4:]
-            yield task_records(f"{'+'.join(blocks)[:32]} {shape} {shash}", records)
+            yield task_records(f"{'+'.join(blocks)[:32]} {shape} {shash}", records, calibration)
 
 
 def rank_correlation(scores: np.ndarray, seconds: np.ndarray) -> float:
@@ -133,8 +150,19 @@ def main() -> None:
     parser.add_argument("--least", type=int, default=8, help="records that a task needs to be judged")
     parser.add_argument("--seen", type=int, nargs="*", default=[8, 16], help="records of a task seen before")
     parser.add_argument("--tasks", action="store_true", help="print every task")
+    parser.add_argument("--calibration", help="a database with the calibration of this machine")
+    parser.add_argument(
+        "--publish", metavar="NAME", help="write what is judged to the results, under this name"
+    )
+    parser.add_argument("--out", type=Path, default=results.DEFAULT, help="folder of the results")
     options = parser.parse_args()
-    tasks = [task for task in load(options.databases) if len(task)]
+    calibration = None if options.calibration is None else calibration_in(options.calibration)
+    if options.publish is not None:
+        if calibration is None:
+            parser.error("--publish compares with a calibration: name its database with --calibration")
+        publish(options.publish, options.databases, calibration, options.least, options.out)
+        return
+    tasks = [task for task in load(options.databases, calibration) if len(task)]
     judged = [task for task in tasks if len(task) >= options.least]
     print(f"{len(tasks)} tasks with {sum(map(len, tasks))} records; {len(judged)} are judged")
     if options.tasks:
@@ -144,6 +172,40 @@ def main() -> None:
         for learns in ("transfer",) if seen == 0 else ("within", "both"):
             for name in options.models:
                 evaluate(name, learns, seen, tasks, judged, options.tasks)
+
+
+def calibration_in(path: str) -> Calibration:
+    """The calibration of this machine that a database has.
+
+    Raises:
+        SystemExit: it has none.
+    """
+    found = known_calibration(open_database(path, must_exist=True))
+    if found is None:
+        raise SystemExit(f"{path} knows nothing of this machine: run 'loopsmith calibrate --database {path}'")
+    return found
+
+
+def publish(name: str, databases: Sequence[str], calibration: Calibration, least: int, folder: Path) -> None:
+    """Write a row for each operator, and the table of all rows."""
+    assumed = [task for task in load(databases) if len(task) >= least]
+    measured = [task for task in load(databases, calibration) if len(task) >= least]
+    store = results.Results(folder, "cost_models")
+    for number, (plain, calibrated) in enumerate(zip(assumed, measured, strict=True)):
+        row: dict[str, Any] = {"records": len(plain), "calibration": calibration.as_json()}
+        for kind, task, others in (("assumed", plain, assumed), ("calibrated", calibrated, measured)):
+            row[f"prior, {kind}"] = judged_by(PriorModel(), task)
+            model = trained(MODELS["xgb"], [item for at, item in enumerate(others) if at != number])
+            row[f"learned, {kind}"] = judged_by(model, task)
+        store.add(f"{name}: {plain.name}", row)
+    (folder / "cost_models.md").write_text(tables.TABLES["cost_models"](store.rows) + "\n")
+
+
+def judged_by(model: CostModel, task: TaskRecords) -> dict[str, float]:
+    """How a model orders a task's records: rank correlation, and regrets of its first one, three and five."""
+    scores, seconds = task.scores(model), task.seconds
+    regrets = {f"regret {count}": regret(scores, seconds, count) for count in (1, 3, 5)}
+    return {"rank": rank_correlation(scores, seconds), **regrets}
 
 
 def print_estimate(task: TaskRecords) -> None:

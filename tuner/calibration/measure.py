@@ -38,8 +38,9 @@ _PARTS = 8
 """Parts of that memory that are read in turn: when one comes again the caches have seen all others."""
 _PASS_BYTES = 4 << 20
 """Bytes that a sample reads from a cache, at least: a parallel region must take long beside its start."""
-_PITCH_LINES = 9
-"""Lines between the beginnings of short stretches: odd, so that they fall on all sets of a cache."""
+_NEAR_BYTES, _FAR_BYTES = 512, 4096
+"""Distance of short stretches in a cache and in memory, to which a line is added so that they fall on all sets of a cache: what lives
+in a cache has short rows, what lives in memory has long ones, and each of their stretches lies in a page of its own."""
 _ATTEMPTS, _PAUSE_SECONDS = 2, 0.2
 """How often to wait for a moment in which all cores are free, and how long."""
 _WILD = 0.3
@@ -240,7 +241,8 @@ class _Bench:
         cores, blocks = parts[0].shape[:2]
         passes = 1 if len(parts) > 1 else max(1, _PASS_BYTES // parts[0][0].nbytes)
         own = [part.reshape(1, -1, 8, self.lanes) if len(parts) > 1 else part[:1] for part in parts]
-        pitch = max(1, _PITCH_LINES * self.line // self.lanes)
+        distance = (_FAR_BYTES if len(parts) > 1 else _NEAR_BYTES) // 4 + self.line
+        pitch = max(1, distance // self.lanes)
         vectors = stretch_vectors(self.lanes, self.line)
         rows = own[0].size // (pitch * self.lanes)
         pitched = [
