@@ -83,22 +83,23 @@ def executions(group: OperationGroup, loops: NestLoops, tile: RegisterTile) -> A
 
     What no loop of the body changes the compiler computes before it, and what an outer loop does not change, outside of that.
     """
-    moved = group.moved[loops.kept] & (loops.extents > 1)
-    if moved.all():
+    moved = [group.moved[position] for position in loops.kept]
+    if all(moved):
         return tile.vector_iterations
-    size = tile.lanes.shape[0]
-    times, before, vectors = np.ones(size), np.ones(size), np.zeros(size, dtype=bool)
-    for position in range(loops.count):
-        inside = position >= loops.body
-        times = times * np.where(inside & moved[position], loops.extents[position], 1.0)
-        # Trips of the loops around the body between two executions.
-        before = np.where(~inside, np.where(moved[position], 1.0, before * loops.extents[position]), before)
-        is_vector = (position == loops.vector) | (tile.implicit & (position == loops.count - 1))
-        vectors |= moved[position] & is_vector
-    changes_inside = times > 1
-    return np.asarray(
-        np.where(vectors, np.maximum(times / tile.lanes, 1.0), times) / np.where(changes_inside, 1.0, before)
-    )
+    times, before = np.ones_like(tile.lanes), np.ones_like(tile.lanes)
+    for position, changes in enumerate(moved):
+        inside, extent = position >= loops.body, loops.extents[position]
+        if changes:
+            times = times * np.where(inside, extent, 1.0)
+            before = np.where(inside | (extent == 1), before, 1.0)
+        else:
+            # Trips of the loops around the body since the last execution.
+            before = before * np.where(inside, 1.0, extent)
+    by_mark = loops.vector is not None and moved[loops.vector]
+    vectors = np.where(tile.implicit, bool(moved and moved[-1]), by_mark)
+    times = np.where(vectors, np.maximum(times / tile.lanes, 1.0), times)
+    # What several vectors hold would need as many registers to stay from one body to the next.
+    return np.asarray(np.where(times > 1, times, times / before))
 
 
 def _vectors(extent: Array, most: int) -> Array:

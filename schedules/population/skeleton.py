@@ -7,7 +7,7 @@ materialized program is the case N = 1, with the same code). Features, validity 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -74,8 +74,8 @@ class OperationGroup:
 
     counts: dict[str, int]
     """Of each kind, as in :attr:`Nest.operations`."""
-    moved: np.ndarray
-    """Which loops change their values: bool [n_loops, N]. A compiler takes the operations out of the others."""
+    moved: tuple[bool, ...]
+    """For each loop whether it changes their values; a compiler takes the operations out of the others."""
 
 
 @dataclass
@@ -262,6 +262,9 @@ class Extraction:
         ]
         all_loops = [*loops, *inner]
         reduce_values = [values[item.var] for item in block.iter_vars if item.iter_type == IterVar.CommReduce]
+        variables = frozenset(
+            [item.var for item in block.iter_vars] + [item.loop_var for item in operations.inner]
+        )
         accesses = []
         for buffer, indices, is_write in operations.accesses:
             number = self._buffers.setdefault(buffer, len(self._buffers))
@@ -273,13 +276,8 @@ class Extraction:
                 accesses,
                 operations.counts,
                 [
-                    (counts, [values.get(var, var) for var in variables])
-                    for variables, counts in operations.groups(
-                        frozenset(
-                            [item.var for item in block.iter_vars]
-                            + [item.loop_var for item in operations.inner]
-                        )
-                    ).items()
+                    OperationGroup(counts, _moved([values.get(var, var) for var in changing], all_loops))
+                    for changing, counts in operations.groups(variables).items()
                 ],
                 block.init is not None,
                 reduce_values,
@@ -309,6 +307,14 @@ class _SymbolicLoop:
         return replace(self, begin=begin, extent=extent, follows_others=mentions(extent, loops))
 
 
+def _moved(values: Sequence[Any], loops: Sequence[_SymbolicLoop]) -> tuple[bool, ...]:
+    """For each loop whether one of the values depends on it."""
+    names = _Names(set())
+    for value in values:
+        names.visit(value)
+    return tuple(loop.var in names.variables for loop in loops)
+
+
 def _known(expr: Any, loops: frozenset[Any], otherwise: int) -> Any:
     """An expression, and a number in its place where it depends on data."""
     return expr if is_arithmetic(expr, loops) else tir.const(otherwise)
@@ -323,19 +329,16 @@ class _SymbolicNest:
         loops: list[_SymbolicLoop],
         accesses: list[tuple[int, tir.Buffer, tuple[Any, ...], bool]],
         operations: dict[str, int],
-        groups: list[tuple[dict[str, int], list[Any]]],
+        groups: list[OperationGroup],
         is_reduction: bool,
         reduce_values: list[Any],
         is_preprocessing: bool,
     ) -> None:
-        self._name, self._operations = name, operations
+        self._name, self._operations, self._groups = name, operations, groups
         self._is_reduction, self._is_preprocessing = is_reduction, is_preprocessing
         variables = frozenset(loop.var for loop in loops)
         self._loops = [loop.known(variables) for loop in loops]
         self._reductions = [IndexSteps(value, variables) for value in reduce_values]
-        self._groups = [
-            (counts, [IndexSteps(value, variables) for value in found]) for counts, found in groups
-        ]
         self._accesses = [
             (number, buffer, [IndexSteps(index, variables) for index in indices], is_write)
             for number, buffer, indices, is_write in accesses
@@ -380,18 +383,9 @@ class _SymbolicNest:
             list(merged.values()),
             self._operations,
             self._is_reduction,
-            [OperationGroup(counts, self._moved(steps, known, size)) for counts, steps in self._groups],
+            self._groups,
             self._is_preprocessing,
         )
-
-    def _moved(self, values: list[IndexSteps], known: Values, size: int) -> np.ndarray:
-        """Which loops change one of some values: bool [n_loops, N]."""
-        moved = np.zeros((len(self._loops), size), dtype=bool)
-        position = {loop.var: number for number, loop in enumerate(self._loops)}
-        for value in values:
-            for var, step in value.evaluate(known).items():
-                moved[position[var]] |= np.asarray(step) != 0
-        return moved
 
     def _begins(self, values: Mapping[Any, Any]) -> dict[Any, Any]:
         """The values of decisions, and of loop variables where their loops begin, all of them for the first time."""

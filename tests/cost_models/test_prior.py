@@ -194,3 +194,35 @@ def test_uneven_loops_run_in_whole_vectors_and_narrower_ones() -> None:
         (lanes // 2 + 1, 2),
     ):
         assert _vectors(np.array([extent]), lanes).tolist() == [expected]
+
+
+def test_what_a_loop_does_not_change_is_computed_before_it() -> None:
+    """The square root and the division of a row are one of each for the row, not one for each of its elements."""
+    A = te.placeholder((64, 256), name="A")
+    S = te.placeholder((64,), name="S")
+    invariant = te.compute((64, 256), lambda i, j: A[i, j] * (1.0 / te.sqrt(S[i])), name="B")
+    varying = te.compute((64, 256), lambda i, j: A[i, j] * (1.0 / te.sqrt(A[i, j])), name="B")
+    seconds = []
+    for result in (invariant, varying):
+        sch = SketchSchedule(te.create_prim_func([A, S, result]), seed=0)
+        _, j = sch.get_loops(sch.get_block("B"))
+        _, lanes = sch.split(j, [None, 16])
+        sch.vectorize(lanes)
+        skeleton = Sketch(sch).skeleton(np.zeros((1, 0), dtype=np.int64))
+        (nest,) = skeleton.nests
+        by_group = {frozenset(group.counts): group.moved for group in nest.groups}
+        if result is invariant:
+            assert by_group[frozenset({"float_divmod", "float_math"})] == (True, False, False)
+        assert sum(sum(group.counts.values()) for group in nest.groups) == sum(nest.operations.values())
+        seconds.append(estimate_seconds(skeleton, TARGET)[0])
+    assert seconds[1] > 3 * seconds[0]
+
+
+def test_what_is_stored_changes_with_every_loop() -> None:
+    (nest,) = (
+        item
+        for item in sketches("matmul")[0].skeleton(population(sketches("matmul")[0], 4)).nests
+        if item.is_reduction
+    )
+    (group,) = nest.groups
+    assert all(group.moved) and group.counts == nest.operations
