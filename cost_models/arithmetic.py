@@ -87,6 +87,7 @@ def executions(group: OperationGroup, loops: NestLoops, tile: RegisterTile) -> A
     if all(moved):
         return tile.vector_iterations
     times, before = np.ones_like(tile.lanes), np.ones_like(tile.lanes)
+    innermost = loops.innermost(np.array(moved, dtype=np.float64)[:, None] * np.ones_like(loops.extents)) > 0
     for position, changes in enumerate(moved):
         inside, extent = position >= loops.body, loops.extents[position]
         if changes:
@@ -96,7 +97,7 @@ def executions(group: OperationGroup, loops: NestLoops, tile: RegisterTile) -> A
             # Trips of the loops around the body since the last execution.
             before = before * np.where(inside, 1.0, extent)
     by_mark = loops.vector is not None and moved[loops.vector]
-    vectors = np.where(tile.implicit, bool(moved and moved[-1]), by_mark)
+    vectors = np.where(tile.implicit, innermost, by_mark)
     times = np.where(vectors, np.maximum(times / tile.lanes, 1.0), times)
     # What several vectors hold would need as many registers to stay from one body to the next.
     return np.asarray(np.where(times > 1, times, times / before))

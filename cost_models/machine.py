@@ -130,8 +130,9 @@ class Machine:
             divide_cycles=_or(found.divide_cycles, Machine.divide_cycles),
             elementary_cycles=_or(found.elementary_cycles, Machine.elementary_cycles),
             shuffles_per_cycle=_or(found.gathered_per_cycle, Machine.shuffles_per_cycle),
+            # On one core a region is a call, and its jobs are iterations of a loop in it.
             parallel_launch=_or(found.parallel_launch, Machine.parallel_launch) if cores > 1 else 100.0,
-            job_overhead=_or(found.job_overhead, Machine.job_overhead),
+            job_overhead=_or(found.job_overhead, Machine.job_overhead) if cores > 1 else 0.0,
         )
 
 

@@ -90,7 +90,11 @@ def _without_unit_loops(skeleton: Skeleton) -> Skeleton:
             replace(access, strides=access.strides[keep], reach=access.reach[:, keep])
             for access in nest.accesses
         ]
-        nests.append(replace(nest, loops=[nest.loops[position] for position in keep], accesses=accesses))
+        groups = [
+            replace(group, moved=tuple(group.moved[position] for position in keep)) for group in nest.groups
+        ]
+        loops = [nest.loops[position] for position in keep]
+        nests.append(replace(nest, loops=loops, accesses=accesses, groups=groups))
     return Skeleton(skeleton.size, nests)
 
 

@@ -77,7 +77,7 @@ def test_a_quick_calibration_finds_figures_that_a_processor_can_have() -> None:
 def test_probes_are_programs_for_every_width(cpu: str) -> None:
     target = Target(f"llvm -mcpu={cpu}")
     module = probe_module(target.vector_bits // 32, target.vector_registers, target.cache_line_bytes // 4)
-    assert len(module.functions) == 10
+    assert len(module.functions) == 9
 
 
 def test_working_sets_lie_between_the_caches() -> None:

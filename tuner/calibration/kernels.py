@@ -154,12 +154,4 @@ class Probes:
         for row in T.unroll(stretch):
             for lane in T.vectorized(lanes):
                 out[0, row, lane] = state[row, lane]
-
-    @T.prim_func
-    def empty_jobs(o: T.handle, times: T.int32):
-        jobs, n = T.int32(), T.int32()
-        out = T.match_buffer(o, (jobs, n), "int32")
-        for i in T.serial(times):
-            for job in T.parallel(jobs):
-                out[job, 0] = i
 """

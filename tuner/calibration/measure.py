@@ -45,6 +45,8 @@ _ATTEMPTS, _PAUSE_SECONDS = 2, 0.2
 """How often to wait for a moment in which all cores are free, and how long."""
 _WILD = 0.3
 """A probe whose fastest samples differ by more has not shown what the machine can do."""
+_ROUNDS = 16
+"""Jobs of each core in a region of many jobs."""
 _OF_REGIONS = ("parallel_launch", "job_overhead")
 _VECTORS = 64
 """Vectors of data in registers' reach: a few kilobytes."""
@@ -283,29 +285,27 @@ class _Bench:
     def _regions(self) -> Callable[[], dict[str, float]]:
         if self.cores == 1:
             return dict
-        # A region without work would be over before a second core has heard of it: each core gets some microseconds.
-        chains = _aligned((self.cores, 16), np.int32, 0x5A5A5A)
-        alone = self._probe("short chain", "integer_chains", chains[:1], _CHAIN // 8, tolerance=0.1)
+        # A region without work would be over before a second core has heard of it: each core gets some microseconds, in one
+        # job, and in many short ones that the cores fetch from each other.
+        steps = _CHAIN // 8
+        chains = _aligned((self.cores * _ROUNDS, 16), np.int32, 0x5A5A5A)
+        alone = self._probe("short chain", "integer_chains", chains[:1], steps, tolerance=0.1)
         region = self._probe(
-            "short parallel region", "integer_chains", chains, _CHAIN // 8, tolerance=0.1, all_cores=True
+            "short parallel region",
+            "integer_chains",
+            chains[: self.cores],
+            steps,
+            tolerance=0.1,
+            all_cores=True,
         )
-        times, jobs, more = 50, 2 * self.cores, 64 * self.cores
-        few, many = (
-            self._probe(
-                f"region of {count} jobs",
-                "empty_jobs",
-                _aligned((count, 16), np.int32, 0),
-                times,
-                tolerance=0.15,
-                all_cores=True,
-            )
-            for count in (jobs, more)
+        jobs = self._probe(
+            "region of many jobs", "integer_chains", chains, steps // _ROUNDS, tolerance=0.1, all_cores=True
         )
 
         def figures() -> dict[str, float]:
-            job = (self._cycles(many) - self._cycles(few)) / (times * (more - jobs))
             launch = self._cycles(region) - self._cycles(alone)
-            return {"parallel_launch": max(1.0, launch), "job_overhead": max(0.0, job)}
+            more = self._cycles(jobs) - self._cycles(region)
+            return {"parallel_launch": max(1.0, launch), "job_overhead": max(0.0, more / (_ROUNDS - 1))}
 
         return figures
 
