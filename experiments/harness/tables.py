@@ -190,7 +190,7 @@ def cost_models(rows: Rows) -> str:
             lines.append([key, str(rows[key]["records"]), *_figures(rank, lost)])
         means = [[sum(column) / len(keys) for column in zip(*part, strict=True)] for part in (ranks, regrets)]
         lines.append([f"mean of {name}", "", *_figures(*means)])
-    machines = sorted({str(row["machine"]) for row in rows.values()})
+    machines = sorted({f"{row['machine']['processor']}, {row['machine']['target']}" for row in rows.values()})
     return (
         markdown(header, lines)
         + "\n\nRank: Spearman's correlation of scores and speeds, 1 for the same order. Regret of 3: how much slower the best of a model's"
