@@ -178,6 +178,8 @@ def cost_models(rows: Rows) -> str:
         "records",
         *[f"rank: {name}" for name in models],
         *[f"regret of 3: {name}" for name in models],
+        "measured/estimated: assumed",
+        "calibrated",
     ]
     groups: dict[str, list[str]] = {}
     for key in rows:
@@ -187,17 +189,25 @@ def cost_models(rows: Rows) -> str:
         ranks = [[rows[key][model]["rank"] for model in models] for key in keys]
         regrets = [[rows[key][model]["regret 3"] for model in models] for key in keys]
         for key, rank, lost in zip(keys, ranks, regrets, strict=True):
-            lines.append([key, str(rows[key]["records"]), *_figures(rank, lost)])
+            ratios = [number(rows[key][model]["ratio"]) for model in models[:2]]
+            lines.append([key, str(rows[key]["records"]), *_figures(rank, lost), *ratios])
         means = [[sum(column) / len(keys) for column in zip(*part, strict=True)] for part in (ranks, regrets)]
-        lines.append([f"mean of {name}", "", *_figures(*means)])
+        deviations = [_deviation([rows[key][model]["ratio"] for key in keys]) for model in models[:2]]
+        lines.append([f"mean of {name}", "", *_figures(*means), *deviations])
     machines = sorted({f"{row['machine']['processor']}, {row['machine']['target']}" for row in rows.values()})
     return (
         markdown(header, lines)
         + "\n\nRank: Spearman's correlation of scores and speeds, 1 for the same order. Regret of 3: how much slower the best of a model's"
         "\nfirst three is than the best. The learned model has seen the records of all other operators of its name, and none of the row's."
-        "\nAssumed and calibrated: the figures that the estimate, which is a feature of the learned model, goes by.\n\n"
+        "\nAssumed and calibrated: the figures that the estimate, which is a feature of the learned model, goes by."
+        "\nMeasured/estimated: geometric mean of an operator's candidates; below, by which factor operators deviate from each other.\n\n"
         + "\n".join(f"Machine: {item}" for item in machines)
     )
+
+
+def _deviation(ratios: Sequence[float]) -> str:
+    """By which factor ratios deviate from their geometric mean, as a standard deviation of logarithms."""
+    return f"x/÷ {math.exp(statistics.pstdev([math.log(ratio) for ratio in ratios])):.2f}"
 
 
 def _figures(ranks: Sequence[float], regrets: Sequence[float]) -> list[str]:

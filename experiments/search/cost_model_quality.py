@@ -194,11 +194,17 @@ def publish(name: str, databases: Sequence[str], calibration: Calibration, least
     for number, (plain, calibrated) in enumerate(zip(assumed, measured, strict=True)):
         row: dict[str, Any] = {"records": len(plain), "calibration": calibration.as_json()}
         for kind, task, others in (("assumed", plain, assumed), ("calibrated", calibrated, measured)):
-            row[f"prior, {kind}"] = judged_by(PriorModel(), task)
+            row[f"prior, {kind}"] = {**judged_by(PriorModel(), task), "ratio": measured_to_estimated(task)}
             model = trained(MODELS["xgb"], [item for at, item in enumerate(others) if at != number])
             row[f"learned, {kind}"] = judged_by(model, task)
         store.add(f"{name}: {plain.name}", row)
     (folder / "cost_models.md").write_text(tables.TABLES["cost_models"](store.rows) + "\n")
+
+
+def measured_to_estimated(task: TaskRecords) -> float:
+    """How many times the estimate a task's times are: the geometric mean."""
+    estimate = np.concatenate([part.features.prior_seconds() for part in task.parts])
+    return float(np.exp(np.log(task.seconds / estimate).mean()))
 
 
 def judged_by(model: CostModel, task: TaskRecords) -> dict[str, float]:
