@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,8 @@ from tuner.calibration import known as known_module
 from tuner.calibration.kernels import probe_module
 from tuner.calibration.measure import WorkingSets, measure_calibration
 from tuner.calibration.sampling import Probe, sample_in_turns
+from tuner.cli import calibrate as command
+from tuner.cli import main as entry
 
 FOUND = Calibration.checked({"hertz": 3e9, "l3_fill": 7.0, "l3_fill_all": 4.0, "fma_per_cycle": 2.0}, cores=2)
 
@@ -282,3 +286,56 @@ def test_the_model_learns_and_predicts_on_the_same_machine(monkeypatch: pytest.M
     (sketch, *_) = task.sketches()
     rows = sketch.sample(8, task.generator)
     assert (task.features(sketch, rows).prior_seconds() != plain.features(sketch, rows).prior_seconds()).all()
+
+
+# ---- the command ------------------------------------------------------------------------------------------------
+
+
+def run_command(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    """Run ``loopsmith calibrate``; its exit status."""
+    monkeypatch.setattr(sys, "argv", ["loopsmith", "calibrate", *arguments])
+    try:
+        entry.main()
+    except SystemExit as leaving:
+        return int(str(leaving.code))
+    return 0
+
+
+def test_the_command_shows_what_a_database_knows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = str(tmp_path / "t.db")
+    open_database(path).commit_calibration(
+        MachineCalibration(machine_fingerprint(), VERSION, FOUND.as_json())
+    )
+    assert run_command(monkeypatch, "--database", path) == 0
+    shown = capsys.readouterr().out
+    assert "reading from memory, one core" in shown and "bytes/cycle" in shown
+    assert "21.0 GB/s" in shown  # 7 bytes a cycle at 3 GHz
+    assert "as" in shown and "knows it" in shown and "measured now" not in shown
+
+
+def test_the_command_measures_and_keeps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = str(tmp_path / "t.db")
+    monkeypatch.setattr(command, "WorkerPool", lambda count: nullcontext(pool_of(FOUND)))
+    assert run_command(monkeypatch, "--database", path) == 0
+    assert "measured now, kept in" in capsys.readouterr().out
+    assert known_calibration(open_database(path)) == FOUND
+
+
+def test_the_command_says_why_nothing_was_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = str(tmp_path / "t.db")
+    busy = replace(FOUND, disturbed=True, notes=("l3_fill: the machine was busy",))
+    monkeypatch.setattr(command, "WorkerPool", lambda count: nullcontext(pool_of(busy)))
+    assert run_command(monkeypatch, "--database", path) == 0
+    heard = capsys.readouterr()
+    assert "l3_fill: the machine was busy" in heard.out and "try again" in heard.err
+    assert known_calibration(open_database(path)) is None
+    died = FakePool(Outcome("died", error="SIGILL", message="the process was ended by SIGILL"))
+    monkeypatch.setattr(command, "WorkerPool", lambda count: nullcontext(died))
+    assert run_command(monkeypatch, "--database", path) == 2
+    assert "SIGILL" in capsys.readouterr().err
