@@ -19,6 +19,7 @@ from .machine_calibration import MachineCalibration
 from .memory import MemoryDatabase
 from .nearest import Difference, NearestRecord
 from .opening import open_database, open_for_writing
+from .pareto import pareto_front
 from .record import Session, TuningRecord, by_speed, key_of_trace, standing
 from .schedule_fn import ScheduleFnDatabase
 from .target_key import target_differences, target_fields, target_key
@@ -50,6 +51,7 @@ __all__ = [
     "key_of_trace",
     "standing",
     "by_speed",
+    "pareto_front",
     "ArgInfo",
     "TensorInfo",
     # finding and explaining

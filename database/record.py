@@ -65,6 +65,7 @@ class TuningRecord:
         "failure_kind",
         "failure_message",
         "fingerprint",
+        "metrics",
         "remeasured",
         "run_secs",
         "session_id",
@@ -88,6 +89,7 @@ class TuningRecord:
         remeasured: bool = False,
         failure_kind: str | None = None,
         failure_message: str | None = None,
+        metrics: dict[str, float] | None = None,
         fingerprint: dict[str, Any] | None = None,
         versions: dict[str, str] | None = None,
         session_id: str | None = None,
@@ -106,13 +108,15 @@ class TuningRecord:
             remeasured: no trial, but a second measurement of one, in turns with its rivals.
             failure_kind: why there is no time; None for a candidate that ran.
             failure_message: the details, for a person.
+            metrics: what was measured beside the time, by the names and in the units of :data:`database.pareto.UNITS`; records of
+                earlier versions have none.
             fingerprint: the hardware, as :func:`database.hardware_fingerprint` describes it.
             versions: of the software, as :func:`database.software_versions` lists them.
             session_id: the :class:`Session` that measured it.
             created_at: seconds since the epoch; now by default.
 
         Raises:
-            DatabaseError: both times and a failure, or a time that is negative or not finite.
+            DatabaseError: both times and a failure, or a time or another measure that is negative or not finite.
         """
         if run_secs is not None and failure_kind is not None:
             raise DatabaseError(
@@ -125,10 +129,14 @@ class TuningRecord:
             raise DatabaseError(
                 f"run times are finite seconds, got {times}; give a failure_kind for a candidate without"
             )
+        measures = {name: float(value) for name, value in (metrics or {}).items()}
+        if not all(math.isfinite(value) and value >= 0 for value in measures.values()):
+            raise DatabaseError(f"measures are finite numbers that are not negative, got {measures}")
         self._trace = trace
         self._trace_json = trace_json
         self.workload = workload
         self.run_secs = times
+        self.metrics = measures
         self.target: Target | None = None if target is None else as_target(target)
         self.args_info = None if args_info is None else tuple(args_info)
         self.verified = verified
@@ -187,6 +195,7 @@ class TuningRecord:
             verified=self.verified,
             remeasured=True,
             failure_kind=failure_kind,
+            metrics=self.metrics,
             fingerprint=self.fingerprint,
             versions=self.versions,
             session_id=session_id,
@@ -230,6 +239,7 @@ class TuningRecord:
             "remeasured": self.remeasured,
             "failure_kind": self.failure_kind,
             "failure_message": self.failure_message,
+            "metrics": self.metrics,
             "fingerprint": self.fingerprint,
             "versions": self.versions,
             "session_id": self.session_id,
@@ -260,6 +270,7 @@ class TuningRecord:
                 remeasured=json_obj.get("remeasured", False),
                 failure_kind=json_obj.get("failure_kind"),
                 failure_message=json_obj.get("failure_message"),
+                metrics=json_obj.get("metrics"),
                 fingerprint=json_obj.get("fingerprint"),
                 versions=json_obj.get("versions"),
                 session_id=json_obj.get("session_id"),

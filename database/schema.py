@@ -73,7 +73,7 @@ class RecordRow(Base):
     created_at: Mapped[float] = mapped_column(Double)
     trace: Mapped[Any] = mapped_column(JSON)
     details: Mapped[dict[str, Any]] = mapped_column(JSON)
-    """What no query asks for: times, arguments, failure message, fingerprint, versions."""
+    """What no query asks for: times, other measures, arguments, failure message, fingerprint, versions."""
 
     workload: Mapped[WorkloadRow] = relationship()
     target: Mapped[TargetRow | None] = relationship()

@@ -100,6 +100,7 @@ class SQLDatabase(Database):
                 "run_secs": body["run_secs"],
                 "args_info": body["args_info"],
                 "failure_message": _without_nul(record.failure_message),
+                "metrics": record.metrics,
                 "fingerprint": record.fingerprint,
                 "versions": record.versions,
             },
@@ -284,6 +285,7 @@ class SQLDatabase(Database):
             remeasured=row.remeasured,
             failure_kind=row.failure_kind,
             failure_message=details["failure_message"],
+            metrics=details.get("metrics"),  # records of earlier versions have none
             fingerprint=details["fingerprint"],
             versions=details["versions"],
             session_id=row.session_id,

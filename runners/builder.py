@@ -59,6 +59,8 @@ class BuilderResult:
     error_msg: str | None
     kind: ResultKind = ResultKind.OK
     build_secs: float = 0.0
+    metrics: dict[str, float] = field(default_factory=dict)
+    """What is known of the code by building it: ``code_size`` (bytes of machine code), ``memory`` (bytes of scratch memory)."""
 
     @property
     def artifact_path(self) -> Any:
@@ -172,7 +174,8 @@ def answer(done: Future[Outcome], future: Future[Any], convert: Callable[[Outcom
 
 def _build_result(outcome: Outcome, artifact: Artifact) -> BuilderResult:
     if outcome.kind == "returned":
-        return BuilderResult(artifact, None, ResultKind.OK, outcome.value)
+        report: candidate.BuildReport = outcome.value
+        return BuilderResult(artifact, None, ResultKind.OK, report.build_secs, report.metrics)
     return BuilderResult(None, message_of(outcome), failure_kind(outcome, in_build=True))
 
 

@@ -57,6 +57,15 @@ class RunSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class BuildReport:
+    """What a build came to, as it is sent to the parent."""
+
+    build_secs: float
+    metrics: dict[str, float]
+    """Sizes of what was built, by name."""
+
+
+@dataclass(frozen=True, slots=True)
 class RunReport:
     """What a run came to, as it is sent to the parent."""
 
@@ -94,13 +103,14 @@ def under(context: AbstractContextManager[Any], function: Callable[..., Any], *a
 
 def build_candidate(
     number: int, program: Any, target: Any, f_build: Build | None, timeout_sec: float
-) -> float:
-    """Build a candidate and keep it under ``number``; the seconds that it took."""
+) -> BuildReport:
+    """Build a candidate and keep it under ``number``."""
     phase("waiting for the machine", None)
     with machine(alone=False):
         begin = time.perf_counter()
-        _keep(number, _build(program, target, f_build, timeout_sec))
-        return time.perf_counter() - begin
+        kernel = _build(program, target, f_build, timeout_sec)
+        _keep(number, kernel)
+        return BuildReport(time.perf_counter() - begin, kernel.metrics)
 
 
 def _build(program: Any, target: Any, f_build: Build | None, timeout_sec: float) -> Kernel:

@@ -44,6 +44,11 @@ class Kernel:
             filled(byte, *arguments)
 
     @property
+    def metrics(self) -> dict[str, float]:
+        """What is known of the built code beside its time, where the build tells it; see :class:`runners.native.NativeKernel`."""
+        return dict(getattr(self.call, "metrics", {}))
+
+    @property
     def parallel(self) -> bool:
         """Whether it has loops that threads share."""
         found: list[Any] = []

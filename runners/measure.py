@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from .builder import Builder, BuilderInput, BuilderResult
@@ -40,6 +40,8 @@ class MeasureResult:
     check_secs: float = 0.0
     confirmed: bool = False
     """It has passed the whole check."""
+    metrics: dict[str, float] = field(default_factory=dict)
+    """What builder and runner measured beside the time, by name: ``code_size``, ``memory``, ``energy``."""
 
     @property
     def ok(self) -> bool:
@@ -182,4 +184,5 @@ def _measured(run: RunnerResult, built: BuilderResult) -> MeasureResult:
         run.check,
         run.check_secs,
         run.confirmed,
+        {**built.metrics, **run.metrics},
     )

@@ -24,6 +24,12 @@ class NativeKernel:
         self._function = module[name]
         self._threads = threads
 
+    @property
+    def metrics(self) -> dict[str, float]:
+        """``code_size``: bytes of machine code; ``memory``: bytes of scratch memory that exist at a time in a call."""
+        found = {"code_size": self._module.code_bytes, "memory": self._module.scratch_bytes}
+        return {name: float(value) for name, value in found.items() if value is not None}
+
     def __reduce__(self) -> Any:
         """Its code travels to another process, and is loaded there."""
         return NativeKernel, (self._module, self._name, self._threads)

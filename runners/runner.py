@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from ir.kinds import Kinds
@@ -55,6 +55,8 @@ class RunnerResult:
     """What checking took, without timing."""
     confirmed: bool = False
     """It has passed the whole check."""
+    metrics: dict[str, float] = field(default_factory=dict)
+    """What was measured beside the time: ``energy`` (joules of one call)."""
     confirm: Callable[[], RunnerResult] | None = None
     """Does the rest of the check, which a candidate must pass before it may be the best, and gives the result that counts
     then; None where there is nothing left to do."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
+from database import Database, MemoryDatabase
 from database.workload import Workload
 
 from .context import TuneContext
@@ -70,11 +71,13 @@ class TuningRun:
 
     Attributes:
         tasks: in the order in which they were given.
+        database: where their records go, from the start on.
         times: what the run's seconds went to.
         interrupted: whether Ctrl-C ended it.
     """
 
     def __init__(self) -> None:
         self.tasks: list[TaskState] = []
+        self.database: Database = MemoryDatabase()
         self.times = TimeShares()
         self.interrupted = False

@@ -22,6 +22,7 @@ from .. import dtype as dt
 from ..module import IRModule
 from ..registry import get_global_func
 from ..target.target import Target
+from ..tir.analysis.workspace import scratch_bytes
 from ..tir.analysis.written_params import stored_params
 from ..tir.function import PrimFunc
 from ..tir.lower import lower
@@ -32,6 +33,7 @@ from .llvm.compile import CodegenError, MachineOptions
 from .llvm.forking import hold_at_fork
 from .llvm.kernel_context import PYTHON_RAISED, PackedSite
 from .llvm.loaded_object import LoadedObject, symbol_exists
+from .llvm.object_file import code_bytes
 from .llvm.runtime import SYMBOLS, runtime, runtime_object
 from .llvm.signature import Signature, passed_float
 from .llvm.symbols import function_name
@@ -118,6 +120,8 @@ class NativeModule:
         self._functions: dict[str, NativeFunction] = {}
         self._callback: Any = None
         self.raised = RaisedExceptions()
+        self.scratch_bytes: int | None = None
+        """Bytes of all buffers that exist at the same time in a call, each thread's own counted; None where that is not known."""
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_loaded": None, "_functions": {}, "_callback": None, "raised": None}
@@ -210,6 +214,11 @@ class NativeModule:
         raise KernelError(message) from raised
 
     # -- inspection and output -----------------------------------------------------
+    @property
+    def code_bytes(self) -> int | None:
+        """Bytes of machine code, without the runtime's; None for object files that are not ELF."""
+        return code_bytes(self.code)
+
     @property
     def llvm_ir(self) -> str:
         """The generated assembly, before optimization."""
@@ -337,8 +346,9 @@ def build(
         symbol = name or str(mod_or_func.attrs.get("global_symbol", "main"))
         mod_or_func = IRModule({symbol: mod_or_func.with_attr("global_symbol", symbol)})
     options = replace(native.options_of(target), unroll=unroll)
+    lowered = lower(mod_or_func, target)
     generated = generate(
-        lower(mod_or_func, target),
+        lowered,
         target.vector_bits,
         native.has_half_instructions(options),
         native.repairs_nan(options) and target.vector_bits >= 512,
@@ -348,4 +358,6 @@ def build(
     for var, func in mod_or_func.functions.items():
         if isinstance(func, PrimFunc) and (known := function_name(mod_or_func, var)) in generated.signatures:
             generated.signatures[known] = generated.signatures[known].storing_to(stored_params(func))
-    return compile_generated(generated, options)
+    module = compile_generated(generated, options)
+    module.scratch_bytes = scratch_bytes(lowered, target.num_cores)
+    return module

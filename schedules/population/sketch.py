@@ -170,12 +170,25 @@ class Sketch:
 
     def valid(self, matrix: np.ndarray) -> np.ndarray:
         """Which rows satisfy the sketch's constraints: bool [N]."""
-        mask = np.ones(len(matrix), dtype=bool)
+        return self.violations(matrix) == 0
+
+    def violations(self, matrix: np.ndarray) -> np.ndarray:
+        """How many of the sketch's constraints each row breaks: int64 [N]."""
+        broken = np.zeros(len(matrix), dtype=np.int64)
         if self._constraints:
             values = self.values(matrix)
             for constraint in self._constraints:
-                mask &= constraint(values)
-        return mask
+                broken += ~np.broadcast_to(constraint(values), broken.shape)
+        return broken
+
+    def all_rows(self, limit: int) -> np.ndarray | None:
+        """All valid rows int64 [N, n_columns], or None where there are more than ``limit`` rows, invalid ones included."""
+        if self.size() > limit:
+            return None
+        grids = np.meshgrid(*[np.arange(decision.size) for decision in self.decisions], indexing="ij")
+        rows = np.stack([grid.ravel() for grid in grids], axis=1) if grids else np.zeros((1, 0))
+        rows = rows.astype(np.int64)
+        return rows[self.valid(rows)]
 
     def skeleton(self, matrix: np.ndarray) -> Skeleton:
         """Loop extents and accesses of all rows at once."""

@@ -117,6 +117,7 @@ class DatabaseContract:
             verified=True,
             cut=True,
             remeasured=True,
+            metrics={"code_size": 512, "energy": 0.25},
             fingerprint={"cpu": "x", "cores": 2},
             versions={"loopsmith": "0.1"},
             session_id="s1",
@@ -131,6 +132,7 @@ class DatabaseContract:
         assert first.as_json() == good.as_json()
         assert first.run_secs == (1.5e-3, 1.5e-3) and first.mean_secs == 1.5e-3
         assert first.verified and first.cut and first.remeasured and first.target == TARGET
+        assert first.metrics == {"code_size": 512.0, "energy": 0.25} and second.metrics == {}
         assert first.args_info == (TensorInfo("float32", (4, 4)),)
         assert second.failure_kind == "wrong_result" and not second.is_valid()
         assert (second.failure_message or "").startswith("output C differs \u2260")

@@ -92,7 +92,7 @@ def test_files_of_earlier_versions_are_read(path: Path) -> None:
     kinds = [r.failure_kind for r in loaded.get_all_tuning_records()]
     assert kinds == [None, None, "crash"]
     best = loaded.get_all_tuning_records()[1]
-    assert best.mean_secs == 1e-3 and best.verified
+    assert best.mean_secs == 1e-3 and best.verified and best.metrics == {}
     assert best.workload.summary.args[0] == ("A", "float32", (4, 4))
     assert "split" in str(best.trace) and best.schedule().mod["main"].params
     assert [session.id for session in loaded.get_sessions()] == ["5e55"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sqlite3
@@ -289,3 +290,16 @@ def test_workloads_that_an_older_version_hashed_are_found(tmp_path: Path) -> Non
         )
     with SQLDatabase(path) as opened:
         assert len(opened.get_top_k(opened.commit_workload(matmul()), 1)) == 1
+
+
+def test_records_of_versions_that_measured_only_time_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "old.db"
+    store = SQLDatabase(path)
+    store.commit_tuning_record(record(store.commit_workload(matmul()), 1e-3, metrics={"memory": 64}))
+    with sqlite3.connect(path) as connection:
+        (text,) = connection.execute("SELECT details FROM records").fetchone()
+        details = json.loads(text)
+        assert details.pop("metrics") == {"memory": 64.0}
+        connection.execute("UPDATE records SET details = ?", (json.dumps(details),))
+    (found,) = SQLDatabase(path).get_all_tuning_records()
+    assert found.metrics == {} and found.mean_secs == 1e-3

@@ -53,6 +53,9 @@ def test_a_search_measures_checks_and_keeps_records(tmp_path: Path) -> None:
     assert all(item.verified for item in records if item.is_valid())
     assert all(item.versions == {"check": VERSION} for item in records if item.is_valid())
     assert any(item.is_valid() for item in records)
+    for item in records:  # those measured again included
+        if item.is_valid():
+            assert item.metrics.keys() == {"code_size", "memory"} and item.metrics["code_size"] > 0
     best = store.query_ir_module(matmul(48), records[0].target)
     assert best is not None
 

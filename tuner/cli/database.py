@@ -18,13 +18,18 @@ from database import (
     import_records,
     open_database,
     open_for_writing,
+    target_key,
 )
+from database.pareto import UNITS
 from database.workload import WorkloadSummary, entry_function
 from schedules.population import flops_of
 
 from ..console import Fitted
+from ..context import TuneContext
 from ..error import TunerError
+from ..search.optuna_storage import StudyWriter, open_storage
 from .console import check_writable, out
+from .options import objectives_of
 
 app = typer.Typer(help="Look into a tuning database, and move records.", no_args_is_help=True)
 Path_ = Annotated[str, typer.Argument(help="Path or URL of the database.")]
@@ -116,6 +121,35 @@ def export(
     check_writable(output)
     count = export_records(open_database(path, must_exist=True), output, pruned=pruned)
     out.print(f"wrote {count} records to {output}")
+
+
+@app.command("export-study")
+def export_study(
+    path: Path_,
+    storage: Annotated[
+        str,
+        typer.Argument(help="Optuna's storage: an SQLite file (study.db), a journal (study.log) or a URL."),
+    ],
+    objectives: Annotated[
+        str, typer.Option(help=f"The trials' values, with commas between, of {', '.join(UNITS)}.")
+    ] = "time",
+) -> None:
+    """Write all candidates into Optuna studies, one per kernel and target; those that are there already are skipped.
+
+    Example: loopsmith db export-study tuning.db study.db && optuna-dashboard sqlite:///study.db
+    """
+    names = objectives_of(objectives)
+    store = open_database(path, must_exist=True)
+    opened = open_storage(storage)
+    added = studies = 0
+    for _, workload, records in _workloads(store):
+        targets = {target_key(item.target): item.target for item in records if item.target is not None}
+        for target in targets.values():
+            sketches = TuneContext(workload.mod, target).sketches()
+            writer = StudyWriter(opened, _kernel_name(workload), workload, target, sketches, names)
+            added += writer.write(store.get_records(workload, target))
+            studies += 1
+    out.print(f"added {added} trials to {studies} studies in {storage}")
 
 
 @app.command("import")

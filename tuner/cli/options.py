@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from database.pareto import checked_objectives
 from ir.codegen.llvm.compile import options_of, target_machine
 from ir.target import Target
 
@@ -46,6 +47,15 @@ def checked_target(text: str) -> Target:
     if target.kind_name == "llvm":
         target_machine(options_of(target))
     return target
+
+
+def objectives_of(text: str) -> tuple[str, ...]:
+    """Names of objectives with commas between.
+
+    Raises:
+        DatabaseError: there are none, one is unknown, or one comes twice.
+    """
+    return checked_objectives([name.strip() for name in text.split(",")])
 
 
 def parse_duration(text: str) -> float:

@@ -7,15 +7,19 @@ from typing import Annotated
 import typer
 
 from cost_models import CostModel
+from database.pareto import UNITS
 from ir.codegen.llvm.compile import require_processor
 from ir.target import Target
 
 from ..calibration import check_mode
+from ..callback.base import MeasureCallback
+from ..callback.optuna_export import OptunaExport
 from ..compare.builds import compare_builds
 from ..compare.reference import TOLERANCE
 from ..compare.survival import EndsProcessError
 from ..error import TunerError
 from ..model import Model, load_model
+from ..progress import progress_display
 from ..search.base import SearchStrategy
 from ..task import extract_tasks
 from ..tune import check_budget, contexts_of, open_store, tune_tasks
@@ -28,6 +32,7 @@ from .options import (
     TargetOption,
     Zoo,
     checked_target,
+    objectives_of,
     parse_duration,
 )
 
@@ -50,6 +55,19 @@ def tune(
     strategy: Annotated[
         str, typer.Option(help=f"One of {', '.join(SearchStrategy.kinds.names())}.")
     ] = "evolutionary",
+    objectives: Annotated[
+        str,
+        typer.Option(
+            help=f"What to minimize, with commas between, of {', '.join(UNITS)}; several need one of Optuna's strategies."
+        ),
+    ] = "time",
+    optuna_storage: Annotated[
+        str | None,
+        typer.Option(
+            help="Show the search in Optuna studies as well, one per kernel: an SQLite file (study.db), a journal (study.log) or a URL;"
+            " optuna-dashboard sqlite:///study.db shows them while the search runs."
+        ),
+    ] = None,
     cost_model: Annotated[str, typer.Option(help=f"One of {', '.join(CostModel.kinds.names())}.")] = "xgb",
     calibrate: Annotated[
         str,
@@ -72,6 +90,10 @@ def tune(
     seconds = parse_duration(time) if time is not None else None
     check_budget(trials, seconds)
     check_mode(calibrate)
+    search = _strategy(strategy, objectives)
+    callbacks: list[MeasureCallback] = [progress_display(trials, seconds)]
+    if optuna_storage is not None:
+        callbacks.append(OptunaExport(optuna_storage))
     chosen = checked_target(target)
     require_processor(chosen)  # no candidate could be built for another target
     loaded = load_model(model, zoo, shape, seed)
@@ -88,9 +110,10 @@ def tune(
             max_trials_global=trials,
             max_trials_per_task=trials_per_task,
             max_seconds=seconds,
-            strategy=strategy,
+            strategy=search,
             cost_model=cost_model,
             calibrate=calibrate,
+            measure_callbacks=callbacks,
             seed=seed,
         )
     except KeyboardInterrupt:
@@ -98,6 +121,22 @@ def tune(
         raise typer.Exit(130) from None
     if check:
         _show(loaded, chosen, store)
+
+
+def _strategy(kind: str, objectives: str) -> SearchStrategy:
+    """The strategy that minimizes what was asked for.
+
+    Raises:
+        TunerError: it minimizes nothing but the time.
+    """
+    names = objectives_of(objectives)
+    if names == ("time",):
+        return SearchStrategy.create(kind)
+    if kind.partition(":")[0] != "optuna":
+        raise TunerError(
+            f"--strategy {kind} minimizes the time only, not {objectives}; take --strategy optuna:nsga2 or another of Optuna's"
+        )
+    return SearchStrategy.create(kind, objectives=names)
 
 
 def _show(model: Model, target: Target, store: object) -> None:

@@ -98,7 +98,7 @@ class TaskScheduler(TuningRun, ABC):
         begin = time.monotonic()
         self.tasks, self.times, self.interrupted = [], TimeShares(), False
         self._callbacks = [*self.measure_callbacks, *measure_callbacks]
-        self._builder, self._runner, self._database, self._session = builder, runner, database, session_id
+        self._builder, self._runner, self.database, self._session = builder, runner, database, session_id
         per_task = max_trials_per_task or max_trials_global
         try:
             with Interrupts() as self._interrupts:
@@ -124,17 +124,17 @@ class TaskScheduler(TuningRun, ABC):
     def _start(
         self, context: TuneContext, strategy: SearchStrategy, cost_model: CostModel, per_task: int, batch: int
     ) -> TaskState:
-        workload = self._database.commit_workload(context.mod)
+        workload = self.database.commit_workload(context.mod)
         # Block names are no part of a workload's identity: traces must fit the module that the database keeps.
         context.mod = workload.mod
         state = TaskState(context, strategy, workload)
-        records = self._database.get_records(workload, context.target)
+        records = self.database.get_records(workload, context.target)
         # A second measurement is no trial: it must not shorten the search of a session that resumes.
         state.earlier_trials = sum(not item.remeasured for item in records)
         state.best_secs = next((item.mean_secs for item in by_speed(records)), float("inf"))
         strategy.initialize_with_tune_context(context)
         strategy.pre_tuning(
-            max(0, per_task - state.earlier_trials), batch, context.sketches(), self._database, cost_model
+            max(0, per_task - state.earlier_trials), batch, context.sketches(), self.database, cost_model
         )
         state.finished = per_task <= state.earlier_trials
         return state
@@ -158,6 +158,8 @@ class TaskScheduler(TuningRun, ABC):
             results = self._measure(task, candidates)
             budget -= len(candidates)
             searching = time.monotonic()
+            for candidate, result in zip(candidates, results):
+                candidate.metrics = result.metrics
             seconds = [_mean(result) if result.ok else None for result in results]
             task.strategy.notify_runner_results(candidates, seconds)
             task.history.append(task.best_secs)
@@ -177,7 +179,7 @@ class TaskScheduler(TuningRun, ABC):
                 break
             if task.trials and secs < float("inf") and secs >= _LEAST_SHARE * total:
                 found = settle(
-                    self._database,
+                    self.database,
                     task.workload,
                     task.context.target,
                     self._builder,
@@ -195,7 +197,7 @@ class TaskScheduler(TuningRun, ABC):
         for task in self.tasks:
             if task.best_secs < float("inf") or not (task.trials or task.finished):
                 continue
-            tried = self._database.get_records(task.workload, task.context.target)
+            tried = self.database.get_records(task.workload, task.context.target)
             for candidate in last_resorts(task.context, tried):
                 self._interrupts.check()
                 if self._take(task, candidate):
@@ -295,12 +297,13 @@ class TaskScheduler(TuningRun, ABC):
             cut=result.cut,
             failure_kind=None if result.ok else str(result.kind),
             failure_message=result.error_msg,
+            metrics=result.metrics,
             versions={"check": result.check} if result.check else None,
             session_id=self._session,
         )
         if result.confirmed:
             task.confirmed.add(record.trace_key)
-        self._database.commit_tuning_record(record)
+        self.database.commit_tuning_record(record)
 
 
 def _mean(result: MeasureResult) -> float:

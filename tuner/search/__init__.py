@@ -2,4 +2,5 @@
 
 from .base import MeasureCandidate, SearchStrategy
 from .evolutionary_search import EvolutionarySearch
+from .optuna_search import OptunaSearch
 from .replay_trace import ReplayTrace

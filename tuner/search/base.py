@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -26,11 +26,13 @@ class MeasureCandidate:
     Attributes:
         sketch, row: its structure and its decisions.
         score: what the strategy expected of it (higher is better).
+        metrics: what was measured of it beside its time, by name; filled in before the strategy is told the results.
     """
 
     sketch: Sketch
     row: np.ndarray
     score: float = 0.0
+    metrics: dict[str, float] = field(default_factory=dict)
     _schedule: Schedule | None = None
 
     def schedule(self, context: TuneContext) -> Schedule | None:
@@ -64,10 +66,13 @@ class SearchStrategy(ABC):
     """The strategies that :meth:`create` knows; each registers itself where it is defined."""
 
     context: TuneContext
+    objectives: tuple[str, ...] = ("time",)
+    """What the strategy minimizes; see :data:`database.pareto.UNITS`."""
 
     @staticmethod
     def create(kind: str = "evolutionary", *args: Any, **kwargs: Any) -> SearchStrategy:
-        """A strategy by name: "evolutionary", "replay-trace" (or "random"), or whatever was registered since.
+        """A strategy by name: "evolutionary", "replay-trace" (or "random"), "optuna" (or "optuna:tpe", "optuna:cmaes", ...), or
+        whatever was registered since.
 
         Raises:
             TunerError: the name is unknown.

@@ -79,7 +79,7 @@ class EvolutionarySearch(SearchStrategy):
         self._trials = self._rounds = 0
         self._measured: list[dict[bytes, float]] = [{} for _ in self._sketches]
         self._rows: list[list[np.ndarray]] = [[] for _ in self._sketches]
-        self._complete = [self._enumerate(sketch) for sketch in self._sketches]
+        self._complete = [sketch.all_rows(self.exhaustive_limit) for sketch in self._sketches]
         self._survivors: list[np.ndarray | None] = [None] * len(self._sketches)
         """The last generation of each structure: the model has learned since, and ranks it anew."""
         if database is not None:
@@ -269,17 +269,6 @@ class EvolutionarySearch(SearchStrategy):
         return picks
 
     # ---- bookkeeping -------------------------------------------------------------------------------------------
-
-    def _enumerate(self, sketch: Sketch) -> np.ndarray | None:
-        """All valid rows of a small structure, or None."""
-        if sketch.size() > self.exhaustive_limit:
-            return None
-        grids = np.meshgrid(*[np.arange(decision.size) for decision in sketch.decisions], indexing="ij")
-        rows = (
-            np.stack([grid.ravel() for grid in grids], axis=1) if grids else np.zeros((1, 0), dtype=np.int64)
-        )
-        rows = rows.astype(np.int64)
-        return rows[sketch.valid(rows)]
 
     def _unmeasured_mask(self, number: int, rows: np.ndarray) -> np.ndarray:
         known = self._measured[number]

@@ -6,7 +6,7 @@ start, since its features mean the same for every program.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -24,16 +24,24 @@ MeasuredRow = tuple[int, np.ndarray, float]
 
 def measured_rows(records: Sequence[TuningRecord], sketches: Sequence[Sketch]) -> list[MeasuredRow]:
     """The records whose traces one of the sketches explains."""
-    found = []
-    for record in standing(records):
+    return [
+        (number, row, record.mean_secs if record.is_valid() else float("inf"))
+        for record, number, row in explained(standing(records), sketches)
+    ]
+
+
+def explained(
+    records: Sequence[TuningRecord], sketches: Sequence[Sketch]
+) -> Iterator[tuple[TuningRecord, int, np.ndarray]]:
+    """Each record whose trace one of the sketches explains, with the sketch's number and the decisions int64 [n_columns]."""
+    for record in records:
         if record.trace is None:
             continue
         for number, sketch in enumerate(sketches):
             row = sketch.row_of(record.trace)
             if row is not None:
-                found.append((number, row, record.mean_secs if record.is_valid() else float("inf")))
+                yield record, number, row
                 break
-    return found
 
 
 def learn(

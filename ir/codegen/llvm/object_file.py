@@ -15,6 +15,8 @@ _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
 _SYMBOL = struct.Struct("<IBBHQQ")
 _SYMBOL_TABLE = 2
+_EXECUTABLE = 4
+"""The flag of sections that hold instructions."""
 _UNDEFINED = 0
 _LOCAL, _WEAK = 0, 2
 _HIDING = 3
@@ -31,6 +33,19 @@ class Symbols:
     """What it uses and does not define; weak symbols may stay undefined and are not here."""
 
 
+def code_bytes(code: bytes) -> int | None:
+    """Bytes of the sections that hold instructions; None for what is no ELF file of 64 bits."""
+    if not code.startswith(_MAGIC):
+        return None
+    return sum(size for _, _, flags, _, _, size, *_ in _sections(code) if flags & _EXECUTABLE)
+
+
+def _sections(code: bytes) -> list[tuple[int, ...]]:
+    header = _HEADER.unpack_from(code)
+    start, size, count = header[6], header[11], header[12]
+    return [_SECTION.unpack_from(code, start + i * size) for i in range(count)]
+
+
 def symbols(code: bytes) -> Symbols:
     """The symbols of an object file.
 
@@ -40,9 +55,7 @@ def symbols(code: bytes) -> Symbols:
     found = Symbols([], [])
     if not code.startswith(_MAGIC):
         return found
-    header = _HEADER.unpack_from(code)
-    start, size, count = header[6], header[11], header[12]
-    sections = [_SECTION.unpack_from(code, start + i * size) for i in range(count)]
+    sections = _sections(code)
     for _, kind, _, _, offset, length, link, _, _, _ in sections:
         if kind != _SYMBOL_TABLE:
             continue

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from ... import dtype as dt
+from ...expr import GlobalVar
 from ...module import IRModule
 from ...node import Visitor, post_order_visit
 from .. import expr as E
 from .. import stmt as S
-from ..function import PrimFunc
+from ..function import OUTLINED, PrimFunc
 
 
 def _constant_size(dtype: str, extents: Any) -> int:
@@ -109,3 +111,65 @@ def _bytes_by_scope(func: PrimFunc) -> dict[str, int]:
 
     post_order_visit(func.body, count)
     return sizes
+
+
+class _Scratch(Visitor):
+    """What one function of a lowered module allocates, and the most that one of the functions that it calls needs."""
+
+    def __init__(self, mod: IRModule, threads: int) -> None:
+        super().__init__()
+        self._mod, self._threads = mod, threads
+        self.own: float = 0
+        self.called: float = 0
+
+    def visit_PrimExpr(self, node: E.PrimExpr) -> None:
+        """Statements allocate, and call what was made of a part of a function."""
+
+    def visit_Allocate(self, node: S.Allocate) -> None:
+        known = all(isinstance(extent, E.IntImm) for extent in node.extents)
+        self.own += _constant_size(node.dtype, node.extents) if known else math.inf
+        self.visit(node.body)
+
+    def visit_Evaluate(self, node: S.Evaluate) -> None:
+        call = node.value
+        if not isinstance(call, E.Call) or not isinstance(call.op, GlobalVar):
+            return
+        func = self._mod.functions.get(call.op)
+        if isinstance(func, PrimFunc):
+            self.called = max(
+                self.called, self._copies(func, call) * _scratch(self._mod, func, self._threads)
+            )
+
+    def _copies(self, func: PrimFunc, call: E.Call) -> int:
+        """How many threads run a function at a time: no more than a parallel loop has iterations."""
+        if func.attrs.get(OUTLINED) != "parallel":
+            return 1
+        extent = call.args[1]
+        return min(self._threads, extent.value) if isinstance(extent, E.IntImm) else self._threads
+
+
+def _scratch(mod: IRModule, func: PrimFunc, threads: int) -> float:
+    counter = _Scratch(mod, threads)
+    counter.visit(func.body)
+    return counter.own + counter.called
+
+
+def scratch_bytes(lowered: IRModule, threads: int) -> int | None:
+    """Bytes of all buffers that exist at the same time in a call of a kernel, those that will be registers included.
+
+    A function's buffers exist as long as it runs. Those inside of a parallel loop exist once for each thread.
+
+    Args:
+        lowered: what :func:`ir.tir.lower.lower` gives; of several kernels the one with the largest need counts.
+        threads: that share parallel loops.
+
+    Returns:
+        None where an extent is not constant.
+    """
+    kernels = [
+        func
+        for func in lowered.functions.values()
+        if isinstance(func, PrimFunc) and OUTLINED not in func.attrs
+    ]
+    total = max((_scratch(lowered, func, threads) for func in kernels), default=0)
+    return None if math.isinf(total) else int(total)

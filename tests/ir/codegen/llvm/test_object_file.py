@@ -6,7 +6,7 @@ import pytest
 
 from ir.codegen.llvm.compile import CodegenError, MachineOptions, emit_object, optimize
 from ir.codegen.llvm.loaded_object import LoadedObject
-from ir.codegen.llvm.object_file import symbols
+from ir.codegen.llvm.object_file import code_bytes, symbols
 
 CALLS = """declare void @somewhere(i32)
 declare extern_weak void @perhaps()
@@ -46,3 +46,20 @@ def test_code_that_needs_a_missing_function_is_refused_before_the_process_ends()
 def test_objects_may_define_what_others_use() -> None:
     other = emit_object(optimize("define void @somewhere(i32 %x) {\n ret void\n}"))
     assert LoadedObject(emit_object(optimize(CALLS)), other).address("main")
+
+
+def test_bytes_of_instructions_are_those_of_the_functions() -> None:
+    small, large = ("%y = add i32 %x, 1", "\n".join(f"%y{i} = call i32 @g{i}(i32 %x)" for i in range(40)))
+    declared = "\n".join(f"declare i32 @g{i}(i32)" for i in range(40))
+    sizes = [
+        code_bytes(
+            emit_object(optimize(f"{declared}\ndefine void @f(i32 %x) {{\n{body}\nret void\n}}", level=0))
+        )
+        for body in (small, large)
+    ]
+    assert sizes[0] is not None and sizes[1] is not None
+    assert sizes[0] < 32 < 40 * 5 <= sizes[1] < 40 * 20  # a call has at least five bytes
+    data = "@table = constant [4096 x i32] zeroinitializer\ndefine void @f(i32 %x) {\nret void\n}"
+    constants = code_bytes(emit_object(optimize(data, level=0)))
+    assert constants is not None and constants < 32
+    assert code_bytes(b"MZ and so on") is None

@@ -1,0 +1,208 @@
+"""Tuning records as Optuna studies in a storage of Optuna's, where optuna-dashboard and Optuna's own analyses find them.
+
+One study holds one kernel on one target. Each candidate is a finished trial: its decisions by readable names are the parameters, its
+time (and what else was asked for) are the values, and the trace and the kind of a failure are user attributes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+from collections.abc import Sequence
+from contextlib import closing
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from database import TuningRecord, Workload, standing, target_key
+from database.pareto import UNITS, checked_objectives, objective_values
+from ir.target import Target
+from schedules.population import Sketch
+
+from ..error import TunerError
+from .optuna_space import STRUCTURE, import_optuna, quiet, readable, structure_names
+from .records import explained
+
+_CANDIDATE = "candidate"
+"""The user attribute that tells candidates apart: a digest of the trace."""
+_SQLITE = (".db", ".sqlite", ".sqlite3")
+_JOURNAL = (".log", ".journal")
+
+
+def open_storage(where: Any) -> Any:
+    """An Optuna storage.
+
+    Args:
+        where: an SQLAlchemy URL such as ``sqlite:///study.db``; a path that ends in .db, .sqlite or .sqlite3 (SQLite), or in .log or
+            .journal (Optuna's journal file); ``:memory:``; or a storage, which is returned.
+
+    Raises:
+        TunerError: Optuna is not installed, the storage cannot be opened, or it is a tuning database.
+    """
+    optuna = import_optuna()
+    storages = optuna.storages
+    if isinstance(where, storages.BaseStorage):
+        return where
+    text = str(where)
+    if text == ":memory:":
+        return storages.InMemoryStorage()
+    suffix = Path(text).suffix.lower()
+    is_url = "://" in text
+    if not is_url and suffix not in (*_SQLITE, *_JOURNAL):
+        raise TunerError(
+            f"{text!r} is no storage for Optuna's studies; give a URL such as sqlite:///study.db, or a path that ends in"
+            f" {', '.join(_SQLITE)} (SQLite) or in {' or '.join(_JOURNAL)} (journal)"
+        )
+    path = Path(text.removeprefix("sqlite:///")) if text.startswith("sqlite:///") or not is_url else None
+    if path is not None:
+        _check_path(path)
+    try:
+        if path is not None and suffix in _JOURNAL:
+            return storages.JournalStorage(storages.journal.JournalFileBackend(text))
+        with quiet():
+            return storages.RDBStorage(text if is_url else f"sqlite:///{text}")
+    except (
+        Exception
+    ) as error:  # of drivers, SQLAlchemy, alembic and the file system: all say that it cannot be opened
+        raise TunerError(
+            f"Optuna's storage {text.split('@')[-1]!r} cannot be opened: {error}; check the path or URL, the rights on it, and that it"
+            " was made by this version of Optuna or an older one"
+        ) from error
+
+
+def _check_path(path: Path) -> None:
+    """Refuse a path in no folder, and a tuning database: Optuna would take its notes of versions for its own."""
+    if not path.absolute().parent.is_dir():
+        raise TunerError(
+            f"Optuna's storage {str(path)!r} cannot be made: the folder {str(path.parent)!r} does not exist"
+        )
+    if not path.is_file() or path.suffix.lower() in _JOURNAL:
+        return
+    try:
+        with closing(sqlite3.connect(f"file:{path.absolute()}?mode=ro", uri=True)) as connection:
+            query = "SELECT count(*) FROM sqlite_master WHERE name IN ('workloads', 'records')"
+            (found,) = connection.execute(query).fetchone()
+    except sqlite3.Error:
+        return  # what is wrong with it is said when it is opened
+    if found:
+        raise TunerError(
+            f"{str(path)!r} is a tuning database; give Optuna's studies a file of their own, such as study.db"
+        )
+
+
+class StudyWriter:
+    """Writes the records of one kernel on one target into a study of its own, each candidate once.
+
+    Args:
+        storage: what :func:`open_storage` gives.
+        task: the kernel's name, for people.
+        workload, target: what the records are of.
+        sketches: the structures that explain their traces.
+        objectives: whose values are the trials'.
+        study_name: begins the study's name.
+
+    Raises:
+        TunerError: the storage has the study with other objectives.
+    """
+
+    def __init__(
+        self,
+        storage: Any,
+        task: str,
+        workload: Workload,
+        target: Target,
+        sketches: Sequence[Sketch],
+        objectives: Sequence[str] = ("time",),
+        study_name: str = "",
+    ) -> None:
+        self._workload, self._target, self._sketches = workload, target, list(sketches)
+        self._names = structure_names(sketches)
+        self.objectives = checked_objectives(objectives)
+        self.study = self._open(storage, task, study_name)
+        self._known = {trial.user_attrs.get(_CANDIDATE) for trial in self.study.get_trials(deepcopy=False)}
+
+    def _open(self, storage: Any, task: str, study_name: str) -> Any:
+        """The study, made when missing; it is found by workload and target, whatever the task was called before."""
+        optuna = import_optuna()
+        place = f"{study_name} {self._workload.shash} {target_key(self._target)}"
+        digest = hashlib.sha256(place.encode()).hexdigest()[:8]
+        with quiet():
+            for name in optuna.get_all_study_names(storage):
+                if name.endswith(f" [{digest}]"):
+                    study = optuna.load_study(study_name=name, storage=storage)
+                    self._check(study)
+                    return study
+            study = optuna.create_study(
+                storage=storage,
+                study_name=" ".join([*filter(None, [study_name]), task, f"[{digest}]"]),
+                directions=["minimize"] * len(self.objectives),
+            )
+            study.set_metric_names([f"{name} ({UNITS[name]})" for name in self.objectives])
+        study.set_user_attr("task", task)
+        study.set_user_attr("objectives", list(self.objectives))
+        study.set_user_attr("workload", self._workload.shash)
+        study.set_user_attr("target", str(self._target))
+        return study
+
+    def _check(self, study: Any) -> None:
+        found = tuple(study.user_attrs.get("objectives", ()))
+        if found != self.objectives:
+            raise TunerError(
+                f"Optuna's study {study.study_name!r} holds the objectives {', '.join(found) or 'of something else'}, not"
+                f" {', '.join(self.objectives)}; use another storage, or a study_name to begin the names with"
+            )
+
+    def write(self, records: Sequence[TuningRecord]) -> int:
+        """Add those candidates that the study does not have yet, in order; how many were added.
+
+        Of a candidate that was measured again the newest record counts. A candidate that ran and has no measure of one of the objectives
+        is left out. A trial of Optuna's never changes, so that what is found later about a candidate is in the tuning database only.
+        """
+        fresh: dict[str, TuningRecord] = {}
+        for record in standing(records):
+            key = hashlib.sha256(record.trace_key.encode()).hexdigest()[:16]
+            is_known = all(name == "time" or name in record.metrics for name in self.objectives)
+            if key not in self._known and (is_known or not record.is_valid()):
+                fresh.setdefault(key, record)
+        rows = {
+            id(record): (number, row)
+            for record, number, row in explained(list(fresh.values()), self._sketches)
+        }
+        trials = [self._trial(key, record, rows.get(id(record))) for key, record in fresh.items()]
+        self.study.add_trials(trials)
+        self._known.update(fresh)
+        return len(trials)
+
+    def _trial(self, key: str, record: TuningRecord, place: tuple[int, Any] | None) -> Any:
+        optuna = import_optuna()
+        params: dict[str, Any] = {}
+        distributions: dict[str, Any] = {}
+        if place is not None:
+            number, row = place
+            params, distributions = readable(self._sketches[number], row, self._names[number])
+            params[STRUCTURE] = self._names[number]
+            distributions[STRUCTURE] = optuna.distributions.CategoricalDistribution(self._names)
+        attributes = {
+            _CANDIDATE: key,
+            "trace": str(record.trace),
+            "verified": record.verified,
+            "cut": record.cut,
+            **record.metrics,
+        }
+        values = None
+        if record.is_valid():
+            values = objective_values(self.objectives, record.mean_secs, record.metrics)
+        else:
+            attributes |= {
+                "failure_kind": record.failure_kind,
+                "failure_message": record.failure_message or "",
+            }
+        trial = optuna.trial.create_trial(
+            state=optuna.trial.TrialState.FAIL if values is None else optuna.trial.TrialState.COMPLETE,
+            values=values,
+            params=params,
+            distributions=distributions,
+            user_attrs=attributes,
+        )
+        trial.datetime_start = trial.datetime_complete = datetime.fromtimestamp(record.created_at)
+        return trial
