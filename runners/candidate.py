@@ -13,12 +13,13 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from .checking import CheckedCalls, checked, confirmed
+from .energy import EnergyMeter, energy_seconds
 from .error import RunnerError
 from .evaluator import EvaluatorConfig, effort, far_behind, first_call_limit, timed, warm_call
 from .kernel import Kernel, pack_arguments
@@ -54,6 +55,7 @@ class RunSettings:
     cooldown_sec: float = 0.0
     reference_timeout_sec: float = REFERENCE_SECONDS
     """Seconds that one run of the unscheduled program may take."""
+    measure_energy: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +80,8 @@ class RunReport:
     check_secs: float = 0.0
     best: bool = False
     """It would become the best: the whole check is due."""
+    metrics: dict[str, float] = field(default_factory=dict)
+    """What was measured beside the time, by name."""
     kernel: bytes | None = None
     """Of one that would become the best: what was built, as :meth:`Kernel.shipped` gives it."""
 
@@ -92,6 +96,7 @@ class RunReport:
             self.baseline_secs,
             VERSION if self.verified else "",
             self.check_secs,
+            metrics=self.metrics,
         )
 
 
@@ -298,12 +303,20 @@ def _time(
         expected = config.repeat * max(config.min_repeat_ms * 1e-3, secs * config.number)
         phase("timing", 10 * expected + limit)
         times = timed(call, config, secs)
+    metrics = {} if is_cut or not settings.measure_energy else _energy(call, min(times), limit)
     if reference is not None:
         wrong = calls.wrong(outputs=reference.facts.repeatable)
         if wrong is not None:
             wrong = f"{wrong}, after many calls"
             return RunReport(ResultKind.WRONG_RESULT, None, wrong, False, False, baseline, check_secs)
-    return RunReport(ResultKind.OK, tuple(times), None, is_cut, verified, baseline, check_secs)
+    return RunReport(
+        ResultKind.OK, tuple(times), None, is_cut, verified, baseline, check_secs, metrics=metrics
+    )
+
+
+def _energy(call: Callable[[], object], secs: float, limit: float) -> dict[str, float]:
+    phase("measuring energy", 10 * energy_seconds(secs) + limit)
+    return {"energy": EnergyMeter().of_one_call(call, secs)}
 
 
 def _one_call(kernel: Kernel, arguments: list[Array], limit: float) -> float:

@@ -12,6 +12,7 @@ from typing import Any
 from . import candidate
 from .builder import Artifact, answer, failure_kind, message_of
 from .candidate import RunReport, RunSettings
+from .energy import EnergyMeter
 from .error import RunnerError
 from .evaluator import EvaluatorConfig
 from .final import final_choice
@@ -33,6 +34,7 @@ class LocalRunner(Runner):
         *,
         cut_ratio: float = 3.5,
         reference_timeout_sec: float = candidate.REFERENCE_SECONDS,
+        measure_energy: bool = False,
         pool: WorkerPool | None = None,
     ) -> None:
         """
@@ -43,8 +45,16 @@ class LocalRunner(Runner):
             cut_ratio: a candidate whose first calls take this many times the best time, and 20 milliseconds more, is not
                 called again; one that is as far behind once it is warm is not timed further.
             reference_timeout_sec: seconds that one run of the unscheduled program may take, which is slow; the user is told after a few.
+            measure_energy: tell the joules of a call as ``metrics["energy"]`` of each result that was not cut; see
+                :class:`runners.energy.EnergyMeter`.
             pool: worker processes; those that the builder uses.
+
+        Raises:
+            RunnerError: energy is to be measured and this machine does not tell it.
         """
+        if measure_energy:
+            EnergyMeter()
+        self.measure_energy = measure_energy
         self.timeout_sec = timeout_sec
         self.evaluator_config = EvaluatorConfig._normalized(evaluator_config)
         self.cooldown_sec = cooldown_sec
@@ -97,6 +107,7 @@ class LocalRunner(Runner):
             self.cut_ratio,
             self.cooldown_sec,
             self.reference_timeout_sec,
+            self.measure_energy,
         )
         key = None if item.reference is None else _reference_key(item.reference, artifact.target)
         worker, generation = artifact.worker, artifact.generation

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import sys
 import time
 import zlib
@@ -47,6 +48,16 @@ def _strategy(kind: str | SearchStrategy | type[SearchStrategy]) -> SearchStrate
     return kind() if isinstance(kind, type) else SearchStrategy.create(kind)
 
 
+def _runner_options(strategies: Sequence[SearchStrategy]) -> dict[str, Any]:
+    """How the local runner measures what strategies minimize beside the time."""
+    options: dict[str, Any] = {}
+    if any(len(strategy.objectives) > 1 for strategy in strategies):
+        options["cut_ratio"] = math.inf  # one that is slow may be the best in something else
+    if any("energy" in strategy.objectives for strategy in strategies):
+        options |= {"measure_energy": True, "cut_ratio": math.inf}
+    return options
+
+
 def check_budget(max_trials: int, max_seconds: float | None) -> None:
     """Refuse budgets under which nothing would be tuned."""
     if max_trials < 1:
@@ -85,6 +96,8 @@ def tune_tasks(
         num_trials_per_iter: trials between two updates of the cost model; by default 4 to 16, so that every task gets some.
         max_seconds: wall-clock budget.
         builder, runner: instances, or "local" for worker processes of this machine.
+        strategy: "evolutionary", "replay-trace", "optuna", "optuna:cmaes" and so on, a class or an instance. Where it minimizes several
+            objectives, the local runner measures slow candidates in full, too, and energy if that is one.
         cost_model: "xgb", "mlp", "random", "prior" or an instance. All tasks share it, and what the database has of other workloads
             trains it first; an instance keeps what it has learnt.
         measure_callbacks: told of each result; by default the display of progress on standard error. An empty list shows nothing.
@@ -105,6 +118,7 @@ def tune_tasks(
     if runner == "local":
         for task in tasks:
             require_host(options_of(task.target))  # no candidate could be measured
+    strategies = [_strategy(strategy) for _ in tasks]
     with Interrupts() as interrupts:
         if num_trials_per_iter is None:
             num_trials_per_iter = max(4, min(16, max_trials_global // (2 * max(1, len(tasks)))))
@@ -126,7 +140,8 @@ def tune_tasks(
                     WorkerPool(preload=("runners.native", "runners.candidate", "schedules", "tuner.program"))
                 )
                 builder = builder if isinstance(builder, Builder) else Builder.create(builder, pool=pool)
-                runner = runner if isinstance(runner, Runner) else Runner.create(runner, pool=pool)
+                options = _runner_options(strategies) if runner == "local" else {}
+                runner = runner if isinstance(runner, Runner) else Runner.create(runner, pool=pool, **options)
             try:
                 if calibrate != "never":
                     _calibrate_tasks(tasks, store, runner, measure_callbacks, again=calibrate == "again")
@@ -134,7 +149,7 @@ def tune_tasks(
                 interrupts.check()
                 scheduler.tune(
                     tasks,
-                    [_strategy(strategy) for _ in tasks],
+                    strategies,
                     max_trials_global=max_trials_global,
                     max_trials_per_task=max_trials_per_task,
                     num_trials_per_iter=num_trials_per_iter,

@@ -6,6 +6,7 @@ import fcntl
 import os
 import pty
 import re
+import sqlite3
 import struct
 import subprocess
 import sys
@@ -67,6 +68,17 @@ def _is_one_paragraph(text: str) -> bool:
         (["bench", "missing.so", "--threads", "-1"], "greater than or equal to 0"),
         (["tune", "--zoo", "resnet18", "--seed", "-1"], "greater than or equal to 0"),
         (["tune", "--zoo", "resnet18", "--trials-per-task", "0"], "greater than or equal to 1"),
+        (["tune", "--zoo", "resnet18", "--strategy", "optuna:cma"], "did you mean"),
+        (
+            ["tune", "--zoo", "resnet18", "--objectives", "time,memory"],
+            "minimizes the time only, not time,memory",
+        ),
+        (
+            ["tune", "--zoo", "resnet18", "--strategy", "optuna", "--objectives", "speed"],
+            "unknown objective 'speed'",
+        ),
+        (["tune", "--zoo", "resnet18", "--optuna-storage", "study"], "ends in .db, .sqlite"),
+        (["db", "export-study", "missing.db", "study.db"], "does not exist"),
         (["tune", "--zoo", "resnet18", "--target", "cuda"], "'cuda' is not generated yet"),
         (["tune", "--zoo", "resnet18", "--target", "llvm -mcpu=znver99"], "did you mean 'znver5'"),
         (["tasks", "--zoo", "resnet18", "--target", "llvm -mcpu=skylak"], "did you mean 'skylake'"),
@@ -221,6 +233,21 @@ def test_from_a_file_to_a_checked_library(tmp_path: Path) -> None:
     assert tuned.returncode == 0, tuned.stderr
     assert re.search(r"8 trials in", tuned.stderr)
     assert "records go to t.db" in tuned.stdout
+    optuna_search = [
+        "--strategy",
+        "optuna:nsga2",
+        "--objectives",
+        "time,code_size",
+        "--optuna-storage",
+        "study.db",
+    ]
+    more = loopsmith(
+        "tune", "net.onnx", "--trials", "12", "--database", "t.db", "--no-check", *optuna_search, cwd=tmp_path
+    )
+    assert more.returncode == 0 and re.search(r"4 trials in", more.stderr), more.stderr
+    with sqlite3.connect(tmp_path / "study.db") as connection:
+        ((trials,),) = connection.execute("SELECT count(*) FROM trials").fetchall()
+    assert trials == 12  # those of the first search, which were measured before the study was made, included
     built = loopsmith("build", "net.onnx", "--database", "t.db", "-o", "net.so", cwd=tmp_path)
     assert built.returncode == 0, built.stderr
     assert "record" in built.stdout and (tmp_path / "net.h").exists()
