@@ -177,7 +177,11 @@ def test_unknown_parts_are_refused_by_name() -> None:
             CostModelError,
             "unknown cost model 'tree'; there are mlp, prior, random, xgb",
         ),
-        ({"strategy": "luck"}, TunerError, "strategy 'luck'; there are evolutionary, random, replay-trace"),
+        (
+            {"strategy": "luck"},
+            TunerError,
+            "strategy 'luck'; there are evolutionary, optuna, .*, random, replay-trace",
+        ),
         ({"task_scheduler": "lifo"}, TunerError, "scheduler 'lifo'; there are gradient, round-robin"),
     ]
     parts += [
