@@ -14,17 +14,16 @@ import numpy as np
 from ir import IRModule, tir
 from ir.tir import IndexMap, PrimFunc
 from ir.tir.evaluate import evaluate
+from ir.tir.stmt_functor import variables_in
 
 from ..error import ScheduleError
 from ..instruction import Instruction, InstructionKind
 from ..random_variable import BlockRV, DecisionVar, ExprRV, LoopRV
 from ..schedule import Schedule
 from ..trace import Trace
+from .constraint import Constraint, Sampler
 from .decision import CategoricalDecision, Decision, TileDecision
 from .skeleton import Extraction, Skeleton
-
-Constraint = Callable[[dict[Any, np.ndarray]], np.ndarray]
-"""From decision values [N] to a mask [N] of candidates that are allowed."""
 
 
 class SketchSchedule(Schedule):
@@ -88,16 +87,17 @@ class SketchSchedule(Schedule):
 
     def constrain(self, rvs: Sequence[ExprRV], allowed: Callable[..., np.ndarray]) -> None:
         """Allow only candidates for which ``allowed(*values)`` holds; values are arrays [N], one per random variable."""
-        variables = [self._table[rv] for rv in rvs]
-        self.constraints.append(
-            lambda values: allowed(
-                *[values[var] if isinstance(var, DecisionVar) else np.int64(var.value) for var in variables]
-            )
-        )
+        self.constrain_numbers([self._table[rv] for rv in rvs], allowed)
 
     def constrain_numbers(self, numbers: Sequence[tir.PrimExpr], allowed: Callable[..., np.ndarray]) -> None:
         """Allow only candidates for which ``allowed(*values)`` holds; ``numbers`` are expressions of open decisions, such as extents."""
-        self.constraints.append(lambda values: allowed(*[evaluate(number, values) for number in numbers]))
+        used = {var for number in numbers for var in variables_in(number) if isinstance(var, DecisionVar)}
+        self.constraints.append(
+            Constraint(
+                frozenset(used),
+                lambda values: allowed(*[np.asarray(evaluate(number, values)) for number in numbers]),
+            )
+        )
 
     def _recorded_map(self, index_map: IndexMap) -> IndexMap:
         return index_map
@@ -145,6 +145,7 @@ class Sketch:
         self._instructions = [inst for inst, _ in schedule.columns]
         self.decisions = [decision for _, decision in schedule.columns]
         self._constraints = list(schedule.constraints)
+        self._sampler = Sampler(self.decisions, self._constraints)
         func = schedule.func_working_on
         assert func is not None
         self._extraction = Extraction(schedule._root(func))
@@ -178,7 +179,7 @@ class Sketch:
         if self._constraints:
             values = self.values(matrix)
             for constraint in self._constraints:
-                broken += ~np.broadcast_to(constraint(values), broken.shape)
+                broken += constraint.broken(values, len(matrix))
         return broken
 
     def all_rows(self, limit: int) -> np.ndarray | None:
@@ -196,14 +197,7 @@ class Sketch:
 
     def sample(self, count: int, generator: np.random.Generator, attempts: int = 64) -> np.ndarray:
         """Up to ``count`` random valid rows (fewer when valid ones are rare)."""
-        found = np.empty((0, self.n_columns), dtype=np.int64)
-        for _ in range(attempts):
-            columns = [decision.draw(max(count, 64), generator) for decision in self.decisions]
-            matrix = np.stack(columns, axis=1) if columns else np.zeros((1, 0), dtype=np.int64)
-            found = np.concatenate([found, matrix[self.valid(matrix)]])
-            if len(found) >= count or not columns:
-                break
-        return found[:count]
+        return self._sampler.sample(count, generator, attempts)
 
     def mutate(self, matrix: np.ndarray, generator: np.random.Generator, rate: float = 0.3) -> np.ndarray:
         """Each row with at least one decision replaced: by a neighbour, or now and then by any other."""
