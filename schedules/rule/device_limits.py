@@ -36,7 +36,7 @@ class SharedCache:
     """Memory for what one step of the reduction needs."""
     whole_bytes: tir.PrimExpr
     """Memory for what all steps need. Where the threads do not share the copy evenly, no analysis knows that each step fills its tile
-    anew."""
+    anew, nor that the last threads of a round copy nothing."""
 
     @property
     def numbers(self) -> list[tir.PrimExpr]:
@@ -54,7 +54,8 @@ class SharedCache:
     ) -> np.ndarray:
         """Bytes that are allocated [N]."""
         at_once = threads * np.where(copied % lanes == 0, lanes, 1)
-        return np.where(copied % at_once == 0, tile, whole)
+        padded = -(-copied // at_once) * at_once
+        return np.where(padded == copied, tile, whole * padded / np.maximum(copied, 1))
 
 
 def keep_within_device(
