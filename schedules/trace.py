@@ -113,7 +113,8 @@ class Trace:
                 prefix = "b" if isinstance(item, BlockRV) else "l" if isinstance(item, LoopRV) else "v"
                 names[item] = f"{prefix}{len(names)}"
                 outputs.append(names[item])
-            insts_json.append([inst.kind.name, inputs, [_value_json(item) for item in inst.attrs], outputs])
+            attrs = [_attr_json(item, names) for item in inst.attrs]
+            insts_json.append([inst.kind.name, inputs, attrs, outputs])
             if inst in self.decisions:
                 decisions_json.append([position, _value_json(self.decisions[inst])])
         return [insts_json, decisions_json]
@@ -173,7 +174,8 @@ def _instruction_from_json(entry: Any, table: dict[str, Any]) -> Instruction:
     for item in outputs_json:
         table[item] = makers[item[0]]()
         outputs.append(table[item])
-    return Instruction(kind, inputs, tuple(_value_from_json(item) for item in attrs_json), tuple(outputs))
+    attrs = tuple(_attr_from_json(item, table) for item in attrs_json)
+    return Instruction(kind, inputs, attrs, tuple(outputs))
 
 
 def _as_list(value: Any) -> list[Any]:
@@ -240,6 +242,36 @@ def _input_from_json(item: Any, table: Mapping[str, Any]) -> Any:
     return _value_from_json(item)
 
 
+def _attr_json(item: Any, names: Mapping[Any, str]) -> Any:
+    """An attribute; in a layout of a sketch, sampled integers become variables of their names."""
+    if not isinstance(item, tir.IndexMap):
+        return _value_json(item)
+    named = {key: tir.Var(name, key.dtype) for key, name in names.items() if isinstance(key, ExprRV)}
+    layout = _lookup(item, named)
+    return _value_json(item) if layout == item else {"layout": save_json(layout)}
+
+
+def _attr_from_json(item: Any, table: Mapping[str, Any]) -> Any:
+    if not (isinstance(item, dict) and "layout" in item):
+        return _value_from_json(item)
+    return _with_sampled(load_json(item["layout"]), table)
+
+
+def _with_sampled(layout: tir.IndexMap, table: Mapping[str, Any]) -> tir.IndexMap:
+    """The layout, and its inverse, with random variables in place of the variables of their names."""
+    own = {var.name for var in layout.initial_indices}
+
+    def sampled(value: tir.PrimExpr) -> tir.PrimExpr:
+        return tir.substitute(value, lambda var: None if var.name in own else table.get(var.name))
+
+    inverse = layout.inverse_index_map
+    return tir.IndexMap(
+        layout.initial_indices,
+        tuple(map(sampled, layout.final_indices)),
+        None if inverse is None else _with_sampled(inverse, table),
+    )
+
+
 def _value_json(value: Any) -> Any:
     if isinstance(value, tir.IntImm | tir.FloatImm | tir.StringImm):
         return value.value
@@ -251,7 +283,9 @@ def _value_json(value: Any) -> Any:
         entries = {key: _value_json(item) for key, item in value.items()}
         # A map whose keys could be taken for those of the forms above is a list of pairs.
         return (
-            {"map": list(map(list, entries.items()))} if {"ir", "map", "expr"} & entries.keys() else entries
+            {"map": list(map(list, entries.items()))}
+            if {"ir", "map", "expr", "layout"} & entries.keys()
+            else entries
         )
     return value
 

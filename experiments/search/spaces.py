@@ -328,12 +328,16 @@ def main(given: Sequence[str]) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("what", choices=("measure", "show"))
-    parser.add_argument("rows", nargs="*", help="rows of a suite to measure, or beginnings of file names to show")
+    parser.add_argument(
+        "rows", nargs="*", help="rows of a suite to measure, or beginnings of file names to show"
+    )
     parser.add_argument("--count", type=int, default=1000, help="candidates of a large space (default 1000)")
-    parser.add_argument("--complete", type=int, default=2000, help="size of a space measured completely (default 2000)")
+    parser.add_argument(
+        "--complete", type=int, default=2000, help="size of a space measured completely (default 2000)"
+    )
     parser.add_argument("--seconds", type=float, default=float("inf"), help="end after so many seconds")
     parser.add_argument("--folder", type=Path, default=FOLDER, help="of the files")
-    options = parser.parse_args(given)
+    options = parser.parse_intermixed_args(given)
     if options.what == "show":
         show(load_all(options.folder, options.rows))
         return 0
