@@ -92,7 +92,7 @@ class SpaceMeasurement:
             self.everything = [
                 (number, row.tobytes())
                 for number, sketch in enumerate(self.sketches)
-                for row in all_rows(sketch)
+                for row in _all_rows(sketch)
             ]
         self.times: dict[Candidate, list[float]] = {}
         """The fastest time of each round; empty for failures."""
@@ -278,12 +278,10 @@ class SpaceMeasurement:
         ).save(self.path)
 
 
-def all_rows(sketch: Sketch) -> np.ndarray:
-    """All valid rows of a small structure: int64 [N, columns]."""
-    grids = np.meshgrid(*[np.arange(item.size) for item in sketch.decisions], indexing="ij")
-    rows = np.stack([grid.ravel() for grid in grids], axis=1) if grids else np.zeros((1, 0))
-    rows = rows.astype(np.int64)
-    return rows[sketch.valid(rows)]
+def _all_rows(sketch: Sketch) -> np.ndarray:
+    rows = sketch.all_rows(sketch.size())
+    assert rows is not None
+    return rows
 
 
 def one_thread() -> Target:

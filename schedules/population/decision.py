@@ -5,6 +5,7 @@ A column turns numbers into values: the factors of a perfect tile, or a candidat
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -62,6 +63,24 @@ class TileDecision:
         found = np.nonzero((self.table == np.asarray(decision)).all(axis=1))[0]
         return int(found[0]) if len(found) else None
 
+    def coordinates(self) -> np.ndarray:
+        """Where each row lies in decision space: the binary logarithms of its factors, float64 [rows, n_factors].
+
+        A doubling of one factor and a halving of another, the smallest change of a power of two, is a distance of sqrt(2).
+        """
+        return np.log2(self.table.astype(np.float64))
+
+    def nearest(self, factors: Sequence[int], attrs: Sequence[Any]) -> int | None:
+        """The row that comes closest to a tile of another extent; None where that has another number of factors.
+
+        What lies inside is kept as far as possible; the outermost factor, which an extent that grows or shrinks changes first, only decides between
+        rows that are equally close otherwise.
+        """
+        if len(factors) != self.table.shape[1] or self.size == 0:
+            return None
+        distance = np.abs(self.coordinates() - np.log2(np.maximum(1, np.asarray(factors, dtype=np.float64))))
+        return int(np.lexsort((distance[:, 0], distance[:, 1:].sum(axis=1).round(6)))[0])
+
     def draw(self, count: int, generator: np.random.Generator) -> np.ndarray:
         """Random candidates, each as likely as any other."""
         return generator.integers(max(1, self.size), size=count)
@@ -72,6 +91,11 @@ class TileDecision:
         picks = table[column, generator.integers(table.shape[1], size=len(column))]
         far = generator.integers(self.size, size=len(column))
         return np.where(picks >= 0, picks, far)
+
+    def near(self, number: int) -> np.ndarray:
+        """The rows that differ from one by a prime factor moved, int64 [up to 16]."""
+        row = self._neighbour_table()[number]
+        return row[row >= 0]
 
     def _neighbour_table(self) -> np.ndarray:
         """Row numbers that differ by one prime moved, -1 padded [rows, up to 16]."""
@@ -124,6 +148,22 @@ class CategoricalDecision:
     def number_of(self, decision: int) -> int | None:
         """The position of a stored decision."""
         return int(decision) if 0 <= decision < self.size else None
+
+    def coordinates(self) -> np.ndarray:
+        """Where each choice lies in decision space, float64 [choices, choices]: a distance of 1 from every other."""
+        return np.eye(self.size) / math.sqrt(2)
+
+    def nearest(self, decision: int, attrs: Sequence[Any]) -> int | None:
+        """The position of the integer that comes closest to what another choice chose; ``attrs`` are that choice's."""
+        theirs = list(attrs[0])
+        if not 0 <= decision < len(theirs):
+            return None
+        wanted = int(getattr(theirs[decision], "value", theirs[decision]))
+        return int(np.abs(np.asarray(self.candidates, dtype=np.float64) - wanted).argmin())
+
+    def near(self, number: int) -> np.ndarray:
+        """All other positions, int64 [choices - 1]."""
+        return np.delete(np.arange(self.size), number)
 
     def draw(self, count: int, generator: np.random.Generator) -> np.ndarray:
         """Random positions, by their probabilities."""

@@ -191,6 +191,34 @@ class Sketch:
         rows = rows.astype(np.int64)
         return rows[self.valid(rows)]
 
+    def all_rows(self, limit: int) -> np.ndarray | None:
+        """All valid rows int64 [N, n_columns], or None where there are more than ``limit`` rows, invalid ones included."""
+        if self.size() > limit:
+            return None
+        grids = np.meshgrid(*[np.arange(decision.size) for decision in self.decisions], indexing="ij")
+        rows = np.stack([grid.ravel() for grid in grids], axis=1) if grids else np.zeros((1, 0))
+        rows = rows.astype(np.int64)
+        return rows[self.valid(rows)]
+
+    def coordinates(self, matrix: np.ndarray) -> np.ndarray:
+        """Where rows lie in decision space, float64 [N, coordinates]: Euclidean distances count doublings of tile factors and
+        other choices that differ."""
+        parts = [
+            decision.coordinates()[matrix[:, position]] for position, decision in enumerate(self.decisions)
+        ]
+        return np.concatenate(parts, axis=1) if parts else np.zeros((len(matrix), 0))
+
+    def neighbours(self, row: np.ndarray) -> np.ndarray:
+        """All valid rows that differ in one decision, a tile by one prime factor moved: int64 [N, n_columns]."""
+        found = [row[None][:0]]
+        for position, decision in enumerate(self.decisions):
+            numbers = decision.near(int(row[position]))
+            changed = np.repeat(row[None], len(numbers), axis=0)
+            changed[:, position] = numbers
+            found.append(changed)
+        rows = np.concatenate(found)
+        return rows[self.valid(rows)]
+
     def skeleton(self, matrix: np.ndarray) -> Skeleton:
         """Loop extents and accesses of all rows at once."""
         return self._extraction.evaluate(self.values(matrix), len(matrix))
@@ -245,6 +273,28 @@ class Sketch:
             row[position] = number
         return row
 
+    def adapted_row(self, trace: Trace) -> np.ndarray | None:
+        """The row that comes closest to a trace of the same steps on a workload of other extents.
+
+        Returns:
+            int64 [n_columns]; None where the steps differ, a tile has another number of factors, or the row is not valid.
+        """
+        theirs = [inst for inst in trace.simplified(True).insts if not inst.kind.is_postproc]
+        ours = self.trace.simplified(True).insts
+        if not _same_steps(theirs, ours, same_numbers=False):
+            return None
+        counterpart = dict(zip(map(id, ours), theirs, strict=True))
+        row = np.zeros(self.n_columns, dtype=np.int64)
+        for position, (inst, decision) in enumerate(zip(self._instructions, self.decisions, strict=True)):
+            other = counterpart.get(id(inst))
+            if other is None:
+                continue  # its outputs are unused, any value will do
+            number = decision.nearest(trace.get_decision(other), other.attrs)
+            if number is None:
+                return None
+            row[position] = number
+        return row if self.valid(row[None])[0] else None
+
     def materialize(self, mod: PrimFunc | IRModule, row: np.ndarray) -> Schedule:
         """The real schedule of one row, before postprocessing."""
         sch = Schedule(mod, error_render_level="none", seed=0)
@@ -252,8 +302,13 @@ class Sketch:
         return sch
 
 
-def _same_steps(first: Sequence[Instruction], second: Sequence[Instruction]) -> bool:
-    """Whether two traces do the same to the same blocks and loops; decisions and the layouts that follow from them may differ."""
+def _same_steps(
+    first: Sequence[Instruction], second: Sequence[Instruction], *, same_numbers: bool = True
+) -> bool:
+    """Whether two traces do the same to the same blocks and loops; decisions and the layouts that follow from them may differ.
+
+    With ``same_numbers`` false all numbers may, such as limits that follow from an extent.
+    """
     if len(first) != len(second):
         return False
     counterpart: dict[Any, Any] = {}
@@ -263,9 +318,13 @@ def _same_steps(first: Sequence[Instruction], second: Sequence[Instruction]) -> 
             return counterpart.get(one) is other
         if isinstance(one, (list, tuple)):
             return isinstance(other, (list, tuple)) and all_same(one, other)
+        if not same_numbers and isinstance(one, (int, float)) and isinstance(other, (int, float)):
+            return True
         return isinstance(one, (IndexMap, tir.PrimExpr)) or bool(one == other)
 
     def all_same(ones: Sequence[Any], others: Sequence[Any]) -> bool:
+        if not same_numbers and all(isinstance(item, (int, float)) for item in [*ones, *others]):
+            return True
         return len(ones) == len(others) and all(map(same, ones, others))
 
     for one, other in zip(first, second, strict=True):

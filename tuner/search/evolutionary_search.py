@@ -9,22 +9,57 @@ Shao et al., "Tensor Program Optimization with Probabilistic Programs", NeurIPS 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
-from cost_models import CostModel, PyCostModel
+from cost_models import CostModel, FeatureMatrix, PyCostModel
 from database import Database
 from schedules.population import Sketch
 
 from ..error import TunerError
+from .acquisition import acquisition
 from .base import MeasureCandidate, SearchStrategy
+from .diversity import spread_out
+from .evolution import children, mutants
+from .feasibility import chance_of_success
 from .records import MeasuredRow, learn, measured_rows
 from .schedule_model import SPARE, choose, teach
+from .seeding import similar_rows
 
 _FAR_BEHIND = 1.5
 """A structure whose best time is this many times the best of all is searched in one round out of ``_ROUNDS_BETWEEN``."""
 _ROUNDS_BETWEEN = 4
+_PARENTS = 32
+"""Measured candidates of a structure, the best ones, that a first generation descends from."""
+_REFERENCES = 16
+"""Measured candidates, the best ones, by which the scale of the model's scores is known."""
+_POOL = 8
+"""Candidates of each structure among which a batch is chosen, in batches."""
+_KEPT_BYTES = 64 << 20
+"""Features of structures that are scored completely are kept as long as all of them take no more than this."""
+
+
+@dataclass
+class _Pool:
+    """Candidates of one structure that were not measured yet, best first.
+
+    Attributes:
+        rows: int64 [N, n_columns].
+        mean: scores that the model expects, float64 [N].
+        value: what it is worth to measure each, not negative, float64 [N].
+    """
+
+    rows: np.ndarray
+    mean: np.ndarray
+    value: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+_Choice = tuple[int, np.ndarray, float]
+"""Number of the structure, decisions, expected score."""
 
 
 @SearchStrategy.kinds.register("evolutionary")
@@ -36,8 +71,18 @@ class EvolutionarySearch(SearchStrategy):
         init_measured_ratio: share of a first generation that descends from the best measured candidates.
         genetic_num_iters: generations between two batches.
         genetic_mutate_prob: share of children made by mutation; the others by crossover.
-        eps_greedy: share of a batch taken at random among what the prior finds plausible.
+        eps_greedy: share of a batch taken at random among what the model finds plausible; a part of a candidate counts as a chance of one.
         exhaustive_limit: structures with at most this many candidates are scored completely.
+        acquisition: what candidates are chosen by: "expected-improvement", "upper-confidence" (both ask the model how certain it is), or
+            "mean", the expected score alone.
+        diversity: radius in decision space within which a batch avoids the neighbours of its own candidates; 0 lets it be as dense as
+            the model likes.
+        learn_failures: avoid the neighbourhood of candidates that failed.
+        seed_share: share of the first batch taken from the best of similar workloads in the database; 0 for none.
+        descent_share: share of the budget that goes, at its end, to neighbours of the best measured candidates.
+
+    Raises:
+        TunerError: there is no such acquisition function, or a share is not between 0 and 1.
     """
 
     def __init__(
@@ -49,13 +94,28 @@ class EvolutionarySearch(SearchStrategy):
         genetic_mutate_prob: float = 0.85,
         eps_greedy: float = 0.08,
         exhaustive_limit: int = 4096,
+        acquisition: str = "expected-improvement",
+        diversity: float = 1.0,
+        learn_failures: bool = True,
+        seed_share: float = 0.5,
+        descent_share: float = 0.15,
     ) -> None:
+        shares = {"eps_greedy": eps_greedy, "seed_share": seed_share, "descent_share": descent_share}
+        for name, share in shares.items():
+            if not 0 <= share <= 1:
+                raise TunerError(f"{name} is a share between 0 and 1, got {share}")
         self.population_size = population_size
         self.init_measured_ratio = init_measured_ratio
         self.genetic_num_iters = genetic_num_iters
         self.genetic_mutate_prob = genetic_mutate_prob
         self.eps_greedy = eps_greedy
         self.exhaustive_limit = exhaustive_limit
+        self.acquisition = acquisition
+        self._acquisition = _acquisition_of(acquisition)
+        self.diversity = diversity
+        self.learn_failures = learn_failures
+        self.seed_share = seed_share
+        self.descent_share = descent_share
         self.candidates_scored = 0
 
     # ---- lifecycle ---------------------------------------------------------------------------------------------
@@ -78,25 +138,28 @@ class EvolutionarySearch(SearchStrategy):
         self._rng = np.random.default_rng(self.context.generator.integers(1 << 31))
         self._trials = self._rounds = 0
         self._measured: list[dict[bytes, float]] = [{} for _ in self._sketches]
-        self._rows: list[list[np.ndarray]] = [[] for _ in self._sketches]
+        """Seconds of each measured row, infinite for failures."""
         self._complete = [sketch.all_rows(self.exhaustive_limit) for sketch in self._sketches]
+        self._kept: dict[int, FeatureMatrix] = {}
+        """Features of all rows of a structure that is scored completely."""
         self._survivors: list[np.ndarray | None] = [None] * len(self._sketches)
         """The last generation of each structure: the model has learned since, and ranks it anew."""
+        self._seeds: list[tuple[int, np.ndarray]] = []
         if database is not None:
             self._learn_from(database)
 
     def _learn_from(self, database: Database) -> None:
-        """Take over what earlier sessions measured for this workload and target."""
+        """Take over what earlier sessions measured for this workload and target, and the best of similar workloads."""
         workload = database.commit_workload(self.context.mod)
         rows = measured_rows(database.get_records(workload, self.context.target), self._sketches)
         for number, row, secs in rows:
             self._remember(number, row, secs)
         self._train(rows)
+        if self.seed_share > 0 and not rows:
+            self._seeds = similar_rows(database, workload, self.context.target, self._sketches)
 
     def _remember(self, number: int, row: np.ndarray, secs: float) -> None:
         key = row.tobytes()
-        if key not in self._measured[number]:
-            self._rows[number].append(row)
         self._measured[number][key] = min(secs, self._measured[number].get(key, float("inf")))
 
     def _train(self, rows: Sequence[MeasuredRow]) -> None:
@@ -116,15 +179,61 @@ class EvolutionarySearch(SearchStrategy):
 
     # ---- scoring -----------------------------------------------------------------------------------------------
 
-    def _features(self, sketch: Sketch, matrix: np.ndarray) -> Any:
+    def _features(self, number: int, matrix: np.ndarray) -> FeatureMatrix:
         self.candidates_scored += len(matrix)
-        return self.context.features(sketch, matrix)
+        return self.context.features(self._sketches[number], matrix)
 
-    def _scores(self, sketch: Sketch, matrix: np.ndarray) -> np.ndarray:
-        """Higher is better [N]."""
-        if not len(matrix):
-            return np.empty(0)
-        return np.asarray(self._cost_model.predict_arrays(self._features(sketch, matrix)))
+    def _complete_features(self, number: int, places: np.ndarray) -> FeatureMatrix:
+        """Features of those rows of a completely scored structure; all are computed once where there is room for them."""
+        rows = self._complete[number]
+        assert rows is not None
+        kept = self._kept.get(number)
+        if kept is None:
+            taken = sum(item.values.nbytes for item in self._kept.values())
+            kept = self._features(number, rows)
+            if taken + kept.values.nbytes > _KEPT_BYTES:
+                return kept.take(places)
+            self._kept[number] = kept
+        return kept.take(places)
+
+    def _judged(self, number: int, rows: np.ndarray, features: FeatureMatrix) -> _Pool:
+        """Rows of one structure with what the model expects of them and what it is worth to measure each, best first."""
+        mean, deviation = self._cost_model.predict_with_uncertainty(features)
+        value = self._acquisition(mean, deviation, self._best_score)
+        value = value * self._chances(number, rows)
+        order = np.lexsort((-mean, -value))
+        return _Pool(rows[order], mean[order], value[order])
+
+    def _chances(self, number: int, rows: np.ndarray) -> np.ndarray:
+        """How likely each row is to run."""
+        known = self._measured[number]
+        failed = np.array([not np.isfinite(secs) for secs in known.values()], dtype=bool)
+        if not self.learn_failures or not failed.any() or not self._sketches[number].n_columns:
+            return np.ones(len(rows))
+        sketch = self._sketches[number]
+        tried = np.stack([np.frombuffer(key, dtype=np.int64) for key in known])
+        return chance_of_success(sketch.coordinates(rows), sketch.coordinates(tried), failed)
+
+    def _reference_score(self) -> float:
+        """The score that the model would give to the best time, by those that it gives to the best measured candidates."""
+        ran = [
+            (secs, number, key)
+            for number, measured in enumerate(self._measured)
+            for key, secs in measured.items()
+            if np.isfinite(secs)
+        ]
+        if not ran or self.acquisition != "expected-improvement":
+            return 0.0
+        references = sorted(ran)[:_REFERENCES]
+        offsets, weights = [], []
+        for number in {item[1] for item in references}:
+            own = [item for item in references if item[1] == number]
+            rows = np.stack([np.frombuffer(key, dtype=np.int64) for _, _, key in own])
+            scores = self._cost_model.predict_arrays(self._features(number, rows))
+            gains = np.log(references[0][0] / np.array([secs for secs, _, _ in own]))
+            offsets.append(scores - gains)
+            weights.append(np.exp(gains))
+        return float(np.average(np.concatenate(offsets), weights=np.concatenate(weights)))
 
     # ---- proposing ---------------------------------------------------------------------------------------------
 
@@ -133,10 +242,8 @@ class EvolutionarySearch(SearchStrategy):
         if wanted <= 0:
             return None
         spare = SPARE if isinstance(self._cost_model, PyCostModel) else 1
-        searched = [number for number in range(len(self._sketches)) if self._is_promising(number)]
-        chosen = self._choose(self._pools(searched), wanted * spare)
-        if len(chosen) < wanted * spare and len(searched) < len(self._sketches):
-            chosen = self._choose(self._pools(range(len(self._sketches))), wanted * spare)
+        self._best_score = self._reference_score()
+        chosen = self._propose(wanted * spare)
         self._rounds += 1
         if not chosen:
             return None
@@ -148,142 +255,174 @@ class EvolutionarySearch(SearchStrategy):
         self._trials += len(candidates)
         return candidates
 
+    def _propose(self, wanted: int) -> list[_Choice]:
+        everywhere = range(len(self._sketches))
+        if self._is_descending() and (pools := self._neighbourhoods()):
+            chosen = self._choose(pools, wanted, 0)
+            if len(chosen) == wanted:
+                return chosen
+        searched = [number for number in everywhere if self._is_promising(number)]
+        n_random = self._random_count(wanted)
+        chosen = self._choose({number: self._pool(number) for number in searched}, wanted, n_random)
+        if len(chosen) < wanted and len(searched) < len(self._sketches):
+            chosen = self._choose({number: self._pool(number) for number in everywhere}, wanted, n_random)
+        return chosen
+
     def _is_promising(self, number: int) -> bool:
         """Whether to search a structure in this round: now and then only, if all that was measured of it is far behind."""
         own = min(self._measured[number].values(), default=0.0)
         best = min((secs for measured in self._measured for secs in measured.values()), default=0.0)
         return own <= _FAR_BEHIND * best or self._rounds % _ROUNDS_BETWEEN == 0
 
-    def _pools(self, searched: Sequence[int]) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Candidates and scores of every structure, none for those that are not searched."""
-        nothing = (np.empty((0, 0), dtype=np.int64), np.empty(0))
-        return [self._pool(n) if n in searched else nothing for n in range(len(self._sketches))]
-
-    def _pool(self, number: int) -> tuple[np.ndarray, np.ndarray]:
-        """(rows, scores) of one structure's candidates that were not measured yet, best first."""
-        sketch = self._sketches[number]
-        if self._complete[number] is not None:
-            rows = self._unmeasured(number, self._complete[number])
-            return _sorted(rows, self._scores(sketch, rows))
+    def _pool(self, number: int) -> _Pool:
+        """One structure's candidates that were not measured yet, best first."""
+        everything = self._complete[number]
+        if everything is not None:
+            places = np.flatnonzero(self._unmeasured(number, everything))
+            return self._judged(number, everything[places], self._complete_features(number, places))
         # A small batch asks for little: its search costs in proportion, and goes on from where the last one ended.
         effort = min(1.0, self._batch / 16)
         share = max(64, int(self.population_size * effort) // max(1, len(self._sketches)))
-        rows = self._first_generation(number, share)
-        scores = self._scores(sketch, rows)
+        pool = self._scored(number, self._first_generation(number, share))
         for _ in range(max(1, round(self.genetic_num_iters * effort))):
-            children = self._children(sketch, rows, scores, share)
-            child_scores = self._scores(sketch, children)
-            rows, scores = _top(
-                np.concatenate([rows, children]), np.concatenate([scores, child_scores]), share
+            young = children(
+                self._sketches[number], pool.rows, pool.value, share, self.genetic_mutate_prob, self._rng
             )
-        self._survivors[number] = rows
-        kept = self._unmeasured_mask(number, rows)
-        return _sorted(rows[kept], scores[kept])
+            pool = _best_of(pool, self._scored(number, young), share)
+        self._survivors[number] = pool.rows
+        kept = self._unmeasured(number, pool.rows)
+        return _Pool(pool.rows[kept], pool.mean[kept], pool.value[kept])
+
+    def _scored(self, number: int, rows: np.ndarray) -> _Pool:
+        if not len(rows):
+            return _Pool(rows, np.empty(0), np.empty(0))
+        return self._judged(number, rows, self._features(number, rows))
 
     def _first_generation(self, number: int, share: int) -> np.ndarray:
         sketch = self._sketches[number]
         left = self._survivors[number]
-        fresh = sketch.sample(share if left is None else share // 4, self._rng)
+        fresh = [sketch.sample(share if left is None else share // 4, self._rng)]
         if left is not None:
-            fresh = np.concatenate([fresh, left])
-        best = sorted(self._measured[number].items(), key=lambda item: item[1])[:32]
-        if best:
-            parents = np.stack(
-                [np.frombuffer(key, dtype=np.int64) for key, secs in best if np.isfinite(secs)]
-                or [self._rows[number][0]]
-            )
-            count = int(share * self.init_measured_ratio)
-            picks = parents[self._rng.integers(len(parents), size=count)]
-            mutated = sketch.mutate(picks, self._rng)
-            fresh = np.concatenate([fresh, mutated[sketch.valid(mutated)]])
-        return np.unique(fresh, axis=0)
+            fresh.append(left)
+        parents = self._best_rows(number, _PARENTS)
+        if len(parents):
+            fresh.append(mutants(sketch, parents, int(share * self.init_measured_ratio), self._rng))
+        fresh += [row[None] for own, row in self._seeds if own == number]
+        return np.unique(np.concatenate(fresh), axis=0)
 
-    def _children(self, sketch: Sketch, rows: np.ndarray, scores: np.ndarray, count: int) -> np.ndarray:
-        """Valid children of parents drawn by rank."""
-        if not len(rows):
-            return sketch.sample(count, self._rng)
-        order = np.argsort(-scores, kind="stable")
-        weights = 1.0 / (np.arange(len(rows)) + 8.0)
-        weights /= weights.sum()
-        parents = rows[order[self._rng.choice(len(rows), size=count, p=weights)]]
-        others = rows[order[self._rng.choice(len(rows), size=count, p=weights)]]
-        mutated = sketch.mutate(parents, self._rng)
-        crossed = sketch.crossover(parents, others, self._rng)
-        use_mutation = self._rng.random(count) < self.genetic_mutate_prob
-        children = np.where(use_mutation[:, None], mutated, crossed)
-        children = children[sketch.valid(children)]
-        return np.unique(children, axis=0) if len(children) else rows[:0]
+    def _best_rows(self, number: int, count: int) -> np.ndarray:
+        """The fastest measured rows of a structure: int64 [up to count, n_columns]."""
+        ran = [(secs, key) for key, secs in self._measured[number].items() if np.isfinite(secs)]
+        rows = [np.frombuffer(key, dtype=np.int64) for _, key in sorted(ran)[:count]]
+        return np.stack(rows) if rows else np.empty((0, self._sketches[number].n_columns), dtype=np.int64)
 
-    def _choose(
-        self, pools: Sequence[tuple[np.ndarray, np.ndarray]], wanted: int
-    ) -> list[tuple[int, np.ndarray, float]]:
-        """The best of all structures, kept apart from each other in decision space, and a few at random."""
-        n_random = round(wanted * self.eps_greedy) if self._trials else 0
-        entries = [
-            (float(score), number, row)
-            for number, (rows, scores) in enumerate(pools)
-            for row, score in zip(rows[: 8 * wanted], scores[: 8 * wanted], strict=True)
-        ]
-        entries.sort(key=lambda item: -item[0])
-        chosen: list[tuple[int, np.ndarray, float]] = []
-        taken: set[tuple[int, bytes]] = set()
-        if not self._trials:
-            # The prior knows least about how structures compare: measure the best of each first.
-            for number, (rows, scores) in enumerate(pools):
-                if len(rows) and len(chosen) < wanted:
-                    chosen.append((number, rows[0], float(scores[0])))
-                    taken.add((number, rows[0].tobytes()))
-        for limit in (2, 0):
-            for score, number, row in entries:
-                if len(chosen) >= wanted - n_random:
-                    break
-                key = (number, row.tobytes())
-                if key in taken or (limit and self._crowded(chosen, number, row)):
-                    continue
-                chosen.append((number, row, score))
-                taken.add(key)
-        n_random = wanted - len(chosen)
-        for number, row, score in self._random_plausible(pools, n_random):
-            if (number, row.tobytes()) not in taken and len(chosen) < wanted:
-                chosen.append((number, row, score))
-                taken.add((number, row.tobytes()))
+    # ---- descent -----------------------------------------------------------------------------------------------
+
+    def _is_descending(self) -> bool:
+        return self._max_trials - self._trials <= self.descent_share * self._max_trials
+
+    def _neighbourhoods(self) -> dict[int, _Pool]:
+        """Unmeasured neighbours of the best measured candidates."""
+        ran = sorted(
+            (secs, number, key)
+            for number, measured in enumerate(self._measured)
+            for key, secs in measured.items()
+            if np.isfinite(secs)
+        )
+        found: dict[int, list[np.ndarray]] = {}
+        for _, number, key in ran[:3]:
+            near = self._sketches[number].neighbours(np.frombuffer(key, dtype=np.int64))
+            found.setdefault(number, []).append(near[self._unmeasured(number, near)])
+        rows = {number: np.unique(np.concatenate(items), axis=0) for number, items in found.items()}
+        return {number: self._scored(number, own) for number, own in rows.items() if len(own)}
+
+    # ---- the batch ---------------------------------------------------------------------------------------------
+
+    def _random_count(self, wanted: int) -> int:
+        """How many of a batch are taken at random; none of the first, which has nothing to doubt yet."""
+        share = wanted * self.eps_greedy if self._trials else 0.0
+        return int(share) + int(self._rng.random() < share - int(share))
+
+    def _choose(self, pools: dict[int, _Pool], wanted: int, n_random: int) -> list[_Choice]:
+        """The best of all structures, kept apart from each other in decision space, and some at random."""
+        chosen = self._first_of_all(pools, wanted)
+        taken = {(number, row.tobytes()) for number, row, _ in chosen}
+        for choice in self._spread(pools, wanted):
+            if len(chosen) >= wanted - n_random:
+                break
+            if (choice[0], choice[1].tobytes()) not in taken:
+                taken.add((choice[0], choice[1].tobytes()))
+                chosen.append(choice)
+        for choice in self._random_plausible(pools, wanted - len(chosen)):
+            if (choice[0], choice[1].tobytes()) not in taken and len(chosen) < wanted:
+                taken.add((choice[0], choice[1].tobytes()))
+                chosen.append(choice)
         return chosen
 
-    def _crowded(self, chosen: Sequence[tuple[int, np.ndarray, float]], number: int, row: np.ndarray) -> bool:
-        """Whether two candidates of the batch differ from this one in a single decision already."""
-        near = sum(1 for n, other, _ in chosen if n == number and int((other != row).sum()) <= 1)
-        return near >= 2
+    def _first_of_all(self, pools: dict[int, _Pool], wanted: int) -> list[_Choice]:
+        """What nobody has to ask the model for: adapted candidates of similar workloads in the first batch, and the best of each
+        structure of which nothing was measured, since the prior knows least about how structures compare."""
+        if self._trials:
+            return []
+        seeds = [
+            (number, row, 0.0)
+            for number, row in self._seeds
+            if number in pools and row.tobytes() not in self._measured[number]
+        ]
+        chosen: list[_Choice] = seeds[: round(self.seed_share * wanted)]
+        for number, pool in pools.items():
+            if len(pool) and len(chosen) < wanted and not any(own == number for own, _, _ in chosen):
+                chosen.append((number, pool.rows[0], float(pool.mean[0])))
+        return chosen
 
-    def _random_plausible(
-        self, pools: Sequence[tuple[np.ndarray, np.ndarray]], count: int
-    ) -> list[tuple[int, np.ndarray, float]]:
-        picks: list[tuple[int, np.ndarray, float]] = []
-        usable = [number for number, (rows, _) in enumerate(pools) if len(rows)]
+    def _spread(self, pools: dict[int, _Pool], wanted: int) -> list[_Choice]:
+        """The most valuable candidates, each far from those before it."""
+        tops = [(number, pool) for number, pool in pools.items() if len(pool)]
+        if not tops:
+            return []
+        first = _POOL * wanted
+        values = np.concatenate([pool.value[:first] for _, pool in tops])
+        groups = np.concatenate([np.full(len(pool.value[:first]), number) for number, pool in tops])
+        parts = [self._sketches[number].coordinates(pool.rows[:first]) for number, pool in tops]
+        width = max(part.shape[1] for part in parts)
+        places = np.concatenate([np.pad(part, ((0, 0), (0, width - part.shape[1]))) for part in parts])
+        entries = [
+            (number, row, float(mean))
+            for number, pool in tops
+            for row, mean in zip(pool.rows[:first], pool.mean[:first], strict=True)
+        ]
+        return [
+            entries[position] for position in spread_out(values, places, groups, 2 * wanted, self.diversity)
+        ]
+
+    def _random_plausible(self, pools: dict[int, _Pool], count: int) -> list[_Choice]:
+        picks: list[_Choice] = []
+        usable = [number for number, pool in pools.items() if len(pool)]
         for _ in range(4 * count):
-            if not usable or len(picks) >= count:
+            if not usable:
                 break
             number = usable[int(self._rng.integers(len(usable)))]
-            rows, scores = pools[number]
-            position = int(self._rng.integers(max(1, len(rows) // 2)))
-            picks.append((number, rows[position], float(scores[position])))
+            pool = pools[number]
+            position = int(self._rng.integers(max(1, len(pool) // 2)))
+            picks.append((number, pool.rows[position], float(pool.mean[position])))
         return picks
 
     # ---- bookkeeping -------------------------------------------------------------------------------------------
 
-    def _unmeasured_mask(self, number: int, rows: np.ndarray) -> np.ndarray:
+    def _unmeasured(self, number: int, rows: np.ndarray) -> np.ndarray:
         known = self._measured[number]
         return np.array([row.tobytes() not in known for row in rows], dtype=bool)
 
-    def _unmeasured(self, number: int, rows: np.ndarray | None) -> np.ndarray:
-        assert rows is not None
-        return rows[self._unmeasured_mask(number, rows)] if len(rows) else rows
+
+def _best_of(first: _Pool, second: _Pool, count: int) -> _Pool:
+    """The best distinct candidates of two generations."""
+    rows = np.concatenate([first.rows, second.rows])
+    mean, value = np.concatenate([first.mean, second.mean]), np.concatenate([first.value, second.value])
+    rows, places = np.unique(rows, axis=0, return_index=True)
+    mean, value = mean[places], value[places]
+    order = np.lexsort((-mean, -value))[:count]
+    return _Pool(rows[order], mean[order], value[order])
 
 
-def _top(rows: np.ndarray, scores: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-    rows, first = np.unique(rows, axis=0, return_index=True)
-    return tuple(item[:count] for item in _sorted(rows, scores[first]))  # type: ignore[return-value]
-
-
-def _sorted(rows: np.ndarray, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    order = np.argsort(-scores, kind="stable")
-    return rows[order], scores[order]
+_acquisition_of = acquisition
+"""The constructor has a parameter of this name."""

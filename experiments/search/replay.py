@@ -1,0 +1,227 @@
+"""Searches replayed on stored spaces: how many trials each strategy needs, without building or running anything.
+
+The measured candidates of a stored space are taken for the whole of it: every strategy samples, mutates and proposes those only, so that
+each proposal has a measured time and nothing is guessed about others. A surrogate that answers for all candidates would favour
+strategies whose model resembles it. Of a large space a part was measured, which holds more fast candidates than chance would find (see
+``spaces.py``); that is in random search's favour.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from cost_models import CostModel
+from database import Database, MemoryDatabase, TuningRecord
+from ir import IRModule
+from ir.target import Target
+from ir.tir import PrimFunc
+from runners import Builder, BuilderInput, BuilderResult, ReplayRunner, ResultKind, RunnerResult
+from schedules import Trace
+from schedules.population import Sketch
+from schedules.space import PostOrderApply
+from tuner import SearchStrategy, TuneContext
+
+from .stored_space import StoredSpace
+
+SHARES = (0.9, 0.95, 0.99)
+"""Of the best speed; how many trials it takes to reach each is counted."""
+
+
+class MeasuredSketch(Sketch):
+    """A structure whose candidates are those that were measured.
+
+    Args:
+        sketch: the structure.
+        rows: its measured candidates, int64 [N, columns].
+        seconds: their times, float64 [N], infinite for failures.
+        kinds: "ok" or the kind of failure [N].
+    """
+
+    def __init__(self, sketch: Sketch, rows: np.ndarray, seconds: np.ndarray, kinds: Sequence[str]) -> None:
+        self.__dict__.update(sketch.__dict__)
+        self.rows = rows
+        self.outcomes = {
+            row.tobytes(): (float(secs), kind) for row, secs, kind in zip(rows, seconds, kinds, strict=True)
+        }
+        self._places = self.coordinates(rows)
+
+    def size(self) -> int:
+        return len(self.rows)
+
+    def all_rows(self, limit: int) -> np.ndarray | None:
+        return self.rows if len(self.rows) <= limit else None
+
+    def valid(self, matrix: np.ndarray) -> np.ndarray:
+        return np.array([row.tobytes() in self.outcomes for row in matrix], dtype=bool)
+
+    def sample(self, count: int, generator: np.random.Generator, attempts: int = 64) -> np.ndarray:
+        """Up to ``count`` measured rows in random order, none twice."""
+        return self.rows[generator.permutation(len(self.rows))[:count]]
+
+    def mutate(self, matrix: np.ndarray, generator: np.random.Generator, rate: float = 0.3) -> np.ndarray:
+        """Mutants, each replaced by the measured row that is nearest to it."""
+        return self.nearest(super().mutate(matrix, generator, rate))
+
+    def crossover(self, first: np.ndarray, second: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+        return self.nearest(super().crossover(first, second, generator))
+
+    def neighbours(self, row: np.ndarray) -> np.ndarray:
+        """The measured ones among the neighbours; where they are few, the nearest measured rows as well."""
+        distance = np.linalg.norm(self._places - self.coordinates(row[None]), axis=1)
+        near = self.rows[np.argsort(distance, kind="stable")[1:17]]
+        own = super().neighbours(row)
+        return np.unique(np.concatenate([own[self.valid(own)], near]), axis=0)
+
+    def nearest(self, matrix: np.ndarray) -> np.ndarray:
+        """The measured row nearest to each row in decision space."""
+        places = self.coordinates(matrix)
+        squares = (self._places**2).sum(axis=1) - 2 * places @ self._places.T
+        return self.rows[squares.argmin(axis=1)]
+
+
+class StoredGenerator(PostOrderApply):
+    """The design space that a file holds: its structures, rebuilt, with the measured candidates."""
+
+    def __init__(self, space: StoredSpace) -> None:
+        super().__init__()
+        self.sketches: list[Sketch] = []
+        for number, sketch in enumerate(space.sketches()):
+            rows, seconds = space.rows_of(number)
+            kinds = [space.kinds[kind] for kind in space.kind[space.structure == number]]
+            self.sketches.append(MeasuredSketch(sketch, rows, seconds, kinds))
+
+    def generate_sketches(self, mod: PrimFunc | IRModule, target: Target) -> list[Sketch]:
+        return self.sketches
+
+
+def context_of(space: StoredSpace, seed: int, generator: StoredGenerator | None = None) -> TuneContext:
+    """The tuning task of a stored space."""
+    made = generator or StoredGenerator(space)
+    return TuneContext(space.mod, space.target, made, task_name=space.row, seed=seed)
+
+
+# ---- through builder and runner -----------------------------------------------------------------------------------
+
+
+class TraceBuilder(Builder):
+    """Builds nothing: the artifact is the trace of the candidate that was asked for."""
+
+    def build(self, build_inputs: Sequence[BuilderInput]) -> list[BuilderResult]:
+        return [BuilderResult(Trace.from_json(item.mod.trace_json), None) for item in build_inputs]
+
+
+def replaying_runner(generator: StoredGenerator) -> ReplayRunner:
+    """A runner that answers what was measured of the trace that :class:`TraceBuilder` hands on; other traces are failures."""
+
+    def outcome(trace: Trace) -> float | RunnerResult:
+        for sketch in generator.sketches:
+            row = sketch.row_of(trace)
+            if row is not None and isinstance(sketch, MeasuredSketch):
+                secs, kind = sketch.outcomes.get(row.tobytes(), (np.inf, ResultKind.RUN_ERROR))
+                return (
+                    secs
+                    if np.isfinite(secs)
+                    else RunnerResult(None, "as it was measured", ResultKind(kind))
+                )
+        return RunnerResult(None, "the trace is of no stored structure", ResultKind.ILLEGAL_SCHEDULE)
+
+    return ReplayRunner(outcome)
+
+
+# ---- without them ------------------------------------------------------------------------------------------------
+
+
+def replay(
+    context: TuneContext,
+    strategy: SearchStrategy,
+    model: CostModel,
+    trials: int,
+    batch: int,
+    database: Database | None = None,
+) -> list[float]:
+    """One search by ask and tell: seconds of its trials in order, infinite for failures."""
+    strategy.initialize_with_tune_context(context)
+    strategy.pre_tuning(trials, batch, context.sketches(), database, model)
+    history: list[float] = []
+    while (candidates := strategy.generate_measure_candidates()) is not None:
+        seconds = [item.sketch.outcomes[item.row.tobytes()][0] for item in candidates]  # type: ignore[attr-defined]
+        strategy.notify_runner_results(candidates, [secs if np.isfinite(secs) else None for secs in seconds])
+        history += seconds
+    strategy.post_tuning()
+    return history
+
+
+def records_of(space: StoredSpace, generator: StoredGenerator, history: Any, database: Database) -> None:
+    """Commit what a search measured of a space: candidates as (number of the structure, row, seconds)."""
+    workload = database.commit_workload(space.mod)
+    for number, row, secs in history:
+        runs = [secs] if np.isfinite(secs) else None
+        database.commit_tuning_record(
+            TuningRecord(
+                generator.sketches[number].trace_of(row),
+                workload,
+                runs,
+                space.target,
+                verified=True,
+                failure_kind=None if runs else "crash",
+            )
+        )
+
+
+@dataclass
+class Outcome:
+    """What one replayed search came to.
+
+    Attributes:
+        trials: to reach each of :data:`SHARES` of the best speed; None where it ended before.
+        area: the best speed so far over the best of all, averaged over the trials of the budget.
+        regret: the best time found over the best of all, minus one.
+        failed: trials that failed.
+    """
+
+    trials: dict[float, int | None]
+    area: float
+    regret: float
+    failed: int = 0
+
+
+def judge(history: Sequence[float], best: float, budget: int) -> Outcome:
+    """Measure a history against the best time of the space.
+
+    >>> outcome = judge([4.0, 2.0, 1.0], best=1.0, budget=4)
+    >>> outcome.trials[0.95], outcome.area, outcome.regret
+    (3, 0.6875, 0.0)
+    """
+    so_far = np.minimum.accumulate(np.asarray(history, dtype=float))
+    speed = best / so_far
+    reached = {
+        share: (int(np.argmax(speed >= share)) + 1 if (speed >= share).any() else None) for share in SHARES
+    }
+    padded = np.concatenate([speed, np.full(max(0, budget - len(speed)), speed[-1])])[:budget]
+    return Outcome(
+        reached, float(padded.mean()), float(so_far[-1] / best - 1.0), int(np.isinf(history).sum())
+    )
+
+
+@dataclass
+class Way:
+    """A way to search: how to make its strategy and its model for a seed.
+
+    Attributes:
+        strategy, model: makers; the model's gets a seed.
+        transfer: whether the database holds a search of the similar space before.
+    """
+
+    strategy: Callable[[], SearchStrategy]
+    model: Callable[[int], CostModel]
+    transfer: bool = False
+    outcomes: dict[str, list[Outcome]] = field(default_factory=dict)
+
+
+def median_trials(outcomes: Sequence[Outcome], share: float, budget: int) -> float:
+    """The median over runs; those that did not get there count as one more than the budget."""
+    return float(np.median([item.trials[share] or budget + 1 for item in outcomes]))
