@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from ir import IRModule
@@ -23,6 +23,9 @@ from .workload import Workload
 
 Program = IRModule | PrimFunc
 """What a workload is made of; a PrimFunc stands for the module of which it is ``main``."""
+
+CLAIM_SECONDS = 3600.0
+"""After so long, nobody is measuring a claimed candidate any more: a batch takes minutes."""
 
 _ENTERED = threading.local()
 _LOG = logging.getLogger(__name__)
@@ -86,10 +89,14 @@ class Database(ABC):
         """All workloads that have records, in order of their first one."""
         return list(dict.fromkeys(record.workload for record in self.get_all_tuning_records()))
 
-    def get_records(self, workload: Workload, target: TargetLike) -> list[TuningRecord]:
-        """All records of a workload on a target in the order in which they came, failed candidates included."""
+    def get_records(self, workload: Workload, target: TargetLike, skip: int = 0) -> list[TuningRecord]:
+        """All records of a workload on a target in the order in which they came, failed candidates included.
+
+        The first ``skip`` are left out: whoever has read them asks what has come since.
+        """
         key = target_key(target)
-        return [record for record in self.get_all_tuning_records() if record.place == (workload.shash, key)]
+        found = [record for record in self.get_all_tuning_records() if record.place == (workload.shash, key)]
+        return found[skip:]
 
     def query_tuning_record(
         self, mod: Program, target: TargetLike, workload_name: str = "main"
@@ -163,6 +170,27 @@ class Database(ABC):
                 seen.add(record.place)
                 destination.commit_workload(record.workload.mod)
                 destination.commit_tuning_record(record)
+
+    def claim(
+        self, workload: Workload, target: TargetLike, candidates: Sequence[str], owner: str
+    ) -> list[bool]:
+        """Announce that candidates are about to be measured, so that no other tuner on this database measures them too.
+
+        Of several that ask for a candidate at once, one gets it. A claim lasts until its owner releases it, or for
+        :data:`CLAIM_SECONDS`: whoever was killed with a claim does not hold it for ever. What was measured is in the records.
+
+        Args:
+            workload, target: what the candidates are of.
+            candidates: a key of each, at most 64 characters, equal for equal candidates.
+            owner: names the search that asks, at most 64 characters.
+
+        Returns:
+            for each candidate whether it is the owner's now. A database that several tuners cannot write to grants everything.
+        """
+        return [True] * len(candidates)
+
+    def release(self, owner: str) -> None:
+        """Give up all claims of an owner."""
 
     def commit_session(self, session: Session) -> None:
         """Keep or update the description of a tuning run; a database without sessions ignores it."""

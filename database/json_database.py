@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from .base import Database
+from .claims import ClaimFile
 from .error import DatabaseError, DatabaseFileError
 from .jsonl import append_lines, line_of, parse_lines
 from .machine_calibration import MachineCalibration
@@ -74,6 +75,7 @@ class JSONDatabase(MemoryDatabase):
                 super().commit_session(item)
             elif isinstance(item, MachineCalibration):
                 super().commit_calibration(item)
+        self._claims = ClaimFile(self.path_tuning_record.with_suffix(".claims"))
         self._loaded = True
 
     def commit_tuning_record(self, record: TuningRecord) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 
 from .base import Database, Program, check_top_k
 from .machine_calibration import MachineCalibration
+from .claims import ClaimFile, Claims
 from .record import Session, TuningRecord, by_speed
 from .target_key import TargetLike, target_key
 from .workload import Workload, as_module, structural_key
@@ -22,6 +24,7 @@ class MemoryDatabase(Database):
         self._by_workload: dict[str, list[TuningRecord]] = {}
         self._sessions: dict[str, Session] = {}
         self._calibrations: dict[str, MachineCalibration] = {}
+        self._claims: Claims | ClaimFile = Claims()
 
     def has_workload(self, mod: Program) -> bool:
         return structural_key(as_module(mod)) in self._workloads
@@ -45,10 +48,20 @@ class MemoryDatabase(Database):
     def get_workloads(self) -> list[Workload]:
         return list(self._workloads.values())
 
-    def get_records(self, workload: Workload, target: TargetLike) -> list[TuningRecord]:
+    def claim(
+        self, workload: Workload, target: TargetLike, candidates: Sequence[str], owner: str
+    ) -> list[bool]:
+        with self._lock:
+            return self._claims.claim((workload.shash, target_key(target)), candidates, owner)
+
+    def release(self, owner: str) -> None:
+        with self._lock:
+            self._claims.release(owner)
+
+    def get_records(self, workload: Workload, target: TargetLike, skip: int = 0) -> list[TuningRecord]:
         key = target_key(target)
         found = self._by_workload.get(workload.shash, [])
-        return [record for record in found if record.place == (workload.shash, key)]
+        return [record for record in found if record.place == (workload.shash, key)][skip:]
 
     def commit_session(self, session: Session) -> None:
         with self._lock:

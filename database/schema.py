@@ -8,10 +8,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import JSON, Boolean, Double, ForeignKey, Index, Integer, String, Text, false
+from sqlalchemy import (
+    JSON,
+    Boolean,
+    Double,
+    ForeignKey,
+    Index,
+    Integer,
+    String,
+    Text,
+    UniqueConstraint,
+    false,
+)
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
 
-HEAD_REVISION = "0004"
+HEAD_REVISION = "0005"
 """The newest migration; a test holds it equal to what alembic finds in the folder."""
 
 
@@ -88,3 +99,17 @@ class CalibrationRow(Base):
     """Hash of fingerprint and version."""
     created_at: Mapped[float] = mapped_column(Double)
     description: Mapped[dict[str, Any]] = mapped_column(JSON)
+
+
+class ClaimRow(Base):
+    """A candidate that a tuner is about to measure; see :meth:`database.Database.claim`."""
+
+    __tablename__ = "claims"
+    __table_args__ = (UniqueConstraint("workload_id", "target_id", "candidate", name="uq_claims_candidate"),)
+
+    id: Mapped[int] = mapped_column(Integer, primary_key=True)
+    workload_id: Mapped[int] = mapped_column(ForeignKey("workloads.id", ondelete="CASCADE"))
+    target_id: Mapped[int] = mapped_column(ForeignKey("targets.id"))
+    candidate: Mapped[str] = mapped_column(String(64))
+    owner: Mapped[str] = mapped_column(String(64), index=True)
+    claimed_at: Mapped[float] = mapped_column(Double)

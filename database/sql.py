@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Engine, Select, create_engine, event, func, inspect, or_, select
+from sqlalchemy import Engine, Select, create_engine, delete, event, func, inspect, or_, select, update
 from sqlalchemy.engine import URL, Connection, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, NoSuchModuleError
 from sqlalchemy.orm import Session as OrmSession
@@ -25,11 +25,11 @@ from ir.error import did_you_mean
 from ir.target import Target
 
 from .arg_info import ArgInfo
-from .base import Database, Program, check_top_k
+from .base import CLAIM_SECONDS, Database, Program, check_top_k
 from .error import DatabaseError, DatabaseFileError, SchemaVersionError
 from .machine_calibration import MachineCalibration
 from .record import WRONG_RESULT, Session, TuningRecord, by_speed
-from .schema import HEAD_REVISION, CalibrationRow, RecordRow, SessionRow, TargetRow, WorkloadRow
+from .schema import CalibrationRow, ClaimRow, HEAD_REVISION, RecordRow, SessionRow, TargetRow, WorkloadRow
 from .target_key import TargetLike, as_target, target_key
 from .workload import Workload, WorkloadSummary, as_module, structural_key
 
@@ -122,8 +122,45 @@ class SQLDatabase(Database):
             rows = session.scalars(select(WorkloadRow).order_by(WorkloadRow.id)).all()
             return [self._workload_of(row) for row in rows]
 
-    def get_records(self, workload: Workload, target: TargetLike) -> list[TuningRecord]:
-        return self._read(_of_workload(workload, target).order_by(RecordRow.id))
+    def get_records(self, workload: Workload, target: TargetLike, skip: int = 0) -> list[TuningRecord]:
+        return self._read(_of_workload(workload, target).order_by(RecordRow.id).offset(skip))
+
+    def claim(
+        self, workload: Workload, target: TargetLike, candidates: Sequence[str], owner: str
+    ) -> list[bool]:
+        place = self._workload_entry(workload)[0], self._target_id(as_target(target))
+        with self._session(write=True) as session:
+            # In one order everywhere: of two that wait for each other's rows, a server lets neither go on.
+            granted = {item: self._claim(session, place, item, owner) for item in sorted(set(candidates))}
+        return [granted[item] for item in candidates]
+
+    def _claim(self, session: OrmSession, place: tuple[int, int], candidate: str, owner: str) -> bool:
+        now = time.time()
+        row = ClaimRow(
+            workload_id=place[0], target_id=place[1], candidate=candidate, owner=owner, claimed_at=now
+        )
+        try:
+            with session.begin_nested():
+                session.add(row)
+            return True
+        except IntegrityError:  # somebody has it, perhaps this owner, perhaps somebody who was killed
+            is_free = or_(ClaimRow.owner == owner, ClaimRow.claimed_at < now - CLAIM_SECONDS)
+            taken = session.scalars(
+                update(ClaimRow)
+                .where(
+                    ClaimRow.workload_id == place[0],
+                    ClaimRow.target_id == place[1],
+                    ClaimRow.candidate == candidate,
+                    is_free,
+                )
+                .values(owner=owner, claimed_at=now)
+                .returning(ClaimRow.id)
+            )
+            return taken.first() is not None
+
+    def release(self, owner: str) -> None:
+        with self._session(write=True) as session:
+            session.execute(delete(ClaimRow).where(ClaimRow.owner == owner))
 
     def fastest_record(self, mod: Program, target: TargetLike) -> TuningRecord | None:
         found = self._fastest(_of_workload(Workload(mod), target), 1)

@@ -44,8 +44,9 @@ class _ReadOnlyUnion(Database):
     def get_workloads(self) -> list[Workload]:
         return list(dict.fromkeys(w for member in self.databases for w in member.get_workloads()))
 
-    def get_records(self, workload: Workload, target: TargetLike) -> list[TuningRecord]:
-        return [record for member in self.databases for record in member.get_records(workload, target)]
+    def get_records(self, workload: Workload, target: TargetLike, skip: int = 0) -> list[TuningRecord]:
+        found = [record for member in self.databases for record in member.get_records(workload, target)]
+        return found[skip:]
 
     def get_sessions(self) -> list[Session]:
         return [session for member in self.databases for session in member.get_sessions()]

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from cost_models import CostModel
-from database import Database, MemoryDatabase, TuningRecord
+from database import Database, TuningRecord
 from ir import IRModule
 from ir.target import Target
 from ir.tir import PrimFunc
@@ -123,9 +123,7 @@ def replaying_runner(generator: StoredGenerator) -> ReplayRunner:
             if row is not None and isinstance(sketch, MeasuredSketch):
                 secs, kind = sketch.outcomes.get(row.tobytes(), (np.inf, ResultKind.RUN_ERROR))
                 return (
-                    secs
-                    if np.isfinite(secs)
-                    else RunnerResult(None, "as it was measured", ResultKind(kind))
+                    secs if np.isfinite(secs) else RunnerResult(None, "as it was measured", ResultKind(kind))
                 )
         return RunnerResult(None, "the trace is of no stored structure", ResultKind.ILLEGAL_SCHEDULE)
 

@@ -73,8 +73,8 @@ class TileDecision:
     def nearest(self, factors: Sequence[int], attrs: Sequence[Any]) -> int | None:
         """The row that comes closest to a tile of another extent; None where that has another number of factors.
 
-        What lies inside is kept as far as possible; the outermost factor, which an extent that grows or shrinks changes first, only decides between
-        rows that are equally close otherwise.
+        What lies inside is kept as far as possible; the outermost factor, which an extent that grows or shrinks changes first,
+        only decides between rows that are equally close otherwise.
         """
         if len(factors) != self.table.shape[1] or self.size == 0:
             return None

@@ -283,6 +283,7 @@ def test_workloads_that_an_older_version_hashed_are_found(tmp_path: Path) -> Non
     with sqlite3.connect(path) as connection:
         connection.execute("UPDATE workloads SET shash = 'hashed in another way'")
         connection.execute("DROP TABLE calibrations")  # the third version had none
+        connection.execute("DROP TABLE claims")
         connection.execute("UPDATE alembic_version SET version_num = '0002'")
         connection.execute(  # and the first one was written by a version that nobody can read
             "INSERT INTO workloads (id, shash, name, summary, module, created_at) "

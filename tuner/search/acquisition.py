@@ -55,9 +55,7 @@ def _normal_distribution(ratio: np.ndarray) -> np.ndarray:
     """The standard normal distribution function, by the error function of Abramowitz and Stegun 7.1.26 (error below 2e-7)."""
     argument = np.abs(ratio) / math.sqrt(2)
     t = 1.0 / (1.0 + 0.3275911 * argument)
-    powers = t * (
-        0.254829592 + t * (-0.284496736 + t * (1.421413741 + t * (-1.453152027 + t * 1.061405429)))
-    )
+    powers = t * (0.254829592 + t * (-0.284496736 + t * (1.421413741 + t * (-1.453152027 + t * 1.061405429))))
     tail = 0.5 * powers * np.exp(-(argument**2))
     return np.where(ratio >= 0, 1.0 - tail, tail)
 

@@ -10,7 +10,9 @@ from __future__ import annotations
 import numpy as np
 
 
-def spread_out(values: np.ndarray, places: np.ndarray, groups: np.ndarray, count: int, radius: float) -> list[int]:
+def spread_out(
+    values: np.ndarray, places: np.ndarray, groups: np.ndarray, count: int, radius: float
+) -> list[int]:
     """Positions of up to ``count`` candidates, best first.
 
     Args:

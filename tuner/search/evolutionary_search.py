@@ -23,9 +23,10 @@ from .base import MeasureCandidate, SearchStrategy
 from .diversity import spread_out
 from .evolution import children, mutants
 from .feasibility import chance_of_success
-from .records import MeasuredRow, learn, measured_rows
+from .records import MeasuredRow, learn
 from .schedule_model import SPARE, choose, teach
 from .seeding import similar_rows
+from .shared import SharedDatabase
 
 _FAR_BEHIND = 1.5
 """A structure whose best time is this many times the best of all is searched in one round out of ``_ROUNDS_BETWEEN``."""
@@ -145,18 +146,32 @@ class EvolutionarySearch(SearchStrategy):
         self._survivors: list[np.ndarray | None] = [None] * len(self._sketches)
         """The last generation of each structure: the model has learned since, and ranks it anew."""
         self._seeds: list[tuple[int, np.ndarray]] = []
-        if database is not None:
-            self._learn_from(database)
+        self._claimed: list[set[bytes]] = [set() for _ in self._sketches]
+        """Rows that another tuner was measuring when this one wanted to."""
+        self._shared = None if database is None else SharedDatabase(database, self.context, self._sketches)
+        self._take_over_news()
+        if database is not None and self._shared is not None and self.seed_share > 0:
+            if not any(self._measured):
+                self._seeds = similar_rows(
+                    database, self._shared.workload, self.context.target, self._sketches
+                )
 
-    def _learn_from(self, database: Database) -> None:
-        """Take over what earlier sessions measured for this workload and target, and the best of similar workloads."""
-        workload = database.commit_workload(self.context.mod)
-        rows = measured_rows(database.get_records(workload, self.context.target), self._sketches)
+    def post_tuning(self) -> None:
+        if self._shared is not None:
+            self._shared.release()
+
+    def _take_over_news(self) -> None:
+        """Take over what earlier sessions and other tuners have measured for this workload and target."""
+        if self._shared is None:
+            return
+        rows = [
+            (number, row, secs)
+            for number, row, secs in self._shared.news()
+            if row.tobytes() not in self._measured[number]
+        ]
         for number, row, secs in rows:
             self._remember(number, row, secs)
         self._train(rows)
-        if self.seed_share > 0 and not rows:
-            self._seeds = similar_rows(database, workload, self.context.target, self._sketches)
 
     def _remember(self, number: int, row: np.ndarray, secs: float) -> None:
         key = row.tobytes()
@@ -170,7 +185,7 @@ class EvolutionarySearch(SearchStrategy):
     ) -> None:
         rows: list[MeasuredRow] = []
         for candidate, secs in zip(measure_candidates, results, strict=True):
-            number = next(i for i, sketch in enumerate(self._sketches) if sketch is candidate.sketch)
+            number = self._number_of(candidate.sketch)
             rows.append((number, candidate.row, float("inf") if secs is None else secs))
             self._remember(*rows[-1])
         self._train(rows)
@@ -242,18 +257,40 @@ class EvolutionarySearch(SearchStrategy):
         if wanted <= 0:
             return None
         spare = SPARE if isinstance(self._cost_model, PyCostModel) else 1
+        self._take_over_news()
         self._best_score = self._reference_score()
-        chosen = self._propose(wanted * spare)
+        candidates: list[MeasureCandidate] = []
+        while len(candidates) < wanted:
+            left = wanted - len(candidates)
+            chosen = self._propose(left * spare)
+            if not chosen:
+                break
+            proposed = [
+                MeasureCandidate(self._sketches[number], row, float(score)) for number, row, score in chosen
+            ]
+            if isinstance(self._cost_model, PyCostModel):
+                proposed = choose(self._cost_model, self.context, proposed, left)
+            granted = self._claim(proposed)
+            candidates += granted
+            if len(granted) == len(proposed):
+                break
         self._rounds += 1
-        if not chosen:
-            return None
-        candidates = [
-            MeasureCandidate(self._sketches[number], row, float(score)) for number, row, score in chosen
-        ]
-        if isinstance(self._cost_model, PyCostModel):
-            candidates = choose(self._cost_model, self.context, candidates, wanted)
         self._trials += len(candidates)
-        return candidates
+        return candidates or None
+
+    def _claim(self, candidates: list[MeasureCandidate]) -> list[MeasureCandidate]:
+        """Those of the candidates that no other tuner on this database is measuring; the others are not proposed again."""
+        if self._shared is None:
+            return candidates
+        places = [(self._number_of(candidate.sketch), candidate.row) for candidate in candidates]
+        granted = self._shared.claim(places)
+        # Also what is granted: a batch that is made up in parts must not propose it twice.
+        for number, row in places:
+            self._claimed[number].add(row.tobytes())
+        return [candidate for candidate, own in zip(candidates, granted, strict=True) if own]
+
+    def _number_of(self, sketch: Sketch) -> int:
+        return next(number for number, own in enumerate(self._sketches) if own is sketch)
 
     def _propose(self, wanted: int) -> list[_Choice]:
         everywhere = range(len(self._sketches))
@@ -367,7 +404,7 @@ class EvolutionarySearch(SearchStrategy):
         seeds = [
             (number, row, 0.0)
             for number, row in self._seeds
-            if number in pools and row.tobytes() not in self._measured[number]
+            if number in pools and self._unmeasured(number, row[None])[0]
         ]
         chosen: list[_Choice] = seeds[: round(self.seed_share * wanted)]
         for number, pool in pools.items():
@@ -410,8 +447,9 @@ class EvolutionarySearch(SearchStrategy):
     # ---- bookkeeping -------------------------------------------------------------------------------------------
 
     def _unmeasured(self, number: int, rows: np.ndarray) -> np.ndarray:
-        known = self._measured[number]
-        return np.array([row.tobytes() not in known for row in rows], dtype=bool)
+        known, claimed = self._measured[number], self._claimed[number]
+        keys = [row.tobytes() for row in rows]
+        return np.array([key not in known and key not in claimed for key in keys], dtype=bool)
 
 
 def _best_of(first: _Pool, second: _Pool, count: int) -> _Pool:

@@ -11,11 +11,12 @@ from database import Database
 from schedules.population import Sketch
 
 from .base import MeasureCandidate, SearchStrategy
+from .shared import SharedDatabase
 
 
 @SearchStrategy.kinds.register("replay-trace", "random")
 class ReplayTrace(SearchStrategy):
-    """Draws structures and decisions at random; never proposes a candidate twice."""
+    """Draws structures and decisions at random; proposes no candidate twice, and none that the database knows or another tuner has."""
 
     def pre_tuning(
         self,
@@ -29,9 +30,16 @@ class ReplayTrace(SearchStrategy):
         self._sketches = list(design_spaces)
         self._rng = np.random.default_rng(self.context.generator.integers(1 << 31))
         self._seen: set[tuple[int, bytes]] = set()
+        self._shared = None if database is None else SharedDatabase(database, self.context, self._sketches)
+
+    def post_tuning(self) -> None:
+        if self._shared is not None:
+            self._shared.release()
 
     def generate_measure_candidates(self) -> list[MeasureCandidate] | None:
         wanted = min(self._batch, self._left)
+        if self._shared is not None:
+            self._seen.update((number, row.tobytes()) for number, row, _ in self._shared.news())
         chosen: list[MeasureCandidate] = []
         for _ in range(20 * wanted):
             if len(chosen) >= wanted:
@@ -42,6 +50,8 @@ class ReplayTrace(SearchStrategy):
                 key = (number, row.tobytes())
                 if key not in self._seen:
                     self._seen.add(key)
+                    if self._shared is not None and self._shared.claim([(number, row)]) != [True]:
+                        continue
                     chosen.append(MeasureCandidate(self._sketches[number], row))
         self._left -= len(chosen)
         return chosen or None

@@ -1,0 +1,73 @@
+"""Which candidates somebody is measuring right now, as plain data: what databases in memory and in files keep."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from .base import CLAIM_SECONDS
+from .lock import file_lock
+
+Place = tuple[str, str]
+"""A workload's hash and a target's key."""
+
+
+class Claims:
+    """Claims of candidates; whoever shares the object holds a lock around each call."""
+
+    def __init__(self) -> None:
+        self._owners: dict[tuple[str, str, str], tuple[str, float]] = {}
+        """Owner and time of each claim, by place and candidate."""
+
+    def claim(self, place: Place, candidates: Sequence[str], owner: str) -> list[bool]:
+        """See :meth:`database.Database.claim`."""
+        now = time.time()
+        granted = []
+        for candidate in candidates:
+            holder, since = self._owners.get((*place, candidate), (owner, now))
+            granted.append(holder == owner or now - since > CLAIM_SECONDS)
+            if granted[-1]:
+                self._owners[(*place, candidate)] = (owner, now)
+        return granted
+
+    def release(self, owner: str) -> None:
+        """Forget what an owner holds."""
+        self._owners = {key: entry for key, entry in self._owners.items() if entry[0] != owner}
+
+
+class ClaimFile:
+    """Claims in a small file that is rewritten under a lock: it holds only what is being measured now."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def claim(self, place: Place, candidates: Sequence[str], owner: str) -> list[bool]:
+        """See :meth:`database.Database.claim`."""
+        with file_lock(self.path):
+            claims = self._read()
+            granted = claims.claim(place, candidates, owner)
+            self._write(claims)
+        return granted
+
+    def release(self, owner: str) -> None:
+        """Forget what an owner holds."""
+        with file_lock(self.path):
+            claims = self._read()
+            claims.release(owner)
+            self._write(claims)
+
+    def _read(self) -> Claims:
+        claims = Claims()
+        # A claim is worth an hour at most: a file that a crash has torn is begun anew.
+        with suppress(ValueError, TypeError):
+            claims._owners = {
+                (shash, target, candidate): (owner, since)
+                for shash, target, candidate, owner, since in json.loads(self.path.read_text() or "[]")
+            }
+        return claims
+
+    def _write(self, claims: Claims) -> None:
+        self.path.write_text(json.dumps([[*key, *entry] for key, entry in claims._owners.items()]))

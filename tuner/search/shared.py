@@ -1,0 +1,57 @@
+"""One database, several tuners: what the others have measured, and whose turn it is with a candidate.
+
+A candidate that has a record is not measured again, whoever made the record and whenever. One that another tuner is measuring at this
+moment is claimed in the database, and left to that.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import uuid
+from collections.abc import Sequence
+
+import numpy as np
+
+from database import Database
+from schedules.population import Sketch
+
+from ..context import TuneContext
+from .records import MeasuredRow, measured_rows
+
+
+class SharedDatabase:
+    """A search's view of the database that it shares with others.
+
+    Args:
+        database: where all of them read and write.
+        context: the task.
+        sketches: its structures.
+    """
+
+    def __init__(self, database: Database, context: TuneContext, sketches: Sequence[Sketch]) -> None:
+        self._database, self._target, self._sketches = database, context.target, sketches
+        self.workload = database.commit_workload(context.mod)
+        self._owner = uuid.uuid4().hex
+        self._read = 0
+
+    def news(self) -> list[MeasuredRow]:
+        """What has been committed for this workload and target since the last call, this search's own results included."""
+        records = self._database.get_records(self.workload, self._target, self._read)
+        self._read += len(records)
+        return measured_rows(records, self._sketches)
+
+    def claim(self, candidates: Sequence[tuple[int, np.ndarray]]) -> list[bool]:
+        """Which of the candidates, (number of the sketch, decisions), this search may measure."""
+        keys = [key_of(self._sketches[number], row) for number, row in candidates]
+        return self._database.claim(self.workload, self._target, keys, self._owner)
+
+    def release(self) -> None:
+        """Nothing is being measured any more."""
+        self._database.release(self._owner)
+
+
+def key_of(sketch: Sketch, row: np.ndarray) -> str:
+    """A hash of a candidate's trace before postprocessing, equal in all processes."""
+    text = json.dumps(sketch.trace_of(row).as_json(), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
