@@ -8,22 +8,21 @@ strategies whose model resembles it. Of a large space a part was measured, which
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from cost_models import CostModel
 from database import Database, TuningRecord
-from ir import IRModule
+from ir import IRModule, structural_hash
 from ir.target import Target
 from ir.tir import PrimFunc
 from runners import Builder, BuilderInput, BuilderResult, ReplayRunner, ResultKind, RunnerResult
 from schedules import Trace
 from schedules.population import Sketch
 from schedules.space import PostOrderApply
-from tuner import SearchStrategy, TuneContext
+from tuner import MeasureCandidate, SearchStrategy, TuneContext
 
 from .stored_space import StoredSpace
 
@@ -84,24 +83,30 @@ class MeasuredSketch(Sketch):
 
 
 class StoredGenerator(PostOrderApply):
-    """The design space that a file holds: its structures, rebuilt, with the measured candidates."""
+    """The design spaces that files hold: of each stored workload its structures, rebuilt, with the measured candidates."""
 
-    def __init__(self, space: StoredSpace) -> None:
+    def __init__(self, spaces: Sequence[StoredSpace]) -> None:
         super().__init__()
-        self.sketches: list[Sketch] = []
-        for number, sketch in enumerate(space.sketches()):
-            rows, seconds = space.rows_of(number)
-            kinds = [space.kinds[kind] for kind in space.kind[space.structure == number]]
-            self.sketches.append(MeasuredSketch(sketch, rows, seconds, kinds))
+        self._spaces = {structural_hash(space.mod): space for space in spaces}
+        self._made: dict[int, list[MeasuredSketch]] = {}
 
     def generate_sketches(self, mod: PrimFunc | IRModule, target: Target) -> list[Sketch]:
-        return self.sketches
+        return list(self.measured(structural_hash(mod)))
 
+    def measured(self, key: int) -> list[MeasuredSketch]:
+        """The structures of the workload with this structural hash."""
+        if key not in self._made:
+            space, made = self._spaces[key], []
+            for number, sketch in enumerate(space.sketches()):
+                rows, seconds = space.rows_of(number)
+                kinds = [space.kinds[kind] for kind in space.kind[space.structure == number]]
+                made.append(MeasuredSketch(sketch, rows, seconds, kinds))
+            self._made[key] = made
+        return self._made[key]
 
-def context_of(space: StoredSpace, seed: int, generator: StoredGenerator | None = None) -> TuneContext:
-    """The tuning task of a stored space."""
-    made = generator or StoredGenerator(space)
-    return TuneContext(space.mod, space.target, made, task_name=space.row, seed=seed)
+    def context(self, space: StoredSpace, seed: int) -> TuneContext:
+        """The tuning task of a stored space."""
+        return TuneContext(space.mod, space.target, self, task_name=space.row, seed=seed)
 
 
 # ---- through builder and runner -----------------------------------------------------------------------------------
@@ -114,7 +119,7 @@ class TraceBuilder(Builder):
         return [BuilderResult(Trace.from_json(item.mod.trace_json), None) for item in build_inputs]
 
 
-def replaying_runner(generator: StoredGenerator) -> ReplayRunner:
+def replaying_runner(sketches: Sequence[MeasuredSketch]) -> ReplayRunner:
     """A runner that answers what was measured of the trace that :class:`TraceBuilder` hands on; other traces are failures."""
 
     def outcome(trace: Trace) -> float | RunnerResult:
@@ -125,7 +130,7 @@ def replaying_runner(generator: StoredGenerator) -> ReplayRunner:
                 return (
                     secs if np.isfinite(secs) else RunnerResult(None, "as it was measured", ResultKind(kind))
                 )
-        return RunnerResult(None, "the trace is of no stored structure", ResultKind.ILLEGAL_SCHEDULE)
+        return RunnerResult(None, "the trace is of no measured candidate", ResultKind.ILLEGAL_SCHEDULE)
 
     return ReplayRunner(outcome)
 
@@ -141,33 +146,34 @@ def replay(
     batch: int,
     database: Database | None = None,
 ) -> list[float]:
-    """One search by ask and tell: seconds of its trials in order, infinite for failures."""
+    """One search by ask and tell: seconds of its trials in order, infinite for failures; with a database, all are committed."""
     strategy.initialize_with_tune_context(context)
     strategy.pre_tuning(trials, batch, context.sketches(), database, model)
     history: list[float] = []
     while (candidates := strategy.generate_measure_candidates()) is not None:
-        seconds = [item.sketch.outcomes[item.row.tobytes()][0] for item in candidates]  # type: ignore[attr-defined]
-        strategy.notify_runner_results(candidates, [secs if np.isfinite(secs) else None for secs in seconds])
-        history += seconds
+        outcomes = [item.sketch.outcomes[item.row.tobytes()] for item in candidates]  # type: ignore[attr-defined]
+        if database is not None:
+            for item, (secs, kind) in zip(candidates, outcomes, strict=True):
+                database.commit_tuning_record(_record(database, context, item, secs, kind))
+        told = [secs if np.isfinite(secs) else None for secs, _ in outcomes]
+        strategy.notify_runner_results(candidates, told)
+        history += [secs for secs, _ in outcomes]
     strategy.post_tuning()
     return history
 
 
-def records_of(space: StoredSpace, generator: StoredGenerator, history: Any, database: Database) -> None:
-    """Commit what a search measured of a space: candidates as (number of the structure, row, seconds)."""
-    workload = database.commit_workload(space.mod)
-    for number, row, secs in history:
-        runs = [secs] if np.isfinite(secs) else None
-        database.commit_tuning_record(
-            TuningRecord(
-                generator.sketches[number].trace_of(row),
-                workload,
-                runs,
-                space.target,
-                verified=True,
-                failure_kind=None if runs else "crash",
-            )
-        )
+def _record(
+    database: Database, context: TuneContext, item: MeasureCandidate, secs: float, kind: str
+) -> TuningRecord:
+    ran = bool(np.isfinite(secs))
+    return TuningRecord(
+        item.sketch.trace_of(item.row),
+        database.commit_workload(context.mod),
+        [secs] if ran else None,
+        context.target,
+        verified=ran,
+        failure_kind=None if ran else kind,
+    )
 
 
 @dataclass
@@ -203,21 +209,6 @@ def judge(history: Sequence[float], best: float, budget: int) -> Outcome:
     return Outcome(
         reached, float(padded.mean()), float(so_far[-1] / best - 1.0), int(np.isinf(history).sum())
     )
-
-
-@dataclass
-class Way:
-    """A way to search: how to make its strategy and its model for a seed.
-
-    Attributes:
-        strategy, model: makers; the model's gets a seed.
-        transfer: whether the database holds a search of the similar space before.
-    """
-
-    strategy: Callable[[], SearchStrategy]
-    model: Callable[[int], CostModel]
-    transfer: bool = False
-    outcomes: dict[str, list[Outcome]] = field(default_factory=dict)
 
 
 def median_trials(outcomes: Sequence[Outcome], share: float, budget: int) -> float:

@@ -70,16 +70,17 @@ class TileDecision:
         """
         return np.log2(self.table.astype(np.float64))
 
-    def nearest(self, factors: Sequence[int], attrs: Sequence[Any]) -> int | None:
-        """The row that comes closest to a tile of another extent; None where that has another number of factors.
+    def nearest(self, factors: Sequence[int], attrs: Sequence[Any], count: int) -> np.ndarray:
+        """Up to ``count`` rows that come closest to a tile of another extent, the closest first; none where that has another
+        number of factors.
 
         What lies inside is kept as far as possible; the outermost factor, which an extent that grows or shrinks changes first,
         only decides between rows that are equally close otherwise.
         """
         if len(factors) != self.table.shape[1] or self.size == 0:
-            return None
+            return np.empty(0, dtype=np.int64)
         distance = np.abs(self.coordinates() - np.log2(np.maximum(1, np.asarray(factors, dtype=np.float64))))
-        return int(np.lexsort((distance[:, 0], distance[:, 1:].sum(axis=1).round(6)))[0])
+        return np.lexsort((distance[:, 0], distance[:, 1:].sum(axis=1).round(6)))[:count]
 
     def draw(self, count: int, generator: np.random.Generator) -> np.ndarray:
         """Random candidates, each as likely as any other."""
@@ -153,13 +154,14 @@ class CategoricalDecision:
         """Where each choice lies in decision space, float64 [choices, choices]: a distance of 1 from every other."""
         return np.eye(self.size) / math.sqrt(2)
 
-    def nearest(self, decision: int, attrs: Sequence[Any]) -> int | None:
-        """The position of the integer that comes closest to what another choice chose; ``attrs`` are that choice's."""
+    def nearest(self, decision: int, attrs: Sequence[Any], count: int) -> np.ndarray:
+        """Up to ``count`` positions of integers that come closest to what another choice chose; ``attrs`` are that choice's."""
         theirs = list(attrs[0])
         if not 0 <= decision < len(theirs):
-            return None
+            return np.empty(0, dtype=np.int64)
         wanted = int(getattr(theirs[decision], "value", theirs[decision]))
-        return int(np.abs(np.asarray(self.candidates, dtype=np.float64) - wanted).argmin())
+        distance = np.abs(np.asarray(self.candidates, dtype=np.float64) - wanted)
+        return np.argsort(distance, kind="stable")[:count]
 
     def near(self, number: int) -> np.ndarray:
         """All other positions, int64 [choices - 1]."""

@@ -25,6 +25,8 @@ from .constraint import Constraint, Sampler
 from .decision import CategoricalDecision, Decision, TileDecision
 from .skeleton import Extraction, Skeleton
 
+_NEAREST = 3
+"""Choices of each decision that are tried when a candidate of another workload is adapted."""
 
 class SketchSchedule(Schedule):
     """A schedule with open decisions."""
@@ -274,26 +276,33 @@ class Sketch:
         return row
 
     def adapted_row(self, trace: Trace) -> np.ndarray | None:
-        """The row that comes closest to a trace of the same steps on a workload of other extents.
+        """The valid row that comes closest to a trace of the same steps on a workload of other extents.
+
+        Of each decision the few nearest choices are tried together; the row in which they are nearest is taken.
 
         Returns:
-            int64 [n_columns]; None where the steps differ, a tile has another number of factors, or the row is not valid.
+            int64 [n_columns]; None where the steps differ, a tile has another number of factors, or no row tried is valid.
         """
         theirs = [inst for inst in trace.simplified(True).insts if not inst.kind.is_postproc]
         ours = self.trace.simplified(True).insts
         if not _same_steps(theirs, ours, same_numbers=False):
             return None
         counterpart = dict(zip(map(id, ours), theirs, strict=True))
-        row = np.zeros(self.n_columns, dtype=np.int64)
-        for position, (inst, decision) in enumerate(zip(self._instructions, self.decisions, strict=True)):
+        choices = []
+        for inst, decision in zip(self._instructions, self.decisions, strict=True):
             other = counterpart.get(id(inst))
             if other is None:
-                continue  # its outputs are unused, any value will do
-            number = decision.nearest(trace.get_decision(other), other.attrs)
-            if number is None:
-                return None
-            row[position] = number
-        return row if self.valid(row[None])[0] else None
+                choices.append(np.zeros(1, dtype=np.int64))  # its outputs are unused, any value will do
+            else:
+                choices.append(decision.nearest(trace.get_decision(other), other.attrs, _NEAREST))
+        if not choices:
+            return np.zeros(0, dtype=np.int64)
+        ranks = np.stack(np.meshgrid(*[np.arange(len(item)) for item in choices]), axis=-1)
+        ranks = ranks.reshape(-1, len(choices))
+        ranks = ranks[np.argsort(ranks.sum(axis=1), kind="stable")]
+        rows = np.stack([item[ranks[:, place]] for place, item in enumerate(choices)], axis=1)
+        rows = rows[self.valid(rows)]
+        return rows[0] if len(rows) else None
 
     def materialize(self, mod: PrimFunc | IRModule, row: np.ndarray) -> Schedule:
         """The real schedule of one row, before postprocessing."""

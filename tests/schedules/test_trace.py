@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import json
+
+import numpy as np
 import pytest
 
+from cost_models.prior import estimate_seconds
+from ir import IRModule, assert_structural_equal
+from ir.target import Target
 from schedules import Instruction, Schedule, Trace, TraceError
+from schedules.population import Sketch, SketchSchedule, TileDecision
+from schedules.space import PostOrderApply
 from tests.programs import kernels
+from tests.programs.expressions import matmul
 
 from .checks import assert_replays
 
@@ -132,3 +141,31 @@ def test_index_maps_print_with_the_names_of_their_variables() -> None:
     sch.transform_layout("B", ("write", 0), lambda row, column: (column, row))
     assert sch.trace is not None
     assert "index_map=lambda row, column: (column, row,)" in sch.trace.as_python()[-1]
+
+
+def test_layouts_of_a_sketch_keep_their_sampled_integers_in_json() -> None:
+    context = Target("llvm -mcpu=znver3 -num-cores 1")
+    mod = IRModule({"main": matmul(48)})
+    packed = [
+        sketch
+        for sketch in PostOrderApply().generate_sketches(mod, context)
+        if any(inst.kind.name == "TransformLayout" for inst in sketch.trace.insts)
+    ]
+    assert packed
+    for sketch in packed:
+        text = json.dumps(sketch.trace.as_json())
+        again = Trace.from_json(json.loads(text))
+        assert json.dumps(again.as_json()) == text
+        replayed = SketchSchedule(mod, seed=0)
+        again.apply_to_schedule(replayed, remove_postproc=True)
+        rebuilt = Sketch(replayed)
+        for own, other in zip(rebuilt.decisions, sketch.decisions, strict=True):
+            if isinstance(own, TileDecision) and isinstance(other, TileDecision):
+                own.table = other.table  # rules restrict tables, which no trace says
+        rows = sketch.sample(8, np.random.default_rng(0))
+        for row in rows:
+            assert_structural_equal(sketch.materialize(mod, row).mod, rebuilt.materialize(mod, row).mod)
+        np.testing.assert_array_equal(
+            estimate_seconds(sketch.skeleton(rows), context),
+            estimate_seconds(rebuilt.skeleton(rows), context),
+        )

@@ -141,8 +141,14 @@ class EvolutionarySearch(SearchStrategy):
         self._measured: list[dict[bytes, float]] = [{} for _ in self._sketches]
         """Seconds of each measured row, infinite for failures."""
         self._complete = [sketch.all_rows(self.exhaustive_limit) for sketch in self._sketches]
+        self._places = [
+            {} if rows is None else {row.tobytes(): place for place, row in enumerate(rows)}
+            for rows in self._complete
+        ]
+        """Where each row of a structure that is scored completely is."""
         self._kept: dict[int, FeatureMatrix] = {}
         """Features of all rows of a structure that is scored completely."""
+        self._is_full = False
         self._survivors: list[np.ndarray | None] = [None] * len(self._sketches)
         """The last generation of each structure: the model has learned since, and ranks it anew."""
         self._seeds: list[tuple[int, np.ndarray]] = []
@@ -198,18 +204,22 @@ class EvolutionarySearch(SearchStrategy):
         self.candidates_scored += len(matrix)
         return self.context.features(self._sketches[number], matrix)
 
-    def _complete_features(self, number: int, places: np.ndarray) -> FeatureMatrix:
-        """Features of those rows of a completely scored structure; all are computed once where there is room for them."""
-        rows = self._complete[number]
-        assert rows is not None
-        kept = self._kept.get(number)
-        if kept is None:
-            taken = sum(item.values.nbytes for item in self._kept.values())
-            kept = self._features(number, rows)
-            if taken + kept.values.nbytes > _KEPT_BYTES:
-                return kept.take(places)
-            self._kept[number] = kept
-        return kept.take(places)
+    def _keep_features(self, number: int, everything: np.ndarray) -> None:
+        """Compute the features of a structure that is scored completely once and for all, if there is room for them."""
+        features = self._features(number, everything)
+        taken = sum(item.values.nbytes for item in self._kept.values())
+        if taken + features.values.nbytes <= _KEPT_BYTES:
+            self._kept[number] = features
+        else:
+            self._is_full = True
+
+    def _features_of(self, number: int, rows: np.ndarray) -> FeatureMatrix:
+        """Features of rows of a structure."""
+        if number in self._kept:
+            places = [self._places[number].get(row.tobytes(), -1) for row in rows]
+            if -1 not in places:  # records may hold candidates that today's constraints forbid
+                return self._kept[number].take(places)
+        return self._features(number, rows)
 
     def _judged(self, number: int, rows: np.ndarray, features: FeatureMatrix) -> _Pool:
         """Rows of one structure with what the model expects of them and what it is worth to measure each, best first."""
@@ -244,7 +254,7 @@ class EvolutionarySearch(SearchStrategy):
         for number in {item[1] for item in references}:
             own = [item for item in references if item[1] == number]
             rows = np.stack([np.frombuffer(key, dtype=np.int64) for _, _, key in own])
-            scores = self._cost_model.predict_arrays(self._features(number, rows))
+            scores = self._cost_model.predict_arrays(self._features_of(number, rows))
             gains = np.log(references[0][0] / np.array([secs for secs, _, _ in own]))
             offsets.append(scores - gains)
             weights.append(np.exp(gains))
@@ -315,8 +325,9 @@ class EvolutionarySearch(SearchStrategy):
         """One structure's candidates that were not measured yet, best first."""
         everything = self._complete[number]
         if everything is not None:
-            places = np.flatnonzero(self._unmeasured(number, everything))
-            return self._judged(number, everything[places], self._complete_features(number, places))
+            if number not in self._kept and not self._is_full:
+                self._keep_features(number, everything)
+            return self._scored(number, everything[self._unmeasured(number, everything)])
         # A small batch asks for little: its search costs in proportion, and goes on from where the last one ended.
         effort = min(1.0, self._batch / 16)
         share = max(64, int(self.population_size * effort) // max(1, len(self._sketches)))
@@ -333,7 +344,7 @@ class EvolutionarySearch(SearchStrategy):
     def _scored(self, number: int, rows: np.ndarray) -> _Pool:
         if not len(rows):
             return _Pool(rows, np.empty(0), np.empty(0))
-        return self._judged(number, rows, self._features(number, rows))
+        return self._judged(number, rows, self._features_of(number, rows))
 
     def _first_generation(self, number: int, share: int) -> np.ndarray:
         sketch = self._sketches[number]

@@ -1,0 +1,80 @@
+"""Searches that begin where those of similar workloads ended."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from cost_models import PriorModel
+from database import MemoryDatabase, TuningRecord
+from ir.target import Target
+from tests.programs.expressions import matmul, softmax
+from tuner import EvolutionarySearch, TuneContext
+from tuner.search.seeding import shape_distance, similar_rows
+
+TARGET = Target("llvm -mcpu=znver3 -num-cores 1")
+
+
+def _commit(store: MemoryDatabase, context: TuneContext, count: int, failed: bool = False) -> None:
+    """The n-th of random candidates takes n + 1 seconds, or fails."""
+    workload = store.commit_workload(context.mod)
+    sketch = context.sketches()[0]
+    rows = sketch.sample(count, np.random.default_rng(0))
+    for number, row in enumerate(rows):
+        store.commit_tuning_record(
+            TuningRecord(
+                sketch.trace_of(row), workload, None if failed else [number + 1.0], context.target,
+                verified=not failed, failure_kind="crash" if failed else None,
+            )
+        )  # fmt: skip
+
+
+def test_distances_are_doublings_and_infinite_for_other_programs() -> None:
+    store = MemoryDatabase()
+    small, large, other = (
+        store.commit_workload(func).summary for func in (matmul(32), matmul(64), softmax(16, 64))
+    )
+    assert shape_distance(small, large) == 6.0 == shape_distance(large, small)
+    assert shape_distance(small, small) == 0.0 and math.isinf(shape_distance(small, other))
+
+
+def test_the_best_of_the_nearest_workloads_come_first() -> None:
+    store = MemoryDatabase()
+    for extent in (32, 96):
+        _commit(store, TuneContext(matmul(extent), TARGET), 12)
+    _commit(store, TuneContext(softmax(16, 64), TARGET), 3)
+    _commit(store, TuneContext(matmul(48), Target("llvm -mcpu=znver3 -num-cores 7")), 3)
+    _commit(store, TuneContext(matmul(80), TARGET), 3, failed=True)
+    context = TuneContext(matmul(64), TARGET)
+    found = similar_rows(store, store.commit_workload(context.mod), TARGET, context.sketches())
+    assert 2 <= len(found) <= 16 and {number for number, _ in found} == {0}
+    sketch = context.sketches()[0]
+    assert all(sketch.valid(row[None])[0] for _, row in found)
+    nearest = TuneContext(matmul(96), TARGET).sketches()[0]
+    best = nearest.trace_of(nearest.sample(12, np.random.default_rng(0))[0])
+    np.testing.assert_array_equal(found[0][1], sketch.adapted_row(best))
+    assert len({row.tobytes() for _, row in found}) == len(found)
+
+
+def test_a_search_measures_them_first_and_a_share_of_zero_does_not() -> None:
+    store = MemoryDatabase()
+    _commit(store, TuneContext(matmul(32), TARGET), 12)
+
+    def first(share: float) -> list[bytes]:
+        context = TuneContext(matmul(64), TARGET, seed=1)
+        strategy = EvolutionarySearch(population_size=128, genetic_num_iters=1, seed_share=share)
+        strategy.initialize_with_tune_context(context)
+        strategy.pre_tuning(16, 8, context.sketches(), store, PriorModel())
+        candidates = strategy.generate_measure_candidates()
+        strategy.post_tuning()
+        assert candidates is not None and len(candidates) == 8
+        return [item.row.tobytes() for item in candidates]
+
+    context = TuneContext(matmul(64), TARGET)
+    seeds = [
+        row.tobytes()
+        for _, row in similar_rows(store, store.commit_workload(context.mod), TARGET, context.sketches())
+    ]
+    assert first(0.5)[:4] == seeds[:4]
+    assert first(0.0)[0] != seeds[0]
