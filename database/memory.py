@@ -6,8 +6,8 @@ import threading
 from collections.abc import Sequence
 
 from .base import Database, Program, check_top_k
-from .machine_calibration import MachineCalibration
 from .claims import ClaimFile, Claims
+from .machine_calibration import MachineCalibration
 from .record import Session, TuningRecord, by_speed
 from .target_key import TargetLike, target_key
 from .workload import Workload, as_module, structural_key

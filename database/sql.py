@@ -29,7 +29,7 @@ from .base import CLAIM_SECONDS, Database, Program, check_top_k
 from .error import DatabaseError, DatabaseFileError, SchemaVersionError
 from .machine_calibration import MachineCalibration
 from .record import WRONG_RESULT, Session, TuningRecord, by_speed
-from .schema import CalibrationRow, ClaimRow, HEAD_REVISION, RecordRow, SessionRow, TargetRow, WorkloadRow
+from .schema import HEAD_REVISION, CalibrationRow, ClaimRow, RecordRow, SessionRow, TargetRow, WorkloadRow
 from .target_key import TargetLike, as_target, target_key
 from .workload import Workload, WorkloadSummary, as_module, structural_key
 

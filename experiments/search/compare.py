@@ -100,14 +100,18 @@ WAYS: dict[str, Way] = {
 
 ABLATIONS: dict[str, Way] = {
     "expected score only": Way(_evolution(acquisition="mean"), note="no uncertainty"),
-    "upper confidence": Way(_evolution(acquisition="upper-confidence"), note="in place of expected improvement"),
+    "upper confidence": Way(
+        _evolution(acquisition="upper-confidence"), note="in place of expected improvement"
+    ),
     "no random picks": Way(_evolution(eps_greedy=0.0)),
     "no diversity": Way(_evolution(diversity=0.0)),
     "no descent": Way(_evolution(descent_share=0.0)),
     "transfer, model only": Way(
         _evolution(seed_share=0.0), transfer=True, pretrained=True, note="no seeds of the similar workload"
     ),
-    "transfer, seeds only": Way(_evolution(), transfer=True, note="model not trained on the similar workload"),
+    "transfer, seeds only": Way(
+        _evolution(), transfer=True, note="model not trained on the similar workload"
+    ),
 }
 """The same with one piece switched off or exchanged."""
 
@@ -179,9 +183,7 @@ class Comparison:
 
     def trials_to(self, name: str, row: str, share: float) -> float:
         """The median over the seeds; what did not get there counts as one more than the budget."""
-        return float(
-            np.median([item.trials[share] or self.trials + 1 for item in self.outcomes[name][row]])
-        )
+        return float(np.median([item.trials[share] or self.trials + 1 for item in self.outcomes[name][row]]))
 
     def summary(self, name: str, rows: Sequence[str] | None = None) -> dict[str, float]:
         """Over all spaces: geometric means of the trials, the mean area and the mean regret."""
@@ -219,7 +221,12 @@ def table(comparison: Comparison, ways: dict[str, Way], seeds: int) -> str:
     ]
     shared = [row for row in comparison.outcomes["evolution"] if _is_everywhere(comparison, row)]
     for title, rows in (("All spaces", None), ("Spaces with a partner", shared)):
-        lines += [f"## {title}", "", "| way | 90 % | 95 % | 99 % | area | regret | within 32 | |", "|---|---|---|---|---|---|---|---|"]
+        lines += [
+            f"## {title}",
+            "",
+            "| way | 90 % | 95 % | 99 % | area | regret | within 32 | |",
+            "|---|---|---|---|---|---|---|---|",
+        ]
         for name in comparison.outcomes:
             if rows is None and ways[name].transfer:
                 continue
@@ -234,10 +241,14 @@ def table(comparison: Comparison, ways: dict[str, Way], seeds: int) -> str:
     lines += ["| space | candidates | of | " + " | ".join(names) + " |", "|---" * (3 + len(names)) + "|"]
     for space in comparison.spaces:
         cells = [
-            f"{comparison.trials_to(name, space.row, 0.95):.0f}" if space.row in comparison.outcomes[name] else ""
+            f"{comparison.trials_to(name, space.row, 0.95):.0f}"
+            if space.row in comparison.outcomes[name]
+            else ""
             for name in names
         ]
-        lines.append(f"| {space.row} | {len(space)} | {space.facts['candidates']} | " + " | ".join(cells) + " |")
+        lines.append(
+            f"| {space.row} | {len(space)} | {space.facts['candidates']} | " + " | ".join(cells) + " |"
+        )
     return "\n".join(lines) + "\n"
 
 
@@ -253,13 +264,22 @@ def main(given: Sequence[str]) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     ways = {**WAYS, **ABLATIONS}
-    parser.add_argument("--ways", nargs="*", default=list(ways), choices=list(ways), metavar="WAY", help="of " + ", ".join(ways))
+    parser.add_argument(
+        "--ways",
+        nargs="*",
+        default=list(ways),
+        choices=list(ways),
+        metavar="WAY",
+        help="of " + ", ".join(ways),
+    )
     parser.add_argument("--spaces", nargs="*", default=(), help="beginnings of file names")
     parser.add_argument("--seeds", type=int, default=SEEDS)
     parser.add_argument("--trials", type=int, default=TRIALS)
     parser.add_argument("--batch", type=int, default=BATCH)
     parser.add_argument("--folder", type=Path, default=FOLDER, help="of the stored spaces")
-    parser.add_argument("--out", type=Path, default=None, help=f"folder of the results; {results.DEFAULT} for all ways")
+    parser.add_argument(
+        "--out", type=Path, default=None, help=f"folder of the results; {results.DEFAULT} for all ways"
+    )
     options = parser.parse_args(given)
     comparison = Comparison(load_all(options.folder, options.spaces), options.trials, options.batch)
     for name in dict.fromkeys(["evolution", *options.ways]):

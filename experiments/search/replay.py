@@ -123,13 +123,13 @@ def replaying_runner(sketches: Sequence[MeasuredSketch]) -> ReplayRunner:
     """A runner that answers what was measured of the trace that :class:`TraceBuilder` hands on; other traces are failures."""
 
     def outcome(trace: Trace) -> float | RunnerResult:
-        for sketch in generator.sketches:
+        for sketch in sketches:
             row = sketch.row_of(trace)
-            if row is not None and isinstance(sketch, MeasuredSketch):
-                secs, kind = sketch.outcomes.get(row.tobytes(), (np.inf, ResultKind.RUN_ERROR))
-                return (
-                    secs if np.isfinite(secs) else RunnerResult(None, "as it was measured", ResultKind(kind))
-                )
+            if row is not None and row.tobytes() in sketch.outcomes:
+                secs, kind = sketch.outcomes[row.tobytes()]
+                if np.isfinite(secs):
+                    return secs
+                return RunnerResult(None, "as it was measured", ResultKind(kind))
         return RunnerResult(None, "the trace is of no measured candidate", ResultKind.ILLEGAL_SCHEDULE)
 
     return ReplayRunner(outcome)

@@ -28,6 +28,7 @@ from .skeleton import Extraction, Skeleton
 _NEAREST = 3
 """Choices of each decision that are tried when a candidate of another workload is adapted."""
 
+
 class SketchSchedule(Schedule):
     """A schedule with open decisions."""
 
@@ -183,15 +184,6 @@ class Sketch:
             for constraint in self._constraints:
                 broken += constraint.broken(values, len(matrix))
         return broken
-
-    def all_rows(self, limit: int) -> np.ndarray | None:
-        """All valid rows int64 [N, n_columns], or None where there are more than ``limit`` rows, invalid ones included."""
-        if self.size() > limit:
-            return None
-        grids = np.meshgrid(*[np.arange(decision.size) for decision in self.decisions], indexing="ij")
-        rows = np.stack([grid.ravel() for grid in grids], axis=1) if grids else np.zeros((1, 0))
-        rows = rows.astype(np.int64)
-        return rows[self.valid(rows)]
 
     def all_rows(self, limit: int) -> np.ndarray | None:
         """All valid rows int64 [N, n_columns], or None where there are more than ``limit`` rows, invalid ones included."""

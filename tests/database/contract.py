@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import math
 import threading
+import time
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from database import (
     TuningRecord,
     Workload,
 )
+from database.base import CLAIM_SECONDS
 from ir import assert_structural_equal, te, tir
 from ir.target import Target
 from tests.programs.expressions import softmax
@@ -332,3 +334,50 @@ class DatabaseContract:
     def test_closing_twice_is_fine(self, database: Database) -> None:
         database.close()
         database.close()
+
+    def test_records_can_be_read_from_a_place_on(self, database: Database) -> None:
+        workload = database.commit_workload(matmul())
+        for number in range(4):
+            database.commit_tuning_record(record(workload, number + 1.0, name=str(number)))
+        database.commit_tuning_record(record(workload, 9.0, OTHER))
+        assert [item.mean_secs for item in database.get_records(workload, TARGET, 2)] == [3.0, 4.0]
+        assert database.get_records(workload, TARGET, 4) == []
+
+    def test_a_candidate_is_claimed_by_one_owner_until_it_is_released(self, database: Database) -> None:
+        workload, other = database.commit_workload(matmul()), database.commit_workload(softmax(4, 8))
+        assert database.claim(workload, TARGET, ["a", "b", "a"], "one") == [True, True, True]
+        second = self.reopen(database)
+        assert second.claim(workload, TARGET, ["c", "a"], "two") == [True, False]
+        assert second.claim(workload, OTHER, ["a"], "two") == [True]
+        assert second.claim(other, TARGET, ["a"], "two") == [True]
+        assert database.claim(workload, TARGET, ["a", "c"], "one") == [True, False]
+        database.release("one")
+        assert second.claim(workload, TARGET, ["a", "b"], "two") == [True, True]
+        assert database.claim(workload, TARGET, ["b"], "one") == [False]
+        database.release("nobody")
+
+    def test_claims_of_the_dead_end(self, database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+        workload, now = database.commit_workload(matmul()), time.time()
+        monkeypatch.setattr(time, "time", lambda: now)
+        assert database.claim(workload, TARGET, ["a"], "killed") == [True]
+        monkeypatch.setattr(time, "time", lambda: now + CLAIM_SECONDS - 1)
+        assert database.claim(workload, TARGET, ["a"], "next") == [False]
+        monkeypatch.setattr(time, "time", lambda: now + CLAIM_SECONDS + 1)
+        assert database.claim(workload, TARGET, ["a"], "next") == [True]
+        assert database.claim(workload, TARGET, ["a"], "third") == [False]
+
+    def test_of_many_who_ask_at_once_one_gets_a_candidate(self, database: Database) -> None:
+        workload = database.commit_workload(matmul())
+        candidates, granted = [str(number) for number in range(12)], {}
+
+        def ask(owner: str) -> None:
+            order = candidates if int(owner) % 2 else candidates[::-1]
+            found = database.claim(workload, TARGET, order, owner)
+            granted[owner] = [item for item, own in zip(order, found, strict=True) if own]
+
+        threads = [threading.Thread(target=ask, args=(str(number),)) for number in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sorted(item for items in granted.values() for item in items) == sorted(candidates)

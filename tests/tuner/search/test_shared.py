@@ -1,0 +1,99 @@
+"""No candidate is measured twice in the life of a database, by whomever."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from cost_models import PriorModel
+from database import Database, MemoryDatabase, SQLDatabase, TuningRecord
+from ir.target import Target
+from tests.programs.expressions import matmul
+from tests.tuner.strategy_contract import made_up_seconds
+from tuner import EvolutionarySearch, MeasureCandidate, ReplayTrace, SearchStrategy, TuneContext
+from tuner.search.shared import key_of
+
+TARGET = Target("llvm -mcpu=znver3 -num-cores 1")
+
+
+def _start(make: type[SearchStrategy], store: Database, trials: int = 24, seed: int = 1) -> SearchStrategy:
+    context = TuneContext(matmul(48), TARGET, seed=seed)
+    context.mod = store.commit_workload(context.mod).mod
+    strategy = make(population_size=128, genetic_num_iters=1) if make is EvolutionarySearch else make()  # type: ignore[call-arg]
+    strategy.initialize_with_tune_context(context)
+    strategy.pre_tuning(trials, 8, context.sketches(), store, PriorModel())
+    return strategy
+
+
+def _finish(strategy: SearchStrategy, store: Database, candidates: list[MeasureCandidate]) -> list[str]:
+    """Measure a batch; the keys of its candidates."""
+    workload = store.commit_workload(strategy.context.mod)
+    seconds = [made_up_seconds(item) for item in candidates]
+    for item, secs in zip(candidates, seconds, strict=True):
+        store.commit_tuning_record(
+            TuningRecord(
+                item.sketch.trace_of(item.row), workload, None if secs is None else [secs], TARGET,
+                failure_kind="crash" if secs is None else None,
+            )
+        )  # fmt: skip
+    strategy.notify_runner_results(candidates, seconds)
+    return [key_of(item.sketch, item.row) for item in candidates]
+
+
+@pytest.mark.parametrize("make", [EvolutionarySearch, ReplayTrace])
+def test_two_searches_with_one_seed_that_run_at_once_share_the_work(make: type[SearchStrategy]) -> None:
+    store = MemoryDatabase()
+    searches = [_start(make, store), _start(make, store)]
+    measured: list[str] = []
+    for _ in range(3):
+        batches = [
+            search.generate_measure_candidates() for search in searches
+        ]  # both before either has results
+        for search, batch in zip(searches, batches, strict=True):
+            assert batch is not None and len(batch) == 8
+            measured += _finish(search, store, batch)
+    assert len(set(measured)) == len(measured) == 48
+    assert all(search.generate_measure_candidates() is None for search in searches)
+
+
+def test_what_another_tuner_has_measured_teaches_this_one() -> None:
+    store = MemoryDatabase()
+    first, second = _start(EvolutionarySearch, store), _start(EvolutionarySearch, store)
+    batch = first.generate_measure_candidates()
+    assert batch is not None
+    _finish(first, store, batch)
+    second.generate_measure_candidates()
+    known = sum(len(rows) for rows in second._measured)  # type: ignore[attr-defined]
+    assert known == 8
+
+
+def test_an_interrupted_search_gives_back_what_it_did_not_measure() -> None:
+    store = MemoryDatabase()
+    first = _start(EvolutionarySearch, store)
+    batch = first.generate_measure_candidates()
+    assert batch is not None
+    first.post_tuning()
+    again = _start(EvolutionarySearch, store).generate_measure_candidates()
+    assert again is not None
+    assert [item.row.tolist() for item in again] == [item.row.tolist() for item in batch]
+
+
+def test_threads_on_one_file_measure_nothing_twice(tmp_path: Path) -> None:
+    measured: list[str] = []
+
+    def run() -> None:
+        with SQLDatabase(tmp_path / "tuning.db") as store:
+            search = _start(ReplayTrace, store, trials=16)
+            while (batch := search.generate_measure_candidates()) is not None:
+                measured.extend(_finish(search, store, batch))
+            search.post_tuning()
+
+    SQLDatabase(tmp_path / "tuning.db").close()
+    threads = [threading.Thread(target=run) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(set(measured)) == len(measured) == 32
