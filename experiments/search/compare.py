@@ -14,6 +14,7 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from cost_models import CostModel, PriorModel, XGBModel
-from database import Database, MemoryDatabase
+from database import Database, MemoryDatabase, TuningRecord
 from schedules.population import Sketch
 from tuner import EvolutionarySearch, MeasureCandidate, ReplayTrace, SearchStrategy
 from tuner.search.records import pretrain
@@ -30,7 +31,7 @@ from ..harness import results
 from .replay import SHARES, Outcome, StoredGenerator, judge, replay
 from .stored_space import FOLDER, StoredSpace, load_all
 
-TRIALS, BATCH, SEEDS = 128, 8, 10
+TRIALS, BATCH, SEEDS = 64, 8, 10
 
 
 class Exhaustive(SearchStrategy):
@@ -68,7 +69,9 @@ class Way:
     Attributes:
         strategy: makes the strategy.
         model: makes the model from a seed.
-        seeds_from_similar, trained_on_similar: what of the similar space's records is used: None for nothing.
+        transfer: whether the database holds a search of the similar space, where the strategy finds it.
+        pretrained: whether the model has learnt from that search.
+        uniform: whether only those candidates of a large space are there that were drawn uniformly, as in the space itself.
         note: what it is, for the table.
     """
 
@@ -76,6 +79,7 @@ class Way:
     model: Callable[[int], CostModel] = lambda seed: XGBModel(seed=seed)
     transfer: bool = False
     pretrained: bool = False
+    uniform: bool = False
     note: str = ""
 
 
@@ -88,7 +92,10 @@ def _prior(seed: int) -> CostModel:
 
 
 WAYS: dict[str, Way] = {
-    "random": Way(ReplayTrace, _prior, note="uniform, none twice"),
+    "random": Way(ReplayTrace, _prior, uniform=True, note="uniform in the whole space, none twice"),
+    "random among the measured": Way(
+        ReplayTrace, _prior, note="uniform in the measured set, which is enriched"
+    ),
     "exhaustive": Way(Exhaustive, _prior, note="in the order of the decisions"),
     "evolution, no learned model": Way(_evolution(), _prior, note="the analytical estimate ranks"),
     "evolution": Way(_evolution(), note="as the tuner runs it"),
@@ -149,13 +156,19 @@ class Comparison:
     trials: int = TRIALS
     batch: int = BATCH
     outcomes: dict[str, dict[str, list[Outcome]]] = field(default_factory=dict)
+    only: str | None = None
+    """The one row to search, where others are there for transfer."""
 
     def __post_init__(self) -> None:
         self.generator = StoredGenerator(self.spaces)
+        self._uniform = StoredGenerator(self.spaces, sources=("all", "uniform"))
+        self._searches: dict[tuple[str, int], list[TuningRecord]] = {}
 
     def run(self, name: str, way: Way, seeds: Sequence[int]) -> None:
         """Replay a way on every space; with transfer, on those that have a partner."""
         for space in self.spaces:
+            if self.only not in (None, space.row):
+                continue
             partner = partner_of(space, self.spaces)
             if way.transfer and partner is None:
                 continue
@@ -163,7 +176,10 @@ class Comparison:
             self.outcomes.setdefault(name, {})[space.row] = found
 
     def _one(self, space: StoredSpace, partner: StoredSpace | None, way: Way, seed: int) -> Outcome:
-        context, model = self.generator.context(space, seed), way.model(seed)
+        context, model = (
+            (self._uniform if way.uniform else self.generator).context(space, seed),
+            way.model(seed),
+        )
         database = None
         if way.transfer and partner is not None:
             database = self._searched(partner, seed)
@@ -174,9 +190,15 @@ class Comparison:
 
     def _searched(self, space: StoredSpace, seed: int) -> MemoryDatabase:
         """A database after a search of another space."""
+        key = (space.row, seed)
+        if key not in self._searches:
+            made = MemoryDatabase()
+            context = self.generator.context(space, 1000 + seed)
+            replay(context, EvolutionarySearch(), XGBModel(seed=seed), self.trials, self.batch, made)
+            self._searches[key] = made.get_all_tuning_records()
         database = MemoryDatabase()
-        context = self.generator.context(space, 1000 + seed)
-        replay(context, EvolutionarySearch(), XGBModel(seed=seed), self.trials, self.batch, database)
+        for record in self._searches[key]:
+            database.commit_tuning_record(record)
         return database
 
     # ---- figures -------------------------------------------------------------------------------------------------
@@ -256,6 +278,15 @@ def _is_everywhere(comparison: Comparison, row: str) -> bool:
     return all(row in rows for rows in comparison.outcomes.values())
 
 
+def _part(options: argparse.Namespace, row: str, names: Sequence[str]) -> dict[str, dict[str, list[Outcome]]]:
+    """All ways on one space, in a process of its own."""
+    comparison = Comparison(load_all(options.folder, options.spaces), options.trials, options.batch, only=row)
+    for name in names:
+        comparison.run(name, {**WAYS, **ABLATIONS}[name], range(options.seeds))
+    print(f"{row}: done", file=sys.stderr, flush=True)
+    return comparison.outcomes
+
+
 def main(given: Sequence[str]) -> int:
     """The command line."""
     parser = argparse.ArgumentParser(
@@ -276,15 +307,26 @@ def main(given: Sequence[str]) -> int:
     parser.add_argument("--seeds", type=int, default=SEEDS)
     parser.add_argument("--trials", type=int, default=TRIALS)
     parser.add_argument("--batch", type=int, default=BATCH)
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--folder", type=Path, default=FOLDER, help="of the stored spaces")
     parser.add_argument(
         "--out", type=Path, default=None, help=f"folder of the results; {results.DEFAULT} for all ways"
     )
     options = parser.parse_args(given)
     comparison = Comparison(load_all(options.folder, options.spaces), options.trials, options.batch)
-    for name in dict.fromkeys(["evolution", *options.ways]):
-        print(f"{name} ...", file=sys.stderr, flush=True)
-        comparison.run(name, ways[name], range(options.seeds))
+    names = list(dict.fromkeys(["evolution", *options.ways]))
+    if options.jobs > 1:
+        with ProcessPoolExecutor(options.jobs) as pool:
+            parts = [pool.submit(_part, options, space.row, names) for space in comparison.spaces]
+            for part in parts:
+                for name, rows in part.result().items():
+                    comparison.outcomes.setdefault(name, {}).update(rows)
+        comparison.outcomes = {
+            name: comparison.outcomes[name] for name in names if name in comparison.outcomes
+        }
+    else:
+        for name in names:
+            comparison.run(name, ways[name], range(options.seeds))
     text = table(comparison, ways, options.seeds)
     print(text)
     everything = set(options.ways) == set(ways) and not options.spaces

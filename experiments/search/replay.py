@@ -8,7 +8,7 @@ strategies whose model resembles it. Of a large space a part was measured, which
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -83,10 +83,16 @@ class MeasuredSketch(Sketch):
 
 
 class StoredGenerator(PostOrderApply):
-    """The design spaces that files hold: of each stored workload its structures, rebuilt, with the measured candidates."""
+    """The design spaces that files hold: of each stored workload its structures, rebuilt, with the measured candidates.
 
-    def __init__(self, spaces: Sequence[StoredSpace]) -> None:
+    Args:
+        spaces: the files.
+        sources: which candidates, by how they were chosen; all by default.
+    """
+
+    def __init__(self, spaces: Sequence[StoredSpace], sources: Collection[str] | None = None) -> None:
         super().__init__()
+        self._sources = sources
         self._spaces = {structural_hash(space.mod): space for space in spaces}
         self._made: dict[int, list[MeasuredSketch]] = {}
 
@@ -99,10 +105,17 @@ class StoredGenerator(PostOrderApply):
             space, made = self._spaces[key], []
             for number, sketch in enumerate(space.sketches()):
                 rows, seconds = space.rows_of(number)
-                kinds = [space.kinds[kind] for kind in space.kind[space.structure == number]]
-                made.append(MeasuredSketch(sketch, rows, seconds, kinds))
+                mine = space.structure == number
+                kept = np.array(
+                    [self._is_kept(space.sources[item]) for item in space.source[mine]], dtype=bool
+                )
+                kinds = np.array(space.kinds)[space.kind[mine]]
+                made.append(MeasuredSketch(sketch, rows[kept], seconds[kept], kinds[kept].tolist()))
             self._made[key] = made
         return self._made[key]
+
+    def _is_kept(self, source: str) -> bool:
+        return self._sources is None or source in self._sources
 
     def context(self, space: StoredSpace, seed: int) -> TuneContext:
         """The tuning task of a stored space."""

@@ -20,6 +20,7 @@ from schedules.population import Sketch
 from ..error import TunerError
 from .acquisition import acquisition
 from .base import MeasureCandidate, SearchStrategy
+from .calibration import Calibration
 from .diversity import spread_out
 from .evolution import children, mutants
 from .feasibility import chance_of_success
@@ -35,6 +36,8 @@ _PARENTS = 32
 """Measured candidates of a structure, the best ones, that a first generation descends from."""
 _REFERENCES = 16
 """Measured candidates, the best ones, by which the scale of the model's scores is known."""
+_SUMMITS = 3
+"""Measured candidates, the best of all, whose neighbours the descent measures."""
 _POOL = 8
 """Candidates of each structure among which a batch is chosen, in batches."""
 _KEPT_BYTES = 64 << 20
@@ -49,11 +52,17 @@ class _Pool:
         rows: int64 [N, n_columns].
         mean: scores that the model expects, float64 [N].
         value: what it is worth to measure each, not negative, float64 [N].
+        deviation: what the model says of its certainty, float64 [N].
     """
 
     rows: np.ndarray
     mean: np.ndarray
     value: np.ndarray
+    deviation: np.ndarray
+
+    def take(self, places: np.ndarray) -> _Pool:
+        """Some of the candidates."""
+        return _Pool(self.rows[places], self.mean[places], self.value[places], self.deviation[places])
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -98,7 +107,7 @@ class EvolutionarySearch(SearchStrategy):
         acquisition: str = "expected-improvement",
         diversity: float = 1.0,
         learn_failures: bool = True,
-        seed_share: float = 0.5,
+        seed_share: float = 0.25,
         descent_share: float = 0.15,
     ) -> None:
         shares = {"eps_greedy": eps_greedy, "seed_share": seed_share, "descent_share": descent_share}
@@ -151,6 +160,9 @@ class EvolutionarySearch(SearchStrategy):
         self._is_full = False
         self._survivors: list[np.ndarray | None] = [None] * len(self._sketches)
         """The last generation of each structure: the model has learned since, and ranks it anew."""
+        self._calibration = Calibration()
+        self._expected: dict[tuple[int, bytes], tuple[float, float]] = {}
+        """Of each candidate of the last batch the gain over the best that the model expected, and its deviation."""
         self._seeds: list[tuple[int, np.ndarray]] = []
         self._claimed: list[set[bytes]] = [set() for _ in self._sketches]
         """Rows that another tuner was measuring when this one wanted to."""
@@ -193,10 +205,28 @@ class EvolutionarySearch(SearchStrategy):
         for candidate, secs in zip(measure_candidates, results, strict=True):
             number = self._number_of(candidate.sketch)
             rows.append((number, candidate.row, float("inf") if secs is None else secs))
-            self._remember(*rows[-1])
+        self._calibrate(rows)
+        for row in rows:
+            self._remember(*row)
         self._train(rows)
         if isinstance(self._cost_model, PyCostModel):
             teach(self._cost_model, self.context, measure_candidates, results)
+
+    def _calibrate(self, rows: Sequence[MeasuredRow]) -> None:
+        """Compare what the model expected of a batch with what came."""
+        best = min((secs for measured in self._measured for secs in measured.values()), default=np.inf)
+        told = [
+            (
+                np.log(best / secs) - self._expected[number, row.tobytes()][0],
+                self._expected[number, row.tobytes()][1],
+            )
+            for number, row, secs in rows
+            if (number, row.tobytes()) in self._expected and np.isfinite(secs) and np.isfinite(best)
+        ]
+        if told:
+            misses, deviations = np.array(told).T
+            self._calibration.learn(misses, deviations)
+        self._expected.clear()
 
     # ---- scoring -----------------------------------------------------------------------------------------------
 
@@ -224,10 +254,10 @@ class EvolutionarySearch(SearchStrategy):
     def _judged(self, number: int, rows: np.ndarray, features: FeatureMatrix) -> _Pool:
         """Rows of one structure with what the model expects of them and what it is worth to measure each, best first."""
         mean, deviation = self._cost_model.predict_with_uncertainty(features)
-        value = self._acquisition(mean, deviation, self._best_score)
+        value = self._acquisition(mean, deviation * self._calibration.factor, self._best_score)
         value = value * self._chances(number, rows)
         order = np.lexsort((-mean, -value))
-        return _Pool(rows[order], mean[order], value[order])
+        return _Pool(rows[order], mean[order], value[order], deviation[order])
 
     def _chances(self, number: int, rows: np.ndarray) -> np.ndarray:
         """How likely each row is to run."""
@@ -304,16 +334,18 @@ class EvolutionarySearch(SearchStrategy):
 
     def _propose(self, wanted: int) -> list[_Choice]:
         everywhere = range(len(self._sketches))
-        if self._is_descending() and (pools := self._neighbourhoods()):
-            chosen = self._choose(pools, wanted, 0)
-            if len(chosen) == wanted:
-                return chosen
+        n_near = self._descent_count(wanted)
+        near = self._choose(self._neighbourhoods(), n_near, 0) if n_near else []
+        wanted -= len(near)
+        if not wanted:
+            return near
         searched = [number for number in everywhere if self._is_promising(number)]
         n_random = self._random_count(wanted)
-        chosen = self._choose({number: self._pool(number) for number in searched}, wanted, n_random)
+        chosen = self._choose({number: self._pool(number) for number in searched}, wanted, n_random, near)
         if len(chosen) < wanted and len(searched) < len(self._sketches):
-            chosen = self._choose({number: self._pool(number) for number in everywhere}, wanted, n_random)
-        return chosen
+            pools = {number: self._pool(number) for number in everywhere}
+            chosen = self._choose(pools, wanted, n_random, near)
+        return chosen + near
 
     def _is_promising(self, number: int) -> bool:
         """Whether to search a structure in this round: now and then only, if all that was measured of it is far behind."""
@@ -339,11 +371,17 @@ class EvolutionarySearch(SearchStrategy):
             pool = _best_of(pool, self._scored(number, young), share)
         self._survivors[number] = pool.rows
         kept = self._unmeasured(number, pool.rows)
-        return _Pool(pool.rows[kept], pool.mean[kept], pool.value[kept])
+        return pool.take(kept)
+
+    def _expect(self, number: int, pool: _Pool, places: Sequence[int]) -> None:
+        """Remember what the model says of candidates, until they are measured."""
+        for place in places:
+            gain = float(pool.mean[place] - self._best_score)
+            self._expected[number, pool.rows[place].tobytes()] = gain, float(pool.deviation[place])
 
     def _scored(self, number: int, rows: np.ndarray) -> _Pool:
         if not len(rows):
-            return _Pool(rows, np.empty(0), np.empty(0))
+            return _Pool(rows, np.empty(0), np.empty(0), np.empty(0))
         return self._judged(number, rows, self._features_of(number, rows))
 
     def _first_generation(self, number: int, share: int) -> np.ndarray:
@@ -366,8 +404,11 @@ class EvolutionarySearch(SearchStrategy):
 
     # ---- descent -----------------------------------------------------------------------------------------------
 
-    def _is_descending(self) -> bool:
-        return self._max_trials - self._trials <= self.descent_share * self._max_trials
+    def _descent_count(self, wanted: int) -> int:
+        """How many of the next trials belong to the descent at the end of the budget; none before anything was measured."""
+        left = self._max_trials - self._trials - wanted
+        count = round(self.descent_share * self._max_trials - left) if self._trials else 0
+        return min(max(count, 0), wanted)
 
     def _neighbourhoods(self) -> dict[int, _Pool]:
         """Unmeasured neighbours of the best measured candidates."""
@@ -378,7 +419,7 @@ class EvolutionarySearch(SearchStrategy):
             if np.isfinite(secs)
         )
         found: dict[int, list[np.ndarray]] = {}
-        for _, number, key in ran[:3]:
+        for _, number, key in ran[:_SUMMITS]:
             near = self._sketches[number].neighbours(np.frombuffer(key, dtype=np.int64))
             found.setdefault(number, []).append(near[self._unmeasured(number, near)])
         rows = {number: np.unique(np.concatenate(items), axis=0) for number, items in found.items()}
@@ -391,10 +432,12 @@ class EvolutionarySearch(SearchStrategy):
         share = wanted * self.eps_greedy if self._trials else 0.0
         return int(share) + int(self._rng.random() < share - int(share))
 
-    def _choose(self, pools: dict[int, _Pool], wanted: int, n_random: int) -> list[_Choice]:
-        """The best of all structures, kept apart from each other in decision space, and some at random."""
+    def _choose(
+        self, pools: dict[int, _Pool], wanted: int, n_random: int, others: Sequence[_Choice] = ()
+    ) -> list[_Choice]:
+        """The best of all structures, kept apart from each other in decision space, and some at random; none of ``others``."""
         chosen = self._first_of_all(pools, wanted)
-        taken = {(number, row.tobytes()) for number, row, _ in chosen}
+        taken = {(number, row.tobytes()) for number, row, _ in [*chosen, *others]}
         for choice in self._spread(pools, wanted):
             if len(chosen) >= wanted - n_random:
                 break
@@ -429,6 +472,8 @@ class EvolutionarySearch(SearchStrategy):
         if not tops:
             return []
         first = _POOL * wanted
+        for number, pool in tops:
+            self._expect(number, pool, range(min(first, len(pool))))
         values = np.concatenate([pool.value[:first] for _, pool in tops])
         groups = np.concatenate([np.full(len(pool.value[:first]), number) for number, pool in tops])
         parts = [self._sketches[number].coordinates(pool.rows[:first]) for number, pool in tops]
@@ -465,12 +510,14 @@ class EvolutionarySearch(SearchStrategy):
 
 def _best_of(first: _Pool, second: _Pool, count: int) -> _Pool:
     """The best distinct candidates of two generations."""
-    rows = np.concatenate([first.rows, second.rows])
-    mean, value = np.concatenate([first.mean, second.mean]), np.concatenate([first.value, second.value])
-    rows, places = np.unique(rows, axis=0, return_index=True)
-    mean, value = mean[places], value[places]
-    order = np.lexsort((-mean, -value))[:count]
-    return _Pool(rows[order], mean[order], value[order])
+    both = _Pool(
+        np.concatenate([first.rows, second.rows]),
+        np.concatenate([first.mean, second.mean]),
+        np.concatenate([first.value, second.value]),
+        np.concatenate([first.deviation, second.deviation]),
+    )
+    distinct = both.take(np.unique(both.rows, axis=0, return_index=True)[1])
+    return distinct.take(np.lexsort((-distinct.mean, -distinct.value))[:count])
 
 
 _acquisition_of = acquisition
