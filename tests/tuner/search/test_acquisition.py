@@ -58,8 +58,11 @@ def test_a_batch_is_spread_out_within_a_structure_only() -> None:
     ]  # none twice, all in the end
 
 
-def test_what_lies_near_failures_is_unlikely_to_run() -> None:
-    tried = np.array([[0.0], [0.5], [6.0]])
-    chance = chance_of_success(np.array([[0.2], [3.2], [6.0]]), tried, np.array([True, True, False]))
-    assert chance[0] < 0.3 < 0.9 < chance[2] and chance[0] < chance[1]
-    assert (chance_of_success(tried, tried, np.zeros(3, dtype=bool)) == 1).all()
+def test_what_shares_a_decision_with_failures_is_unlikely_to_run() -> None:
+    generator = np.random.default_rng(0)
+    tried = generator.integers(0, 6, size=(40, 3)).astype(float)
+    failed = tried[:, 1] >= 4  # one decision is to blame
+    fresh = generator.integers(0, 6, size=(200, 3)).astype(float)
+    chance = chance_of_success(fresh, tried, failed)
+    assert chance[fresh[:, 1] >= 5].max() < 0.5 < 0.8 < np.median(chance[fresh[:, 1] <= 2])
+    assert (chance_of_success(tried, tried, np.zeros(40, dtype=bool)) == 1).all()
