@@ -1,9 +1,9 @@
 """What failures teach: how likely a candidate is to run, from the decisions of those that ran and of those that failed.
 
 A time says how slow a candidate is, a failure does not; so failures do not go into the model of times as if they were slow. (On stored
-spaces with planted failures, that doubled the failures: see experiments/README.md.) What makes candidates fail is mostly one decision, such as
-a tile that is too large. So for each coordinate of decision space the share of successes near to the candidate's is compared with that
-everywhere, and the coordinate that speaks most against it counts.
+spaces with planted failures, that doubled the failures: see experiments/README.md.) What makes candidates fail is mostly one
+decision, such as a tile that is too large. So for each coordinate of decision space the share of successes near to the candidate's is
+compared with that everywhere, and the coordinate that speaks most against it counts.
 """
 
 from __future__ import annotations
