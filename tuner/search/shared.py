@@ -34,9 +34,17 @@ class SharedDatabase:
         self.workload = database.commit_workload(context.mod)
         self._owner = uuid.uuid4().hex
         self._read = 0
+        """Records read so far."""
+        self._unread: list[MeasuredRow] = []
+        """Those of them that nobody was told of yet."""
 
     def news(self) -> list[MeasuredRow]:
         """What has been committed for this workload and target since the last call, this search's own results included."""
+        found = [*self._unread, *self._since_last_read()]
+        self._unread = []
+        return found
+
+    def _since_last_read(self) -> list[MeasuredRow]:
         records = self._database.get_records(self.workload, self._target, self._read)
         self._read += len(records)
         return measured_rows(records, self._sketches)
@@ -44,7 +52,14 @@ class SharedDatabase:
     def claim(self, candidates: Sequence[tuple[int, np.ndarray]]) -> list[bool]:
         """Which of the candidates, (number of the sketch, decisions), this search may measure."""
         keys = [key_of(self._sketches[number], row) for number, row in candidates]
-        return self._database.claim(self.workload, self._target, keys, self._owner)
+        granted = self._database.claim(self.workload, self._target, keys, self._owner)
+        # Another may have measured one since the news were read, and have given up its claim: its record came before that.
+        self._unread += self._since_last_read()
+        known = {(number, row.tobytes()) for number, row, _ in self._unread}
+        return [
+            own and (number, row.tobytes()) not in known
+            for own, (number, row) in zip(granted, candidates, strict=True)
+        ]
 
     def release(self) -> None:
         """Nothing is being measured any more."""

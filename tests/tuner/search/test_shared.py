@@ -80,6 +80,30 @@ def test_an_interrupted_search_gives_back_what_it_did_not_measure() -> None:
     assert [item.row.tolist() for item in again] == [item.row.tolist() for item in batch]
 
 
+def test_what_is_measured_between_reading_and_claiming_is_not_measured_again() -> None:
+    store = MemoryDatabase()
+    first, second = _start(EvolutionarySearch, store), _start(EvolutionarySearch, store)
+    claim = second._shared._database.claim  # type: ignore[attr-defined]
+    measured: list[str] = []
+    asked: list[bool] = []
+
+    def late(*arguments: object) -> list[bool]:
+        """The other tuner measures its batch and ends just before this one's claim arrives."""
+        if not asked:
+            asked.append(True)
+            batch = first.generate_measure_candidates()
+            assert batch is not None
+            measured.extend(_finish(first, store, batch))
+            first.post_tuning()
+        return claim(*arguments)  # type: ignore[no-any-return]
+
+    second._shared._database.claim = late  # type: ignore[attr-defined]
+    batch = second.generate_measure_candidates()
+    del store.claim
+    assert batch is not None and len(measured) == len(batch) == 8
+    assert not set(measured) & {key_of(item.sketch, item.row) for item in batch}
+
+
 def test_threads_on_one_file_measure_nothing_twice(tmp_path: Path) -> None:
     measured: list[str] = []
 
