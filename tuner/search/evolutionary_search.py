@@ -20,7 +20,7 @@ from schedules.population import Sketch
 from ..error import TunerError
 from .acquisition import acquisition
 from .base import MeasureCandidate, SearchStrategy
-from .calibration import Calibration
+from .deviation_scale import DeviationScale
 from .diversity import spread_out
 from .evolution import children, mutants
 from .feasibility import chance_of_success
@@ -160,7 +160,7 @@ class EvolutionarySearch(SearchStrategy):
         self._is_full = False
         self._survivors: list[np.ndarray | None] = [None] * len(self._sketches)
         """The last generation of each structure: the model has learned since, and ranks it anew."""
-        self._calibration = Calibration()
+        self._deviation_scale = DeviationScale()
         self._expected: dict[tuple[int, bytes], tuple[float, float]] = {}
         """Of each candidate of the last batch the gain over the best that the model expected, and its deviation."""
         self._seeds: list[tuple[int, np.ndarray]] = []
@@ -205,14 +205,14 @@ class EvolutionarySearch(SearchStrategy):
         for candidate, secs in zip(measure_candidates, results, strict=True):
             number = self._number_of(candidate.sketch)
             rows.append((number, candidate.row, float("inf") if secs is None else secs))
-        self._calibrate(rows)
+        self._compare_with(rows)
         for row in rows:
             self._remember(*row)
         self._train(rows)
         if isinstance(self._cost_model, PyCostModel):
             teach(self._cost_model, self.context, measure_candidates, results)
 
-    def _calibrate(self, rows: Sequence[MeasuredRow]) -> None:
+    def _compare_with(self, rows: Sequence[MeasuredRow]) -> None:
         """Compare what the model expected of a batch with what came."""
         best = min((secs for measured in self._measured for secs in measured.values()), default=np.inf)
         told = [
@@ -225,7 +225,7 @@ class EvolutionarySearch(SearchStrategy):
         ]
         if told:
             misses, deviations = np.array(told).T
-            self._calibration.learn(misses, deviations)
+            self._deviation_scale.learn(misses, deviations)
         self._expected.clear()
 
     # ---- scoring -----------------------------------------------------------------------------------------------
@@ -254,7 +254,7 @@ class EvolutionarySearch(SearchStrategy):
     def _judged(self, number: int, rows: np.ndarray, features: FeatureMatrix) -> _Pool:
         """Rows of one structure with what the model expects of them and what it is worth to measure each, best first."""
         mean, deviation = self._cost_model.predict_with_uncertainty(features)
-        value = self._acquisition(mean, deviation * self._calibration.factor, self._best_score)
+        value = self._acquisition(mean, deviation * self._deviation_scale.factor, self._best_score)
         value = value * self._chances(number, rows)
         order = np.lexsort((-mean, -value))
         return _Pool(rows[order], mean[order], value[order], deviation[order])

@@ -19,7 +19,7 @@ _SMALLEST, _LARGEST = 1.0, 50.0
 
 
 @dataclass
-class Calibration:
+class DeviationScale:
     """Sums over the candidates whose deviations were known when they were proposed."""
 
     _misses: float = 0.0
@@ -30,11 +30,11 @@ class Calibration:
     def factor(self) -> float:
         """By how much deviations are to be multiplied.
 
-        >>> calibration = Calibration()
-        >>> calibration.factor
+        >>> scale = DeviationScale()
+        >>> scale.factor
         10.0
-        >>> calibration.learn(np.array([-0.1, 0.1] * 100), np.full(200, 0.05))
-        >>> round(calibration.factor, 1)
+        >>> scale.learn(np.array([-0.1, 0.1] * 100), np.full(200, 0.05))
+        >>> round(scale.factor, 1)
         2.8
         """
         if self._count == 0:
