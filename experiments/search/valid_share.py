@@ -62,8 +62,8 @@ def main() -> None:
                 share = valid_share(name, shape, Target(target), args.count)
                 found.setdefault(row, {})[target] = share
                 print(f"{row:36s} {target:26s} {share['valid']} of {share['candidates']}", flush=True)
-    path.write_text(json.dumps(found, indent=1) + "\n")
-    (RESULTS / "valid_share.md").write_text(_page(found))
+            path.write_text(json.dumps(found, indent=1) + "\n")
+            (RESULTS / "valid_share.md").write_text(_page(found))
 
 
 def _page(found: dict[str, dict[str, dict[str, Any]]]) -> str:
