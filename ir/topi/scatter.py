@@ -36,7 +36,7 @@ def _combiner(name: str, reduction: str) -> Callable[[Any, Any], Any]:
         raise IRValueError(f"{name}: reduction must be one of {known}, got {reduction!r}") from None
 
 
-_SMALL = 1 << 14
+_SMALL = 1 << 16
 """Elements up to which waking other cores costs more than it saves."""
 
 _CHUNK = 64

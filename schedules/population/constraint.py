@@ -50,11 +50,16 @@ def variables_of(decision: Decision) -> Sequence[DecisionVar]:
 
 
 def groups_of(decisions: Sequence[Decision], constraints: Sequence[Constraint]) -> list[Group]:
-    """The columns by what joins them, at least one group; columns without constraints are in the first."""
+    """The columns by what joins them, at least one group; columns without constraints are in the first.
+
+    A constraint that depends on no column is in none of them.
+    """
     column_of = {var: number for number, item in enumerate(decisions) for var in variables_of(item)}
     joined: list[tuple[set[int], list[Constraint]]] = []
     for constraint in constraints:
         columns = {column_of[var] for var in constraint.variables if var in column_of}
+        if not columns:
+            continue
         touched = [item for item in joined if item[0] & columns]
         joined = [item for item in joined if not item[0] & columns]
         members = columns.union(*[item[0] for item in touched])
@@ -77,9 +82,12 @@ class Sampler:
     def __init__(self, decisions: Sequence[Decision], constraints: Sequence[Constraint]) -> None:
         self._decisions = decisions
         self._groups = groups_of(decisions, constraints)
+        self._is_empty = any(item.broken({}, 1).any() for item in constraints if not item.variables)
 
     def sample(self, count: int, generator: np.random.Generator, attempts: int) -> np.ndarray:
         """Up to ``count`` rows int64 [N, n_columns], drawn ``attempts`` times before invalid ones are repaired."""
+        if self._is_empty:
+            return np.empty((0, len(self._decisions)), dtype=np.int64)
         if not self._decisions:
             return np.zeros((1, 0), dtype=np.int64)[:count]
         found: list[np.ndarray] = [

@@ -26,36 +26,45 @@ _MOST_REGISTERS = 255
 
 @dataclass(frozen=True)
 class SharedCache:
-    """A cache of an operand in shared memory; numbers are in terms of open decisions."""
+    """A cache of an operand in shared memory; extents are in terms of open decisions, one for each dimension."""
 
-    copied: tir.PrimExpr
-    """Elements that the threads copy together, for one virtual thread."""
+    copied: Sequence[tir.PrimExpr]
+    """Of what the threads copy together, for one virtual thread."""
+    tile: Sequence[tir.PrimExpr]
+    """Of what one step of the reduction needs, all virtual threads together."""
+    whole: Sequence[tir.PrimExpr]
+    """Of what all steps need."""
     lanes: tir.PrimExpr
-    """Elements that a thread copies at once, where that divides ``copied``."""
-    tile_bytes: tir.PrimExpr
-    """Memory for what one step of the reduction needs."""
-    whole_bytes: tir.PrimExpr
-    """Memory for what all steps need. Where the threads do not share the copy evenly, no analysis knows that each step fills its tile
-    anew, nor that the last threads of a round copy nothing."""
+    """Elements that a thread copies at once, where that divides their number."""
+    element_bytes: int
 
     @property
     def numbers(self) -> list[tir.PrimExpr]:
         """What :meth:`bytes_of` is given, beside the threads."""
-        return [self.copied, self.lanes, self.tile_bytes, self.whole_bytes]
+        return [self.lanes, *self.copied, *self.tile, *self.whole]
 
     @property
     def is_known(self) -> bool:
         """Whether decisions alone say all numbers: a tile at a border may have the size that a loop says."""
         return all(isinstance(var, DecisionVar) for number in self.numbers for var in variables_in(number))
 
-    @staticmethod
-    def bytes_of(
-        threads: np.ndarray, copied: np.ndarray, lanes: np.ndarray, tile: np.ndarray, whole: np.ndarray
-    ) -> np.ndarray:
-        """Bytes that are allocated [N]."""
-        at_once = threads * np.where(copied % lanes == 0, lanes, 1)
-        padded = -(-copied // at_once) * at_once
-        return np.where(padded == copied, tile, whole * padded / np.maximum(copied, 1))
+    def bytes_of(self, threads: np.ndarray, lanes: np.ndarray, *extents: np.ndarray) -> np.ndarray:
+        """Bytes that are allocated at most [N]: exactly those where the threads share the copy evenly.
+
+        Where they do not, no analysis need know that each step fills its tile anew, and the last round reaches into rows behind it.
+        """
+        copied, tile, whole = np.split(np.stack(np.broadcast_arrays(*extents)), 3)
+        number = copied.prod(axis=0)
+        at_once = threads * np.where(number % lanes == 0, lanes, 1)
+        padded = -(-number // at_once) * at_once
+        first = (copied > 1).argmax(axis=0)[None]  # the outermost dimension that the copy runs through
+        rows = np.take_along_axis(copied, first, 0)[0]
+        beyond = -(-padded * rows // np.maximum(number, 1)) - rows
+        with_last_round = whole.copy()
+        np.put_along_axis(with_last_round, first, np.take_along_axis(whole, first, 0) + beyond, 0)
+        return self.element_bytes * np.where(
+            padded == number, tile.prod(axis=0), with_last_round.prod(axis=0)
+        )
 
 
 def keep_within_device(
@@ -68,7 +77,9 @@ def keep_within_device(
     shared: Sequence[SharedCache],
     target: Target,
 ) -> None:
-    """Allow only candidates that a device can run; a schedule without open decisions is left as it is.
+    """Allow only candidates that a device can run, and none whose results need more registers than there are.
+
+    Some that it could run are left out, where threads do not share copies evenly. A schedule without open decisions is left as it is.
 
     Args:
         result: what the tiled block writes.
@@ -92,8 +103,11 @@ def keep_within_device(
     most_shared = int(target.max_shared_memory_per_block)
 
     def fits(count: np.ndarray, *numbers: np.ndarray) -> np.ndarray:
-        sizes = [SharedCache.bytes_of(count, *numbers[i : i + 4]) for i in range(0, len(numbers), 4)]
-        return np.asarray(np.sum(np.broadcast_arrays(*sizes), axis=0) <= most_shared)
+        left, total = list(numbers), np.zeros(1)
+        for cache in shared:
+            own, left = left[: len(cache.numbers)], left[len(cache.numbers) :]
+            total = total + cache.bytes_of(count, *own)
+        return np.asarray(total <= most_shared)
 
     if shared:
         sch.constrain_numbers([threads, *[number for cache in shared for number in cache.numbers]], fits)

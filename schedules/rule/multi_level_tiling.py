@@ -188,7 +188,12 @@ class MultiLevelTiling(ScheduleRule):
         )
 
     def _shared_cache(
-        self, state: TiledBlock, position: int, place: int, copied: LoopRV, lanes: ExprRV | None
+        self,
+        state: TiledBlock,
+        position: int,
+        place: int,
+        copied: Sequence[tir.PrimExpr],
+        lanes: ExprRV | None,
     ) -> SharedCache:
         """What the cache of an operand behind a level takes, all threads of a block together."""
         spatial = [level for level, kind in enumerate(self.structure) if kind == "S"]
@@ -199,20 +204,20 @@ class MultiLevelTiling(ScheduleRule):
         ]
         region = state.reads[position]
 
-        def bytes_where(runs: Callable[[int], bool]) -> tir.PrimExpr:
+        def extents_where(runs: Callable[[int], bool]) -> list[tir.PrimExpr]:
             running = {
                 var: product_of(extent for level, extent in factors.items() if runs(level))
                 for var, factors in state.factors.items()
             }
-            box = relax_region(region.region, running, region.buffer.shape)
-            return product_of(extent for _, extent in box) * dt.bytes_of(region.buffer.dtype)
+            return [extent for _, extent in relax_region(region.region, running, region.buffer.shape)]
 
         shared_by = spatial[: len(self.tile_binds)]
         return SharedCache(
-            state.sch.get(copied).extent,
+            copied,
+            extents_where(lambda level: level not in outside and (level >= place or level in shared_by)),
+            extents_where(lambda level: level not in outside),
             tir.const(1) if lanes is None else state.sch.get(lanes),
-            bytes_where(lambda level: level not in outside and (level >= place or level in shared_by)),
-            bytes_where(lambda level: level not in outside),
+            dt.bytes_of(region.buffer.dtype),
         )
 
     # ---- levels ------------------------------------------------------------------------------------------------
@@ -311,7 +316,8 @@ class MultiLevelTiling(ScheduleRule):
                 sch.compute_at(copy, self._place(state, level), preserve_unit_loops=True)
                 copied = node_of(sch, copy)
                 loops = sch.get_loops(copy)[-len(copied.iter_vars) :]
-                fused = sch.fuse(*loops)
+                extents = [sch.get(loop).extent for loop in loops]
+                sch.fuse(*loops)
                 lengths = [n for n in self.vector_load_lens if _fits_vector(copied, n)]
                 chosen = None
                 if lengths:
@@ -319,7 +325,7 @@ class MultiLevelTiling(ScheduleRule):
                     sch.annotate(copy, COOPERATIVE_FETCH, chosen)
                 state.caches.append(copy)
                 if self.tile_binds and reuse.scope.startswith("shared"):
-                    cache = self._shared_cache(state, position, level, fused, chosen)
+                    cache = self._shared_cache(state, position, level, extents, chosen)
                     state.shared += [cache] if cache.is_known else []
         return state
 

@@ -298,10 +298,15 @@ def _sigmoid(m: LaneMath, x: Value) -> Value:
     return r
 
 
+def _half_of_exp(m: LaneMath, a: Value) -> Value:
+    """exp(a) / 2, which overflows no earlier than it must: a number a little above ln 2, of few digits, is taken off first."""
+    half = _exp(m, m.sub(m.below(a, 91.0), m.c(0.69317626953125)))
+    return m.mul(half, m.c(1.0000290893963))  # exp(0.69317626953125 - ln 2)
+
+
 def _sinh(m: LaneMath, x: Value) -> Value:
     a = m.abs(x)
-    half = _exp(m, m.sub(m.below(a, 91.0), m.c(0.693145751953125)))  # exp(a) / 2 without overflow
-    half = m.mul(half, m.c(0.9999985694889748))  # exp(0.693145751953125 - ln 2)
+    half = _half_of_exp(m, a)
     large = m.sub(half, m.div(m.c(0.25), half))
     z = m.mul(x, x)
     small = m.fma(m.mul(a, z), m.poly(_SINH, z), a)
@@ -309,8 +314,7 @@ def _sinh(m: LaneMath, x: Value) -> Value:
 
 
 def _cosh(m: LaneMath, x: Value) -> Value:
-    half = _exp(m, m.sub(m.below(m.abs(x), 91.0), m.c(0.693145751953125)))
-    half = m.mul(half, m.c(0.9999985694889748))
+    half = _half_of_exp(m, m.abs(x))
     return m.add(half, m.div(m.c(0.25), half))
 
 

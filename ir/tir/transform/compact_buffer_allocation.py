@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -16,8 +15,8 @@ from ..buffer import Buffer
 from ..expr import BufferLoad, IntImm, PrimExpr, Range, Var
 from ..function import PrimFunc
 from ..operators import const
-from ..stmt import Block, BufferRegion, BufferStore, For, LetStmt, Stmt
-from ..stmt_functor import StmtExprMutator
+from ..stmt import AttrStmt, Block, BufferRegion, BufferStore, For, LetStmt, Stmt
+from ..stmt_functor import StmtExprMutator, variables_in
 from .prim_func_pass import PrimFuncPass
 
 _WIDEST_TILE = 64
@@ -66,7 +65,9 @@ class _Collect(Visitor):
         ] = {}  # of a loop variable: those of loops around an allocation are less than its depth
         self._loops = 0
         self._threads: set[Var] = set()
-        """Loop variables that tell threads of a block apart, which share its memory."""
+        """Variables that tell threads of a block apart, which share its memory."""
+        self._differing: set[Var] = set()
+        """Other variables that have different values, or run over different ranges, in different threads."""
 
     def visit_For(self, loop: For) -> None:
         self.visit(loop.min)
@@ -74,15 +75,29 @@ class _Collect(Visitor):
         self.simplifier.bind_range(loop.loop_var, loop.min, loop.extent)
         self._position[loop.loop_var] = self._loops
         self._loops += 1
-        binding = loop.thread_binding
-        if binding is not None and binding.thread_tag.startswith(("threadIdx", "vthread")):
+        if loop.thread_binding is not None and not loop.thread_binding.thread_tag.startswith("blockIdx"):
             self._threads.add(loop.loop_var)
+        elif self._differs(loop.min) or self._differs(loop.extent):
+            self._differing.add(loop.loop_var)
         self.visit(loop.body)
+
+    def visit_AttrStmt(self, stmt: AttrStmt) -> None:
+        thread = stmt.thread
+        if thread is not None and not thread.thread_tag.startswith("blockIdx"):
+            self.simplifier.bind_range(thread.var, const(0, thread.var.dtype), stmt.value)
+            self._threads.add(thread.var)
+        self.generic_visit(stmt)
+
+    def _differs(self, expr: PrimExpr) -> bool:
+        """Whether threads of a block see different values of an expression, as far as variables tell."""
+        return any(var in self._threads or var in self._differing for var in variables_in(expr))
 
     def visit_LetStmt(self, let: LetStmt) -> None:
         self.visit(let.value)
         self._position[let.var] = self._loops  # changes with the loops around
         self._loops += 1
+        if self._differs(let.value):
+            self._differing.add(let.var)
         self.visit(let.body)
 
     def visit_Block(self, block: Block) -> None:
@@ -129,12 +144,15 @@ class _Collect(Visitor):
         known = self.boxes.get(buffer)
         if known is None:
             return
-        threads = self._threads if buffer.scope().startswith("shared") else set()
-        boxes = [self._box(index, self._depth[buffer], threads) for index in indices]
+        is_shared = buffer.scope().startswith(("shared", "warp"))
+        boxes = [self._box(index, self._depth[buffer], is_shared) for index in indices]
         self.boxes[buffer] = [a.union(b) for a, b in zip(known, boxes)] if known else boxes
 
-    def _box(self, index: PrimExpr, depth: int, threads: Set[Var]) -> _Box:
-        """What an index reaches while the loops inside of a depth run, and threads that share the buffer."""
+    def _box(self, index: PrimExpr, depth: int, is_shared: bool) -> _Box:
+        """What an index reaches while the loops inside of a depth run, and the threads that may share the buffer."""
+        threads = self._threads if is_shared else set()
+        if is_shared and any(var in self._differing for var in variables_in(index)):
+            return _WHOLE
         lanes = 1
         if isinstance(index, E.Ramp) and isinstance(index.stride, IntImm) and index.stride.value > 0:
             lanes, index = (index.lanes - 1) * index.stride.value + 1, index.base

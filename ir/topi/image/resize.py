@@ -222,7 +222,10 @@ def _resize(
     def neighbours(axis: _Axis, x: PrimExpr) -> list[tuple[PrimExpr, PrimExpr]]:
         return axis.linear(x) if method == "linear" else axis.cubic(x, cubic_alpha, cubic_exclude)
 
-    between = data if method == "nearest_neighbor" else _between(data, shape, places, axes, neighbours)
+    between, left = data, len(places)
+    if method != "nearest_neighbor":
+        taps = 2 if method == "linear" else 4
+        between, left = _between(data, shape, places, axes, neighbours, taps)
 
     def element(*indices: Any) -> PrimExpr:
         if method == "nearest_neighbor":
@@ -231,7 +234,9 @@ def _resize(
                 found[place] = axis.nearest(indices[place], rounding)
             value = data(*found)
         else:
-            value = _blend(between, indices, places[0], neighbours(axes[0], indices[places[0]]))
+            kept = list(zip(axes, places, strict=True))[:left]
+            choices = [neighbours(axis, indices[place]) for axis, place in kept]
+            value = _blend(between, indices, places[:left], choices)
         conditions = [
             c
             for axis, place in zip(axes, places, strict=True)
@@ -253,13 +258,30 @@ def _to_dtype(value: PrimExpr, dtype: str, method: str) -> PrimExpr:
 _Neighbours = Callable[[_Axis, PrimExpr], list[tuple[PrimExpr, PrimExpr]]]
 
 
+def _pays(axis: _Axis, taps: int) -> bool:
+    """Whether an axis of the input is short enough to resize all of the next one first: of an image that shrinks most rows are unread."""
+    if not is_const(axis.in_size, axis.out_size):
+        return False
+    return as_int(axis.in_size) < taps * as_int(axis.out_size)
+
+
 def _between(
-    data: Tensor, shape: Sequence[Any], places: Sequence[int], axes: Sequence[_Axis], neighbours: _Neighbours
-) -> Tensor:
-    """The data resized along all axes but the first, the last one first: each element between is used by several of the next axis."""
-    for axis, place in reversed(list(zip(axes[1:], places[1:], strict=True))):
-        data = _along(data, shape[place], place, partial(neighbours, axis))
-    return data
+    data: Tensor,
+    shape: Sequence[Any],
+    places: Sequence[int],
+    axes: Sequence[_Axis],
+    neighbours: _Neighbours,
+    taps: int,
+) -> tuple[Tensor, int]:
+    """The data resized along some of the last axes, the last one first, and how many axes are left.
+
+    Each element between is used by several of the next axis.
+    """
+    left = len(places)
+    while left > 1 and all(_pays(axis, taps) for axis in axes[: left - 1]):
+        left -= 1
+        data = _along(data, shape[places[left]], places[left], partial(neighbours, axes[left]))
+    return data, left
 
 
 def _along(
@@ -269,22 +291,28 @@ def _along(
     shape = [*data.shape[:place], extent, *data.shape[place + 1 :]]
     return compute(
         shape,
-        lambda *indices: _blend(data, indices, place, choices(indices[place])),
+        lambda *indices: _blend(data, indices, [place], [choices(indices[place])]),
         name="resize_axis",
         tag=tag.INJECTIVE,
     )
 
 
 def _blend(
-    data: Tensor, indices: Sequence[Any], place: int, choices: Sequence[tuple[PrimExpr, PrimExpr]]
+    data: Tensor,
+    indices: Sequence[Any],
+    places: Sequence[int],
+    choices: Sequence[Sequence[tuple[PrimExpr, PrimExpr]]],
 ) -> PrimExpr:
-    """The weighted sum over neighbours along one axis."""
-    total: Any = None
-    for index, weight in choices:
-        value = cast("float32", data(*indices[:place], index, *indices[place + 1 :]))
+    """The weighted sum over all combinations of neighbours along some axes, the last one innermost."""
+    if not places:
+        return cast("float32", data(*indices))
+    place, total = places[0], None
+    for index, weight in choices[0]:
+        value = _blend(data, [*indices[:place], index, *indices[place + 1 :]], places[1:], choices[1:])
         # A neighbour without weight does not count, even if it is infinite.
-        term = Select(weight.equal(0), const(0.0, "float32"), value * weight)
+        term: Any = Select(weight.equal(0), const(0.0, "float32"), value * weight)
         total = term if total is None else total + term
+    assert total is not None
     return total
 
 

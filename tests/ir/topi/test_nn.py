@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 
+import ml_dtypes
 import numpy as np
 import pytest
 
 from ir import te, topi
+from ir.codegen.build import build
 from ir.error import IRValueError
 from ir.topi import testing
 
@@ -541,6 +543,29 @@ def test_crop_and_resize(check):
         [x],
         np.array([15, -1, -1, -1], "float32").reshape(1, 1, 2, 2),
     )
+
+
+@pytest.mark.parametrize(("size", "axes_apart"), [(14, True), (6, True), (3, False)])
+def test_an_image_that_shrinks_much_is_not_resized_where_nobody_reads_it(size, axes_apart):
+    """Otherwise one axis after the other: what lies between is used again."""
+    x = te.placeholder((1, 2, 7, 7), name="x")
+    out = topi.image.resize2d(x, (0.0, 0.0, 0.0, 0.0), [size, size], "NCHW", "linear", "half_pixel")
+    assert ("resize_axis" in te.create_prim_func([x, out]).script()) == axes_apart
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_softmax_of_narrow_floats_is_rounded_once(dtype):
+    """Maximum, sum and its reciprocal are float32: each result is the number next to the exact one."""
+    kind = ml_dtypes.bfloat16 if dtype == "bfloat16" else np.float16
+    x = np.random.default_rng(0).uniform(-4, 4, (16, 49)).astype(kind)
+    data = te.placeholder(x.shape, dtype, name="x")
+    out = np.empty(x.shape, kind)
+    build(te.create_prim_func([data, topi.nn.softmax(data)]))["main"](x, out)
+    exps = np.exp(x.astype("float64") - x.astype("float64").max(1, keepdims=True))
+    exact = exps / exps.sum(1, keepdims=True)
+    info = ml_dtypes.finfo(kind)
+    unit = np.exp2(np.floor(np.log2(np.maximum(exact, float(info.tiny)))) - info.nmant)
+    assert (np.abs(out.astype("float64") - exact) / unit).max() <= 0.505
 
 
 def test_resize_is_checked():

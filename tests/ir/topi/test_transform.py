@@ -294,7 +294,7 @@ def test_scatter_nd_and_index_put(check):
 
 @pytest.mark.parametrize(
     ("shape", "count", "axis"),
-    [((300, 200), 400, 0), ((64, 300), 500, 1), ((1, 150, 130), 200, 1), ((40, 70, 33), 50, 0)],
+    [((300, 300), 400, 0), ((140, 500), 500, 1), ((1, 150, 450), 200, 1), ((40, 70, 33), 50, 0)],
 )
 def test_many_updates_run_on_all_cores_in_order_for_each_element(shape, count, axis):
     """Several updates of one element add up, and the last one of several counts."""

@@ -95,3 +95,24 @@ def test_the_same_seed_draws_the_same_rows() -> None:
 
 def test_a_program_without_decisions_has_one_candidate() -> None:
     assert Sampler([], []).sample(5, np.random.default_rng(0), attempts=1).shape == (1, 0)
+
+
+@pytest.mark.parametrize("decisions", [[], tiles(64, 64)], ids=["none", "two"])
+@pytest.mark.parametrize("allowed", [True, False])
+def test_a_constraint_on_no_decision_allows_all_or_nothing(
+    decisions: list[TileDecision], allowed: bool
+) -> None:
+    constraint = Constraint(frozenset(), lambda values: np.asarray(allowed))
+    limits = [at_most(4, *decisions)] if decisions else []
+    rows = Sampler(decisions, [constraint, *limits]).sample(4, np.random.default_rng(0), attempts=2)
+    assert len(rows) == ((4 if decisions else 1) if allowed else 0)
+
+
+def test_rare_parts_are_repeated_and_every_valid_row_is_drawn() -> None:
+    """One row of the second column is valid: it goes with many of the first, all of which occur."""
+    decisions = tiles(64, 4)
+    only = Constraint(
+        frozenset(decisions[1].variables), lambda values: values[decisions[1].variables[0]] == 4
+    )
+    rows = Sampler(decisions, [at_most(64, decisions[0]), only]).sample(600, np.random.default_rng(0), 8)
+    assert len(np.unique(rows[:, 1])) == 1 and len(np.unique(rows[:, 0])) == decisions[0].size

@@ -248,6 +248,52 @@ def test_what_constraints_allow_a_device_runs(func: PrimFunc, tag: str) -> None:
     assert len(valid) >= 12 and all(valid)
 
 
+def depthwise() -> PrimFunc:
+    data = te.placeholder((1, 24, 12, 12), name="A")
+    weight = te.placeholder((24, 1, 3, 3), name="W")
+    return te.create_prim_func([data, weight, topi.nn.depthwise_conv2d_nchw(data, weight, 1, 1, 1)])
+
+
+def product_of_doubles() -> PrimFunc:
+    a, b = te.placeholder((96, 64), "float64", name="A"), te.placeholder((64, 48), "float64", name="B")
+    return te.create_prim_func([a, b, topi.matmul(a, b)])
+
+
+@pytest.mark.parametrize("bytes_", [1400, 4096])
+@pytest.mark.parametrize(
+    "func", [depthwise(), product_of_doubles(), conv(15, 12, 2)], ids=["depthwise", "doubles", "stride"]
+)
+def test_little_shared_memory_is_known_to_be_little(func: PrimFunc, bytes_: int) -> None:
+    """Also where threads do not share the copies evenly: the last round reaches beyond the tile."""
+    target = Target({**Target("nvidia/geforce-rtx-4090").export(), "max_shared_memory_per_block": bytes_})
+    (sketch,) = PostOrderApply().generate_sketches(func, target)
+    rows = sketch.sample(30, np.random.default_rng(0))
+    assert all(postprocess(sketch.materialize(func, row), target) for row in rows)
+    assert len(rows) or bytes_ < 4096
+
+
+def test_doubles_take_two_registers() -> None:
+    """Of a thread's 255."""
+    target = Target("nvidia/nvidia-a100")
+    (sketch,) = PostOrderApply().generate_sketches(product_of_doubles(), target)
+    rows = sketch.sample(400, np.random.default_rng(0))
+    values = sketch.values(rows)
+    held = np.ones(len(rows), dtype=np.int64)
+    for decision in sketch.decisions[:2]:  # of rows and columns: what is not blocks or threads
+        factors = [values[var] for var in decision.variables]  # type: ignore[union-attr]
+        held *= factors[1] * factors[3] * factors[4]
+    assert held.max() * 2 <= 255
+
+
+@pytest.mark.parametrize("threads", [1, 32])
+def test_a_device_with_one_axis_of_threads(threads: int) -> None:
+    """Without threads in a block no candidate fills a warp: there is none, and no error."""
+    binds = ["blockIdx.x"] if threads == 1 else ["blockIdx.x", "threadIdx.x"]
+    rule = MultiLevelTiling("SSSRRSRS", binds, 64, None, ReuseType("must", [4], "shared"))
+    (sketch,) = PostOrderApply(sch_rules=[rule]).generate_sketches(matmul(64), GPU)
+    assert bool(len(sketch.sample(4, np.random.default_rng(0)))) == (threads > 1)
+
+
 @pytest.mark.parametrize(
     ("limit", "value"),
     [("max_shared_memory_per_block", 2048), ("max_threads_per_block", 64), ("registers_per_block", 1024)],

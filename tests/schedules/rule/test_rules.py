@@ -54,6 +54,31 @@ class TestAutoInline(RuleContract):
         self.ready().apply(sch, sch.get_block("B"))
         assert self.blocks(sch.mod["main"]) == ["C"]
 
+    @pytest.mark.parametrize(("terms", "times", "kept"), [(12, 2, True), (12, 1, False), (2, 2, False)])
+    def test_what_is_long_is_not_repeated_in_one_expression(self, terms: int, times: int, kept: bool) -> None:
+        a = te.placeholder((20,), name="A")
+
+        def long(i: tir.Var) -> tir.PrimExpr:
+            total = a[i]
+            for number in range(1, terms):
+                total = total * 1.5 + a[i] * float(number)
+            return total
+
+        b = te.compute((20,), long, name="B")
+        c = te.compute((16,), lambda i: b[i] if times == 1 else b[i] + b[i + 4], name="C")
+        sch = Schedule(te.create_prim_func([a, c]))
+        self.ready().apply(sch, sch.get_block("B"))
+        assert self.blocks(sch.mod["main"]) == (["B", "C"] if kept else ["C"])
+
+    def test_long_indices_are_not_long_expressions(self) -> None:
+        """They cost little beside a place in memory for each element."""
+        a = te.placeholder((4096,), name="A")
+        b = te.compute((20,), lambda i: a[((i * 3 + 1) * 5 + i * 7 + 2) * 3 + i * i + (i + 1) * 9], name="B")
+        c = te.compute((16,), lambda i: b[i] + b[i + 4], name="C")
+        sch = Schedule(te.create_prim_func([a, c]))
+        self.ready().apply(sch, sch.get_block("B"))
+        assert self.blocks(sch.mod["main"]) == ["C"]
+
 
 class TestAutoInlineIntoProducer(RuleContract):
     def rule(self) -> ScheduleRule:

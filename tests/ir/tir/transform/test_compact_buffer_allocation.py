@@ -4,6 +4,7 @@ import pytest
 
 from ir import IRModule, tir
 from ir.node import post_order_visit
+from ir.script import from_source
 from ir.script import tir as T
 from ir.transform import Sequential
 from tests.programs import kernels
@@ -222,3 +223,49 @@ def test_virtual_threads_share_memory_too():
                             C[vi, vj] = S[vi, vj]
 
     assert shapes(compacted_for_threads(tiles)) == {"S": ([1, 64], [])}
+
+
+_TWO_THREADS_DEEP = """
+@T.prim_func
+def main(A: T.Buffer((4, 128), "float32"), C: T.Buffer((4, 128), "float32")):
+    for b in T.thread_binding(4, thread="blockIdx.x"):
+        for t in T.thread_binding(32, thread="threadIdx.x"):
+            {around}
+                with T.block("x"):
+                    T.reads(A[b, 0:128])
+                    T.writes(C[b, 0:128])
+                    S = T.alloc_buffer((128,), scope="{scope}")
+                    S[{index}] = A[b, t]
+                    C[b, t] = S[{index}]
+"""
+_LAUNCHED = """
+@T.prim_func
+def main(A: T.Buffer((4, 128), "float32"), C: T.Buffer((4, 128), "float32")):
+    b = T.launch_thread("blockIdx.x", 4)
+    t = T.launch_thread("threadIdx.x", 32)
+    with T.block("x"):
+        T.reads(A[b, 0:128])
+        T.writes(C[b, 0:128])
+        S = T.alloc_buffer((128,), scope="shared")
+        S[t] = A[b, t]
+        C[b, t] = S[t]
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "least"),
+    [
+        (_TWO_THREADS_DEEP.format(around="for q in range(1):", scope="shared", index="t"), 32),
+        (_TWO_THREADS_DEEP.format(around="for q in range(1):", scope="shared.dyn", index="t"), 32),
+        (_TWO_THREADS_DEEP.format(around="for q in range(1):", scope="warp", index="t"), 32),
+        (_TWO_THREADS_DEEP.format(around="for q in range(t, t + 1):", scope="shared", index="q"), 32),
+        (_TWO_THREADS_DEEP.format(around="with T.LetStmt(31 - t) as q:", scope="shared", index="q"), 32),
+        (_TWO_THREADS_DEEP.format(around="with T.LetStmt(t * 4) as q:", scope="shared", index="q + 3"), 128),
+        (_LAUNCHED, 32),
+    ],
+    ids=["plain", "dynamic", "warp", "range", "name", "product", "launched"],
+)
+def test_whatever_tells_threads_apart_counts(source, least):
+    """A thread's number, a name for it, or a loop over its part: another thread has another place in the memory they share."""
+    (shape, _) = shapes(compacted_for_threads(from_source(source)))["S"]
+    assert shape[0] >= least
