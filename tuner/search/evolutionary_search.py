@@ -20,7 +20,6 @@ from schedules.population import Sketch
 from ..error import TunerError
 from .acquisition import acquisition
 from .base import MeasureCandidate, SearchStrategy
-from .deviation_scale import DeviationScale
 from .diversity import spread_out
 from .evolution import children, mutants
 from .feasibility import chance_of_success
@@ -36,6 +35,9 @@ _PARENTS = 32
 """Measured candidates of a structure, the best ones, that a first generation descends from."""
 _REFERENCES = 16
 """Measured candidates, the best ones, by which the scale of the model's scores is known."""
+_SPREAD = 3.0
+"""By how much the spread of a model's members is multiplied. They see the same features and begin from the same estimate, so that they err
+together: misses are about ten times the spread. Taken at that, it explores too much; experiments/README.md has the comparison."""
 _SUMMITS = 3
 """Measured candidates, the best of all, whose neighbours the descent measures."""
 _POOL = 8
@@ -52,17 +54,15 @@ class _Pool:
         rows: int64 [N, n_columns].
         mean: scores that the model expects, float64 [N].
         value: what it is worth to measure each, not negative, float64 [N].
-        deviation: what the model says of its certainty, float64 [N].
     """
 
     rows: np.ndarray
     mean: np.ndarray
     value: np.ndarray
-    deviation: np.ndarray
 
     def take(self, places: np.ndarray) -> _Pool:
         """Some of the candidates."""
-        return _Pool(self.rows[places], self.mean[places], self.value[places], self.deviation[places])
+        return _Pool(self.rows[places], self.mean[places], self.value[places])
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -105,7 +105,7 @@ class EvolutionarySearch(SearchStrategy):
         eps_greedy: float = 0.08,
         exhaustive_limit: int = 4096,
         acquisition: str = "expected-improvement",
-        diversity: float = 1.0,
+        diversity: float = 0.5,
         learn_failures: bool = True,
         seed_share: float = 0.25,
         descent_share: float = 0.15,
@@ -160,9 +160,6 @@ class EvolutionarySearch(SearchStrategy):
         self._is_full = False
         self._survivors: list[np.ndarray | None] = [None] * len(self._sketches)
         """The last generation of each structure: the model has learned since, and ranks it anew."""
-        self._deviation_scale = DeviationScale()
-        self._expected: dict[tuple[int, bytes], tuple[float, float]] = {}
-        """Of each candidate of the last batch the gain over the best that the model expected, and its deviation."""
         self._seeds: list[tuple[int, np.ndarray]] = []
         self._claimed: list[set[bytes]] = [set() for _ in self._sketches]
         """Rows that another tuner was measuring when this one wanted to."""
@@ -205,28 +202,10 @@ class EvolutionarySearch(SearchStrategy):
         for candidate, secs in zip(measure_candidates, results, strict=True):
             number = self._number_of(candidate.sketch)
             rows.append((number, candidate.row, float("inf") if secs is None else secs))
-        self._compare_with(rows)
-        for row in rows:
-            self._remember(*row)
+            self._remember(*rows[-1])
         self._train(rows)
         if isinstance(self._cost_model, PyCostModel):
             teach(self._cost_model, self.context, measure_candidates, results)
-
-    def _compare_with(self, rows: Sequence[MeasuredRow]) -> None:
-        """Compare what the model expected of a batch with what came."""
-        best = min((secs for measured in self._measured for secs in measured.values()), default=np.inf)
-        told = [
-            (
-                np.log(best / secs) - self._expected[number, row.tobytes()][0],
-                self._expected[number, row.tobytes()][1],
-            )
-            for number, row, secs in rows
-            if (number, row.tobytes()) in self._expected and np.isfinite(secs) and np.isfinite(best)
-        ]
-        if told:
-            misses, deviations = np.array(told).T
-            self._deviation_scale.learn(misses, deviations)
-        self._expected.clear()
 
     # ---- scoring -----------------------------------------------------------------------------------------------
 
@@ -254,10 +233,10 @@ class EvolutionarySearch(SearchStrategy):
     def _judged(self, number: int, rows: np.ndarray, features: FeatureMatrix) -> _Pool:
         """Rows of one structure with what the model expects of them and what it is worth to measure each, best first."""
         mean, deviation = self._cost_model.predict_with_uncertainty(features)
-        value = self._acquisition(mean, deviation * self._deviation_scale.factor, self._best_score)
+        value = self._acquisition(mean, _SPREAD * deviation, self._best_score)
         value = value * self._chances(number, rows)
         order = np.lexsort((-mean, -value))
-        return _Pool(rows[order], mean[order], value[order], deviation[order])
+        return _Pool(rows[order], mean[order], value[order])
 
     def _chances(self, number: int, rows: np.ndarray) -> np.ndarray:
         """How likely each row is to run."""
@@ -373,15 +352,9 @@ class EvolutionarySearch(SearchStrategy):
         kept = self._unmeasured(number, pool.rows)
         return pool.take(kept)
 
-    def _expect(self, number: int, pool: _Pool, places: Sequence[int]) -> None:
-        """Remember what the model says of candidates, until they are measured."""
-        for place in places:
-            gain = float(pool.mean[place] - self._best_score)
-            self._expected[number, pool.rows[place].tobytes()] = gain, float(pool.deviation[place])
-
     def _scored(self, number: int, rows: np.ndarray) -> _Pool:
         if not len(rows):
-            return _Pool(rows, np.empty(0), np.empty(0), np.empty(0))
+            return _Pool(rows, np.empty(0), np.empty(0))
         return self._judged(number, rows, self._features_of(number, rows))
 
     def _first_generation(self, number: int, share: int) -> np.ndarray:
@@ -472,8 +445,6 @@ class EvolutionarySearch(SearchStrategy):
         if not tops:
             return []
         first = _POOL * wanted
-        for number, pool in tops:
-            self._expect(number, pool, range(min(first, len(pool))))
         values = np.concatenate([pool.value[:first] for _, pool in tops])
         groups = np.concatenate([np.full(len(pool.value[:first]), number) for number, pool in tops])
         parts = [self._sketches[number].coordinates(pool.rows[:first]) for number, pool in tops]
@@ -514,7 +485,6 @@ def _best_of(first: _Pool, second: _Pool, count: int) -> _Pool:
         np.concatenate([first.rows, second.rows]),
         np.concatenate([first.mean, second.mean]),
         np.concatenate([first.value, second.value]),
-        np.concatenate([first.deviation, second.deviation]),
     )
     distinct = both.take(np.unique(both.rows, axis=0, return_index=True)[1])
     return distinct.take(np.lexsort((-distinct.mean, -distinct.value))[:count])
