@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from ... import dtype as dt
@@ -116,9 +117,9 @@ def _bytes_by_scope(func: PrimFunc) -> dict[str, int]:
 class _Scratch(Visitor):
     """What one function of a lowered module allocates, and the most that one of the functions that it calls needs."""
 
-    def __init__(self, mod: IRModule, threads: int) -> None:
+    def __init__(self, mod: IRModule, threads: int, callers: Sequence[PrimFunc]) -> None:
         super().__init__()
-        self._mod, self._threads = mod, threads
+        self._mod, self._threads, self._callers = mod, threads, callers
         self.own: float = 0
         self.called: float = 0
 
@@ -136,9 +137,8 @@ class _Scratch(Visitor):
             return
         func = self._mod.functions.get(call.op)
         if isinstance(func, PrimFunc):
-            self.called = max(
-                self.called, self._copies(func, call) * _scratch(self._mod, func, self._threads)
-            )
+            needed = _scratch(self._mod, func, self._threads, self._callers)
+            self.called = max(self.called, self._copies(func, call) * needed)
 
     def _copies(self, func: PrimFunc, call: E.Call) -> int:
         """How many threads run a function at a time: no more than a parallel loop has iterations."""
@@ -148,8 +148,10 @@ class _Scratch(Visitor):
         return min(self._threads, extent.value) if isinstance(extent, E.IntImm) else self._threads
 
 
-def _scratch(mod: IRModule, func: PrimFunc, threads: int) -> float:
-    counter = _Scratch(mod, threads)
+def _scratch(mod: IRModule, func: PrimFunc, threads: int, callers: Sequence[PrimFunc] = ()) -> float:
+    if any(func is caller for caller in callers):
+        return math.inf  # it calls itself, who knows how often
+    counter = _Scratch(mod, threads, [*callers, func])
     counter.visit(func.body)
     return counter.own + counter.called
 
@@ -164,7 +166,7 @@ def scratch_bytes(lowered: IRModule, threads: int) -> int | None:
         threads: that share parallel loops.
 
     Returns:
-        None where an extent is not constant.
+        None where an extent is not constant, or a function calls itself.
     """
     kernels = [
         func

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ir.codegen.build import build
+from ir.script import from_source
 from ir.script import tir as T
 from ir.target import Target
 from ir.tir.analysis.workspace import scratch_bytes
@@ -90,3 +91,17 @@ def test_what_is_not_constant_is_not_known() -> None:
                 B[vi] = C[n - 1 - vi]
 
     assert scratch_bytes(lower(symbolic, TARGET), 4) is None
+
+
+def test_how_often_a_function_calls_itself_is_not_known() -> None:
+    module = from_source("""
+@I.ir_module
+class Module:
+    @T.prim_func
+    def main(A: T.Buffer((1,), "int32"), n: T.int32):
+        if n > 0:
+            for i in range(1):
+                A[0] = A[0] + 1
+                Module.main(A.data, n - 1)
+""")
+    assert scratch_bytes(lower(module, TARGET), 4) is None
