@@ -104,7 +104,9 @@ def _plain_load(emitter: FunctionEmitter, expr: E.BufferLoad, index: PrimExpr | 
         return b.shuffle(straight, straight, range(index.lanes - 1, -1, -1))  # type: ignore[arg-type]
     assert index is not None
     stride = stride_of(index)
-    if isinstance(index, E.Ramp) and stride is not None and 2 <= stride <= min(WIDEST_STEP, index.lanes):
+    steps = isinstance(index, E.Ramp) and stride is not None and 2 <= stride <= min(WIDEST_STEP, index.lanes)
+    if steps and buffer.scope() != "local":  # registers stay registers only where vectors do not overlap
+        assert isinstance(index, E.Ramp) and stride is not None
         return _load_with_steps(emitter, expr, index, stride)
     result = Value("poison", type_)
     for i, pointer in enumerate(_lane_addresses(emitter, buffer, index)):
