@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from ... import dtype as dt
 from ...tir import expr as E
-from ...tir.analysis.contiguous import WIDEST_STEP, first_of_piece, may_read_the_start, stride_of
+from ...tir.analysis.contiguous import first_of_piece, may_read_the_start, stride_of
 from ...tir.buffer import Buffer
 from ...tir.expr import PrimExpr
 from .builder import Value, element_of, lanes_of, mangled, vector
@@ -103,29 +103,9 @@ def _plain_load(emitter: FunctionEmitter, expr: E.BufferLoad, index: PrimExpr | 
         straight = b.load(type_, address(emitter, buffer, index.base, 1 - index.lanes), align)
         return b.shuffle(straight, straight, range(index.lanes - 1, -1, -1))  # type: ignore[arg-type]
     assert index is not None
-    stride = stride_of(index)
-    steps = isinstance(index, E.Ramp) and stride is not None and 2 <= stride <= min(WIDEST_STEP, index.lanes)
-    if steps and buffer.scope() != "local":  # registers stay registers only where vectors do not overlap
-        assert isinstance(index, E.Ramp) and stride is not None
-        return _load_with_steps(emitter, expr, index, stride)
     result = Value("poison", type_)
     for i, pointer in enumerate(_lane_addresses(emitter, buffer, index)):
         result = b.insert(result, b.load(element, pointer, align), i)
-    return result
-
-
-def _load_with_steps(emitter: FunctionEmitter, expr: E.BufferLoad, index: E.Ramp, stride: int) -> Value:
-    """Every second element, say: vectors that lie in memory from the first one to the last, and lanes picked from them."""
-    b, buffer, lanes = emitter.b, expr.buffer, index.lanes
-    last = (lanes - 1) * stride
-    starts = [min(piece * lanes, last + 1 - lanes) for piece in range(stride)]
-    result = Value("poison", memory_type(expr.dtype))
-    for piece, start in enumerate(starts):
-        pointer = address(emitter, buffer, index.base, start)
-        loaded = b.load(memory_type(expr.dtype), pointer, element_bytes(buffer.dtype))
-        from_here = [lane for lane in range(lanes) if lane * stride // lanes == piece]
-        picked = [lanes + lane * stride - start if lane in from_here else lane for lane in range(lanes)]
-        result = b.shuffle(result, loaded, picked)
     return result
 
 

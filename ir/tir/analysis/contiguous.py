@@ -6,7 +6,7 @@ from ... import dtype as dt
 from ..expr import BufferLoad, IntImm, PrimExpr, Ramp
 
 WIDEST_STEP = 3
-"""Distance of a vector's elements up to which code generation loads what lies between them, too: less work than loading each alone."""
+"""Distance of a vector's elements up to which lanes that lie apart may still be loaded in better time than one after the other."""
 
 
 def first_of_piece(index: PrimExpr | None) -> tuple[bool, PrimExpr | None]:
