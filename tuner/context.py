@@ -13,7 +13,7 @@ from ir import IRModule, structural_hash
 from ir.target import Target
 from ir.tir import PrimFunc
 from schedules.population import Sketch
-from schedules.space import PostOrderApply
+from schedules.space import PostOrderApply, SpaceGenerator, Structures
 
 from .error import TunerError
 
@@ -37,13 +37,13 @@ class TuneContext:
 
     mod: Any
     target: Any = "cpu"
-    space_generator: PostOrderApply = field(default_factory=PostOrderApply)
+    space_generator: SpaceGenerator = field(default_factory=PostOrderApply)
     task_name: str = "main"
     seed: int = 0
     weight: float = 1.0
     flops: float = 0.0
     calibration: Calibration | None = None
-    _sketches: list[Sketch] | None = field(default=None, repr=False)
+    _structures: Structures | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if isinstance(self.mod, PrimFunc):
@@ -64,11 +64,15 @@ class TuneContext:
         (func,) = [item for item in self.mod.functions.values() if isinstance(item, PrimFunc)]
         return func
 
+    def structures(self) -> Structures:
+        """The structures of the design space; those that a search begins with are generated once, others as they are looked for."""
+        if self._structures is None:
+            self._structures = self.space_generator.structures(self.mod, self.target)
+        return self._structures
+
     def sketches(self) -> list[Sketch]:
-        """The structures of the design space, generated once."""
-        if self._sketches is None:
-            self._sketches = self.space_generator.generate_sketches(self.mod, self.target)
-        return self._sketches
+        """The structures that are known by now."""
+        return self.structures().known
 
     def generate_design_space(self) -> Sequence[Any]:
         """Random schedules, one per structure."""

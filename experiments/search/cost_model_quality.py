@@ -94,11 +94,11 @@ def task_records(
     target = records[0].target
     assert target is not None
     found = calibration if describes_host(target) else None
-    sketches = PostOrderApply().generate_sketches(records[0].workload.mod, target)
+    structures = PostOrderApply().structures(records[0].workload.mod, target)
     extractor = PerStoreFeature()
-    rows = [item for item in measured_rows(records, sketches) if np.isfinite(item[2])]
+    rows = [item for item in measured_rows(records, structures) if np.isfinite(item[2])]
     parts = []
-    for number, sketch in enumerate(sketches):
+    for number, sketch in enumerate(structures.known):
         mine = [(row, secs, position) for position, (own, row, secs) in enumerate(rows) if own == number]
         if mine:
             decisions, seconds, order = zip(*mine, strict=True)

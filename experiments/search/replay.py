@@ -21,7 +21,7 @@ from ir.tir import PrimFunc
 from runners import Builder, BuilderInput, BuilderResult, ReplayRunner, ResultKind, RunnerResult
 from schedules import Trace
 from schedules.population import Sketch
-from schedules.space import PostOrderApply
+from schedules.space import SpaceGenerator
 from tuner import MeasureCandidate, SearchStrategy, TuneContext
 
 from .stored_space import StoredSpace
@@ -82,7 +82,7 @@ class MeasuredSketch(Sketch):
         return self.rows[squares.argmin(axis=1)]
 
 
-class StoredGenerator(PostOrderApply):
+class StoredGenerator(SpaceGenerator):
     """The design spaces that files hold: of each stored workload its structures, rebuilt, with the measured candidates.
 
     Args:

@@ -24,6 +24,8 @@ Rank = Callable[[Skeleton, Target], np.ndarray]
 """Estimated cost [N] of the candidates of a skeleton; lower is better."""
 
 _SAMPLES = 512
+_STRUCTURES = 12
+"""Structures among which the default is chosen: builds take seconds."""
 
 
 def default_schedule(mod: IRModule | PrimFunc, target: Target, rank: Rank | None = None) -> Schedule:
@@ -37,7 +39,7 @@ def default_schedule(mod: IRModule | PrimFunc, target: Target, rank: Rank | None
     Raises:
         ScheduleError: no structure of the design space applies, which is a defect.
     """
-    sketches = PostOrderApply().generate_sketches(mod, target)
+    sketches = PostOrderApply(max_sketches=_STRUCTURES).generate_sketches(mod, target)
     generator = np.random.default_rng(0)
     candidates: list[tuple[float, int, np.ndarray]] = []
     for number, sketch in enumerate(sketches):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,7 +13,11 @@ from ir.kinds import Kinds
 
 from ..error import ScheduleError
 from ..instruction import Instruction
+from ..population.sketch import Sketch
 from ..trace import Trace
+
+_MOST_TRACES = 16
+"""Of a generation of rows, so many are mutated as traces."""
 
 
 class Mutator(ABC):
@@ -42,6 +46,27 @@ class Mutator(ABC):
     def apply(self, trace: Trace) -> Trace | None:
         """The mutated trace, or None."""
 
+    def mutate_rows(self, sketch: Sketch, rows: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+        """Rows of a sketch, int64 [N, n_columns], each mutated; those that have nothing to mutate as they were.
+
+        Mutators that say which decisions they change work on the whole matrix; others are given one trace after the other, as many
+        as ``_MOST_TRACES``. What is no candidate of the same structure does not count.
+        """
+        columns = self.columns(sketch)
+        if columns is not None:
+            return changed_columns(sketch, rows, columns, generator)
+        result = rows.copy()
+        for place in generator.permutation(len(rows))[:_MOST_TRACES]:
+            trace = self.apply(sketch.trace_of(rows[place]))
+            row = None if trace is None else sketch.row_of(trace)
+            if row is not None:
+                result[place] = row
+        return result
+
+    def columns(self, sketch: Sketch) -> list[int] | None:
+        """The columns of a sketch of which it replaces one by a near choice; None for mutators that only know traces."""
+        return None
+
     def clone(self) -> Mutator:
         """An independent copy in the same state."""
         return copy.deepcopy(self)
@@ -56,6 +81,19 @@ class Mutator(ABC):
 
     def _pick(self, items: list[Instruction]) -> Instruction:
         return items[int(self._generator.integers(len(items)))]
+
+
+def changed_columns(
+    sketch: Sketch, rows: np.ndarray, columns: Sequence[int], generator: np.random.Generator
+) -> np.ndarray:
+    """Each row with a near choice in one of some columns: int64 [N, n_columns]."""
+    result = rows.copy()
+    if columns:
+        picks = np.asarray(columns)[generator.integers(len(columns), size=len(rows))]
+        for column in columns:
+            own = np.flatnonzero(picks == column)
+            result[own, column] = sketch.decisions[column].neighbours(rows[own, column], generator)
+    return result
 
 
 class PyMutator(Mutator):

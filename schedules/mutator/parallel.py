@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ir.target.target import Target
 
 from ..instruction import Instruction
+from ..population.decision import TileDecision
+from ..population.sketch import Sketch
 from ..trace import Trace
-from .base import Mutator, annotated_with, other_category, sampled
+from .base import Mutator, annotated_with, changed_columns, other_category, sampled
 
 _KEY = "meta_schedule.parallel"
 
@@ -30,6 +34,30 @@ class MutateParallel(Mutator):
         """Learn the workload, the random seed and the number of cores of a tuning context."""
         super().initialize_with_tune_context(context)
         self._cores = context.target.num_cores
+
+    def mutate_rows(self, sketch: Sketch, rows: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+        limits, outer = annotated_with(sketch.trace, _KEY), _outer_factors(sketch.trace)
+        columns = sketch.columns_of(
+            [inst for inst in sketch.trace.insts if {*map(id, inst.outputs)} & (limits | outer)]
+        )
+        result = changed_columns(sketch, rows, columns, generator)
+        for column in columns:
+            decision = sketch.decisions[column]
+            changed = np.flatnonzero(result[:, column] != rows[:, column])
+            if isinstance(decision, TileDecision):
+                result[changed, column] = [
+                    self._other_outer(decision.table, int(number), generator)
+                    for number in rows[changed, column]
+                ]
+        return result
+
+    def _other_outer(self, table: np.ndarray, number: int, generator: np.random.Generator) -> int:
+        """Another tile that differs in the outermost factor and the next; the same where there is none."""
+        enough = max(self.max_jobs_per_core * self._cores, int(table[number, 0]))
+        others = (table[:, 2:] == table[number, 2:]).all(axis=1) & (table[:, 0] <= enough)
+        others[number] = False
+        choices = np.flatnonzero(others)
+        return int(generator.choice(choices)) if len(choices) else number
 
     def apply(self, trace: Trace) -> Trace | None:
         limits = annotated_with(trace, _KEY)

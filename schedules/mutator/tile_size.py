@@ -5,12 +5,18 @@ from __future__ import annotations
 import numpy as np
 
 from ..population.decision import TileDecision
+from ..population.sketch import Sketch
 from ..trace import Trace
 from .base import Mutator, sampled
 
 
 class MutateTileSize(Mutator):
     """Replace one perfect tile by a near one."""
+
+    def columns(self, sketch: Sketch) -> list[int]:
+        return sketch.columns_of(
+            [inst for inst in sketch.trace.insts if inst.kind.name == "SamplePerfectTile"]
+        )
 
     def apply(self, trace: Trace) -> Trace | None:
         tiles = sampled(trace, "SamplePerfectTile", lambda inst: inst.attrs[0] > 1)

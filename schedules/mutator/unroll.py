@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..population.sketch import Sketch
 from ..trace import Trace
 from .base import Mutator, annotated_with, other_category, sampled
 
@@ -11,8 +12,12 @@ _KEYS = ("meta_schedule.unroll_explicit", "meta_schedule.unroll_implicit", "meta
 class MutateUnroll(Mutator):
     """Replace one sampled unroll limit by another of its candidates."""
 
+    def columns(self, sketch: Sketch) -> list[int]:
+        used = _limits(sketch.trace)
+        return sketch.columns_of([inst for inst in sketch.trace.insts if used & set(map(id, inst.outputs))])
+
     def apply(self, trace: Trace) -> Trace | None:
-        used = set().union(*[annotated_with(trace, key) for key in _KEYS])
+        used = _limits(trace)
         found = sampled(
             trace, "SampleCategorical", lambda inst: id(inst.outputs[0]) in used and len(inst.attrs[0]) > 1
         )
@@ -20,3 +25,8 @@ class MutateUnroll(Mutator):
             return None
         inst = self._pick(found)
         return self._changed(trace, inst, other_category(inst, trace.get_decision(inst), self._generator))
+
+
+def _limits(trace: Trace) -> set[int]:
+    """Ids of the random variables that say how far to unroll."""
+    return set().union(*[annotated_with(trace, key) for key in _KEYS])

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..random_variable import DecisionVar
-from .decision import Decision
+from .decision import Decision, variables_of
 
 _REPAIRS = 128
 """Decisions that are drawn anew, one after the other, before a row is given up."""
@@ -42,11 +42,6 @@ class Group:
 
     columns: list[int]
     constraints: list[Constraint]
-
-
-def variables_of(decision: Decision) -> Sequence[DecisionVar]:
-    """The variables that a decision gives values."""
-    return decision.variables if hasattr(decision, "variables") else [decision.variable]
 
 
 def groups_of(decisions: Sequence[Decision], constraints: Sequence[Constraint]) -> list[Group]:

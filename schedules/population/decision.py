@@ -25,7 +25,6 @@ class TileDecision:
     extent: int
     variables: list[DecisionVar]
     table: np.ndarray
-    max_innermost_factor: int
     _neighbours: np.ndarray | None = field(default=None, repr=False)
 
     @staticmethod
@@ -34,8 +33,15 @@ class TileDecision:
         table = (
             perfect_tiles(extent, n, max_innermost_factor) if n > 1 else np.array([[extent]], dtype=np.int64)
         )
-        variables = [DecisionVar(f"{name}_{i}", int(table[:, i].max(initial=1)), extent) for i in range(n)]
-        return TileDecision(name, extent, variables, table, max_innermost_factor)
+        return TileDecision.of_table(name, extent, table)
+
+    @staticmethod
+    def of_table(name: str, extent: int, table: np.ndarray) -> TileDecision:
+        """Some of the factorizations of the extent, int64 [rows, n_factors]."""
+        variables = [
+            DecisionVar(f"{name}_{i}", int(table[:, i].max(initial=1)), extent) for i in range(table.shape[1])
+        ]
+        return TileDecision(name, extent, variables, table)
 
     @property
     def size(self) -> int:
@@ -182,3 +188,8 @@ class CategoricalDecision:
 
 
 Decision = TileDecision | CategoricalDecision
+
+
+def variables_of(decision: Decision) -> Sequence[DecisionVar]:
+    """The variables that a decision gives values."""
+    return decision.variables if hasattr(decision, "variables") else [decision.variable]

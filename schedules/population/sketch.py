@@ -6,7 +6,7 @@ numbers, so one run of the rules describes all candidates that share the structu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,13 +18,17 @@ from ir.tir.stmt_functor import variables_in
 
 from ..error import ScheduleError
 from ..instruction import Instruction, InstructionKind
+from ..primitive.sampling import compute_locations, partitioned_tiles
 from ..random_variable import BlockRV, DecisionVar, ExprRV, LoopRV
 from ..schedule import Schedule
 from ..trace import Trace
+from .choices import Choices
 from .constraint import Constraint, Sampler
-from .decision import CategoricalDecision, Decision, TileDecision
+from .decision import CategoricalDecision, Decision, TileDecision, variables_of
 from .skeleton import Extraction, Skeleton
 
+_ATTEMPTS = 64
+"""So many times as many rows as are wanted are drawn before invalid ones are repaired."""
 _NEAREST = 3
 """Choices of each decision that are tried when a candidate of another workload is adapted."""
 
@@ -36,6 +40,8 @@ class SketchSchedule(Schedule):
         super().__init__(mod, seed=seed, error_render_level="none")
         self.columns: list[tuple[Instruction, Decision]] = []
         self.constraints: list[Constraint] = []
+        self.choices: Choices | None = None
+        """Who makes choices of structure; without anybody all decisions stay open."""
 
     def copy(self) -> SketchSchedule:
         new = super().copy()
@@ -44,42 +50,102 @@ class SketchSchedule(Schedule):
         new.constraints = list(self.constraints)
         return new
 
-    def _open(
-        self, kind: str, inputs: list[Any], attrs: list[Any], rvs: list[ExprRV], decision: Decision
-    ) -> None:
-        inst = Instruction(InstructionKind.get(kind), tuple(inputs), tuple(attrs), tuple(rvs))
-        assert self.trace is not None
-        self.trace.append(inst)
-        self.columns.append((inst, decision))
-
     def sample_perfect_tile(
         self, loop: LoopRV, n: int, max_innermost_factor: int = 16, decision: Sequence[int] | None = None
     ) -> list[ExprRV]:
         """Factors left open: decision variables, one per factor; a given decision stays what it is."""
-        if decision is not None:
+        tile = None
+        if decision is None:
+            name, extent = self._tiled("sample_perfect_tile", loop)
+            tile = TileDecision.create(name, extent, n, max_innermost_factor)
+            number = self._number_of(tile)
+            decision = None if number is None else tile.trace_decision(number)
+        if tile is None or decision is not None:
             return super().sample_perfect_tile(loop, n, max_innermost_factor, decision)
-        node = self._loop(loop)
-        if not isinstance(node.extent, tir.IntImm):
-            raise ScheduleError(
-                f"sample_perfect_tile: loop {node.var.name!r} has extent {node.extent}, it must be constant"
-            )
-        tile = TileDecision.create(node.var.name, node.extent.value, n, max_innermost_factor)
-        rvs = [ExprRV() for _ in range(n)]
-        self._table.update(zip(rvs, tile.variables, strict=True))
-        self._open("SamplePerfectTile", [loop], [n, max_innermost_factor], rvs, tile)
-        return rvs
+        return self._open("SamplePerfectTile", [loop], [n, max_innermost_factor], tile)
+
+    def sample_partitioned_tile(
+        self,
+        loop: LoopRV,
+        n: int,
+        partition_pos: int = 0,
+        innerpart_factor: int = 1,
+        decision: Sequence[int] | None = None,
+    ) -> list[ExprRV]:
+        """Factors left open: decision variables, one per factor; a given decision stays what it is."""
+        tile = None
+        if decision is None:
+            name, extent = self._tiled("sample_partitioned_tile", loop)
+            table = partitioned_tiles(extent, n, partition_pos, innerpart_factor)
+            tile = TileDecision.of_table(name, extent, table)
+            number = self._number_of(tile)
+            decision = None if number is None else tile.trace_decision(number)
+        if tile is None or decision is not None:
+            return super().sample_partitioned_tile(loop, n, partition_pos, innerpart_factor, decision)
+        return self._open("SamplePartitionedTile", [loop], [n, partition_pos, innerpart_factor], tile)
 
     def sample_categorical(
         self, candidates: Sequence[int], probs: Sequence[float], decision: int | None = None
     ) -> ExprRV:
         """A choice left open: a decision variable; a given decision stays what it is."""
-        if decision is not None:
+        choice = None
+        if decision is None:
+            choice = CategoricalDecision.create(f"choice{len(self.columns)}", candidates, probs)
+            decision = self._number_of(choice)
+        if choice is None or decision is not None:
             return super().sample_categorical(candidates, probs, decision)
-        choice = CategoricalDecision.create(f"choice{len(self.columns)}", candidates, probs)
-        rv = ExprRV()
-        self._table[rv] = choice.variable
-        self._open("SampleCategorical", [], [list(candidates), list(probs)], [rv], choice)
-        return rv
+        return self._open("SampleCategorical", [], [list(candidates), list(probs)], choice)[0]
+
+    def sample_compute_location(self, block: BlockRV | str, decision: int | None = None) -> LoopRV:
+        """A choice of structure where somebody makes them, a random place otherwise; a given decision stays what it is."""
+        if decision is None and self.choices is not None:
+            block = self.get_block(block) if isinstance(block, str) else block
+            node = self._block(block)
+            places = list(compute_locations(node))
+            location = CategoricalDecision.create(node.name, places, [1.0] * len(places))
+            numbers = {place: number for number, place in enumerate(places)}
+            chosen = self.choices.number_of(location, self._position, numbers.get, is_structural=True)
+            assert chosen is not None
+            decision = places[chosen]
+        return super().sample_compute_location(block, decision)
+
+    def get(self, rand_var_or_sref: Any) -> Any:
+        """As in a schedule. The number that was sampled for a random variable is only known where it is a choice of structure."""
+        value = super().get(rand_var_or_sref)
+        if self.choices is not None and isinstance(rand_var_or_sref, tir.PrimExpr):
+            self.choices.read(value)
+        return value
+
+    def _tiled(self, method: str, loop: LoopRV) -> tuple[str, int]:
+        """Name and extent of a loop."""
+        node = self._loop(loop)
+        if not isinstance(node.extent, tir.IntImm):
+            raise ScheduleError(
+                f"{method}: loop {node.var.name!r} has extent {node.extent}, it must be constant"
+            )
+        return node.var.name, node.extent.value
+
+    def _number_of(self, decision: Decision) -> int | None:
+        """Of a decision that is a choice of structure; None where it stays open."""
+        if self.choices is None:
+            return None
+        return self.choices.number_of(decision, self._position, decision.number_of)
+
+    @property
+    def _position(self) -> int:
+        """Of the next instruction in the trace."""
+        assert self.trace is not None
+        return len(self.trace.insts)
+
+    def _open(self, kind: str, inputs: list[Any], attrs: list[Any], decision: Decision) -> list[ExprRV]:
+        variables = variables_of(decision)
+        rvs = [ExprRV() for _ in variables]
+        self._table.update(zip(rvs, variables, strict=True))
+        inst = Instruction(InstructionKind.get(kind), tuple(inputs), tuple(attrs), tuple(rvs))
+        assert self.trace is not None
+        self.trace.append(inst)
+        self.columns.append((inst, decision))
+        return rvs
 
     def restrict_tile(self, rvs: Sequence[ExprRV], keep: Callable[[np.ndarray], np.ndarray]) -> None:
         """Keep only those rows of a tile's table that ``keep(table)`` accepts."""
@@ -101,6 +167,11 @@ class SketchSchedule(Schedule):
                 lambda values: allowed(*[np.asarray(evaluate(number, values)) for number in numbers]),
             )
         )
+
+    def has_candidates(self) -> bool:
+        """Whether random decisions that keep the constraints are found."""
+        sampler = Sampler([decision for _, decision in self.columns], self.constraints)
+        return len(sampler.sample(1, np.random.default_rng(0), _ATTEMPTS)) > 0
 
     def _recorded_map(self, index_map: IndexMap) -> IndexMap:
         return index_map
@@ -157,6 +228,15 @@ class Sketch:
     def n_columns(self) -> int:
         """Number of decisions."""
         return len(self.decisions)
+
+    def columns_of(self, instructions: Collection[Instruction]) -> list[int]:
+        """The columns with more than one choice that the decisions of some instructions of the trace are."""
+        wanted = set(map(id, instructions))
+        return [
+            column
+            for column, (inst, decision) in enumerate(zip(self._instructions, self.decisions, strict=True))
+            if id(inst) in wanted and decision.size > 1
+        ]
 
     def size(self) -> int:
         """Number of candidates, constraints aside."""
@@ -217,7 +297,7 @@ class Sketch:
         """Loop extents and accesses of all rows at once."""
         return self._extraction.evaluate(self.values(matrix), len(matrix))
 
-    def sample(self, count: int, generator: np.random.Generator, attempts: int = 64) -> np.ndarray:
+    def sample(self, count: int, generator: np.random.Generator, attempts: int = _ATTEMPTS) -> np.ndarray:
         """Up to ``count`` random valid rows (fewer when valid ones are rare)."""
         return self._sampler.sample(count, generator, attempts)
 
@@ -257,11 +337,15 @@ class Sketch:
         sampled = [trace.get_decision(inst) for inst in theirs if inst.kind.takes_decision]
         expected = [inst for inst in ours if inst.kind.takes_decision]
         stored = dict(zip([id(inst) for inst in expected], sampled, strict=True))
+        return self.row_in(lambda inst: stored.get(id(inst)))
+
+    def row_in(self, decided: Callable[[Instruction], Any]) -> np.ndarray | None:
+        """The row int64 [n_columns] of what was decided for each sampling instruction of the trace; where that is None any choice will
+        do. None where it is no choice of a column."""
         row = np.zeros(self.n_columns, dtype=np.int64)
         for position, (inst, decision) in enumerate(zip(self._instructions, self.decisions, strict=True)):
-            if id(inst) not in stored:
-                continue  # its outputs are unused, any value will do
-            number = decision.number_of(stored[id(inst)])
+            made = decided(inst)
+            number = 0 if made is None else decision.number_of(made)
             if number is None:
                 return None
             row[position] = number

@@ -37,20 +37,11 @@ def _tile(sch: ScheduleState, decision: Any, given: Mapping[str, Any]) -> list[i
 
 def _partitioned_tile(sch: ScheduleState, decision: Any, given: Mapping[str, Any]) -> list[int]:
     """A random factorization whose factors from ``partition_pos`` on multiply to a multiple of ``innerpart_factor``."""
-    method, loop, n = "sample_partitioned_tile", given["loop"], given["n"]
-    position, factor = given["partition_pos"], given["innerpart_factor"]
+    loop, n, position, factor = (given[name] for name in ("loop", "n", "partition_pos", "innerpart_factor"))
     extent = _constant_extent(sch, loop)
     if decision is not None:
-        return _given_tile(extent, n, decision, method)
-    require(n >= 1, method, f"n must be at least 1, got {n}")
-    require(
-        0 <= position < n and factor >= 1,
-        method,
-        f"partition_pos {position} is no position among {n} factors, or innerpart_factor {factor} is below 1",
-    )
-    require(extent % factor == 0, method, f"extent {extent} is no multiple of {factor}")
-    table = perfect_tiles(extent, n, extent) if n > 1 else np.array([[extent]])
-    return _random_row(sch, table[np.prod(table[:, position:], axis=1) % factor == 0])
+        return _given_tile(extent, n, decision, "sample_partitioned_tile")
+    return _random_row(sch, partitioned_tiles(extent, n, position, factor))
 
 
 def _constant_extent(sch: ScheduleState, loop: LoopRV) -> int:
@@ -219,6 +210,25 @@ def perfect_tiles(extent: int, n: int, max_innermost_factor: int) -> np.ndarray:
     table = np.array(full, dtype=np.int64).reshape(-1, n)
     table.setflags(write=False)
     return table
+
+
+def partitioned_tiles(extent: int, n: int, position: int, factor: int) -> np.ndarray:
+    """All ordered factorizations of ``extent`` into ``n`` factors whose factors from ``position`` on multiply to a multiple of
+    ``factor``, as rows of int64 [rows, n].
+
+    Raises:
+        ScheduleError: there are none.
+    """
+    method = "sample_partitioned_tile"
+    require(n >= 1, method, f"n must be at least 1, got {n}")
+    require(
+        0 <= position < n and factor >= 1,
+        method,
+        f"partition_pos {position} is no position among {n} factors, or innerpart_factor {factor} is below 1",
+    )
+    require(extent % factor == 0, method, f"extent {extent} is no multiple of {factor}")
+    table = perfect_tiles(extent, n, extent) if n > 1 else np.array([[extent]], dtype=np.int64)
+    return table[np.prod(table[:, position:], axis=1) % factor == 0]
 
 
 @lru_cache(maxsize=65536)

@@ -49,6 +49,10 @@ class ScheduleRule(ABC):
     )
     """What makes the rules of each kind of target, in :mod:`schedules.rule.default`."""
 
+    may_read: ClassVar[bool] = False
+    """Whether it may look at sampled numbers, and not only pass them on. Then it sees one candidate at a time where it does: each number
+    that :meth:`Schedule.get` returns makes structures of its own."""
+
     def initialize(self, target: Target) -> None:
         """Learn the target before the first ``apply``."""
         self.target = target
@@ -63,14 +67,21 @@ class ScheduleRule(ABC):
         Raises:
             RuleError: ``apply`` returns no list of schedules.
         """
-        return unless_refused(sch, lambda tried: self._applied(tried, block)) or [sch]
+        return unless_refused(sch, lambda tried: self.applied(tried, block)) or [sch]
 
-    def _applied(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
+    def applied(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
+        """What ``apply`` makes of a block; it may change the schedule.
+
+        Raises:
+            ScheduleError: a primitive refuses a step.
+            RuleError: ``apply`` returns no list of schedules.
+        """
         made = self.apply(sch, block)
         if isinstance(made, list | tuple) and all(isinstance(item, Schedule) for item in made):
             return list(made)
+        got = "Schedule" if isinstance(made, Schedule) else type(made).__name__
         raise RuleError(
-            f"rule {type(self).__name__}: apply returns a list of schedules, got {type(made).__name__};"
+            f"rule {type(self).__name__}: apply returns a list of schedules, got {got};"
             " return [sch] where the rule does not fit"
         )
 
@@ -90,6 +101,8 @@ class ScheduleRule(ABC):
 
 class PyScheduleRule(ScheduleRule):
     """Base for rules written by users: override ``apply`` (and ``_initialize_with_tune_context`` if wanted)."""
+
+    may_read = True
 
     def initialize_with_tune_context(self, context: Any) -> None:
         super().initialize_with_tune_context(context)

@@ -16,12 +16,10 @@ from .block_facts import PREPROC_ANNOTATION, is_scheduled, node_of
 class RandomComputeLocation(ScheduleRule):
     """Offer compute locations as alternative structures.
 
-    A compute location changes the loop tree, so each becomes a sketch of its own: the root; the innermost loop of the consumer
-    at which nothing is computed twice; and the loops around a tile that needs it (computing halos again).
+    A compute location changes the loop tree, so each is a structure of its own. What is most likely comes first: the innermost loop of the
+    consumer at which nothing is computed twice; the loops around a tile that needs the block (computing halos again); the root; then every
+    other loop of the consumers outside of their register tiles.
     """
-
-    def __init__(self, max_alternatives: int = 3) -> None:
-        self.max_alternatives = max_alternatives
 
     def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
         node = node_of(sch, block)
@@ -34,18 +32,25 @@ class RandomComputeLocation(ScheduleRule):
             return [sch]
         common = _common_loops(consumers)
         depth = _free_depth(node, consumers, common)
-        alternatives: list[Schedule] = []
-        if depth > 0:
-            alternatives += _moved(sch, block, depth - 1)
+        is_complete = why_not_complete(node) is None
         tiled = [i for i, loop in enumerate(common) if "meta_schedule.parallel" in loop.annotations]
-        if tiled and why_not_complete(node) is None:
+        likely = [depth - 1] if depth else []
+        if tiled and is_complete:
             # Under the last core-level loop, and one cache level further in.
-            for position in {tiled[-1], min(len(common) - 1, tiled[-1] + len(tiled))}:
-                if position + 1 != depth and len(alternatives) < self.max_alternatives - 1:
-                    alternatives += _moved(sch, block, position)
-        if depth == 0 or depth < len(common) or not alternatives:
+            likely += [tiled[-1], min(len(common) - 1, tiled[-1] + len(tiled))]
+        # A reduction is not computed twice; of what is, loops of one iteration are no other places than the loops around them.
+        others = [i for i in range(len(common)) if not _is_unit(common[i])] if is_complete else []
+        alternatives = [item for place in dict.fromkeys(likely) for item in _moved(sch, block, place)]
+        if depth < len(common) or not alternatives:
             alternatives.append(sch)
-        return alternatives[: self.max_alternatives]
+        return [
+            *alternatives,
+            *(item for place in others if place not in likely for item in _moved(sch, block, place)),
+        ]
+
+
+def _is_unit(loop: LoopNode) -> bool:
+    return isinstance(loop.extent, tir.IntImm) and loop.extent.value == 1
 
 
 def _moved(sch: Schedule, block: BlockRV, position: int) -> list[Schedule]:

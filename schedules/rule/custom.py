@@ -25,6 +25,8 @@ class ApplyCustomRule(ScheduleRule):
     is ignored.
     """
 
+    may_read = True
+
     def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
         name = node_of(sch, block).annotations.get(ANNOTATION)
         name = getattr(name, "value", name)
@@ -48,6 +50,8 @@ class ApplyCustomRule(ScheduleRule):
 
 class FunctionRule(ScheduleRule):
     """A Python function ``(schedule, block) -> schedule or schedules`` as a rule."""
+
+    may_read = True
 
     def __init__(self, function: Callable[[Schedule, BlockRV], Any]) -> None:
         self.function = function

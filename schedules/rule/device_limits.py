@@ -16,6 +16,7 @@ from ir import tir
 from ir.target import Target
 from ir.tir.stmt_functor import variables_in
 
+from ..error import ScheduleError
 from ..population.sketch import SketchSchedule
 from ..random_variable import DecisionVar
 from ..schedule import Schedule
@@ -79,7 +80,8 @@ def keep_within_device(
 ) -> None:
     """Allow only candidates that a device can run, and none whose results need more registers than there are.
 
-    Some that it could run are left out, where threads do not share copies evenly. A schedule without open decisions is left as it is.
+    Some that it could run are left out, where threads do not share copies evenly, or are fewer than a warp. A schedule without open
+    decisions is left as it is.
 
     Args:
         result: what the tiled block writes.
@@ -87,6 +89,9 @@ def keep_within_device(
         results: elements that a virtual thread computes.
         shared: operands that are cached in shared memory.
         target: the device.
+
+    Raises:
+        ScheduleError: no candidate is left, as of a block with fewer results than a warp has threads.
     """
     if not isinstance(sch, SketchSchedule):
         return
@@ -111,6 +116,8 @@ def keep_within_device(
 
     if shared:
         sch.constrain_numbers([threads, *[number for cache in shared for number in cache.numbers]], fits)
+    if not sch.has_candidates():
+        raise ScheduleError(f"no tile of {result.name!r} is within the limits of {target}")
 
 
 def product_of(extents: Iterable[tir.PrimExpr]) -> tir.PrimExpr:

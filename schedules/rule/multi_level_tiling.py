@@ -216,7 +216,7 @@ class MultiLevelTiling(ScheduleRule):
             copied,
             extents_where(lambda level: level not in outside and (level >= place or level in shared_by)),
             extents_where(lambda level: level not in outside),
-            tir.const(1) if lanes is None else state.sch.get(lanes),
+            tir.const(1) if lanes is None else state.sch._value(lanes),
             dt.bytes_of(region.buffer.dtype),
         )
 

@@ -7,6 +7,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
+import numpy as np
+
 from ir import IRModule
 from ir.kinds import Kinds
 from ir.target import Target
@@ -20,6 +22,7 @@ from ..postproc.default import postprocess
 from ..rule.base import ScheduleRule
 from ..rule.custom import FunctionRule
 from ..schedule import Schedule
+from .structures import Structures
 
 FROM_TARGET = "from-target"
 
@@ -32,8 +35,7 @@ class SpaceGenerator(ABC):
     Args:
         sch_rules: the rules, or plain functions ``(schedule, block) -> schedules``.
         postprocs: the postprocessors of its candidates.
-        mutator_probs: mutators of its traces, each with a probability, for strategies that mutate traces; those of
-            :mod:`tuner.search` mutate rows of decisions, and refuse mutators of the user's own.
+        mutator_probs: mutators, each with the share of the mutants of an evolutionary search that it makes.
 
     Each may be a kind of target ("llvm", "cuda", ...) for the default ones of that; "from-target" takes those of the target.
     """
@@ -94,13 +96,22 @@ class SpaceGenerator(ABC):
         """Learn the target of a tuning context."""
         self.target: Target = context.target
 
-    @abstractmethod
     def generate_design_space(self, mod: PrimFunc | IRModule, target: Target | None = None) -> list[Schedule]:
-        """Random schedules of the space, one per structure."""
+        """Random schedules of the space, one per structure that a search begins with."""
+        generator = np.random.default_rng(0)
+        return [
+            sketch.materialize(mod, row)
+            for sketch in self.generate_sketches(mod, target or Target("cpu"))
+            for row in sketch.sample(1, generator)
+        ]
 
     @abstractmethod
     def generate_sketches(self, mod: PrimFunc | IRModule, target: Target) -> list[Sketch]:
-        """The structures of the space with open decisions."""
+        """The structures that a search begins with, with open decisions."""
+
+    def structures(self, mod: PrimFunc | IRModule, target: Target) -> Structures:
+        """All structures, of which those that a search begins with are known."""
+        return Structures(self.generate_sketches(mod, target))
 
     def clone(self) -> SpaceGenerator:
         """An independent copy."""

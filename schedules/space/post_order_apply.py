@@ -13,12 +13,12 @@ from ..error import ScheduleError
 from ..mutator.base import Mutator
 from ..population.sketch import Sketch, SketchSchedule
 from ..postproc.base import Postproc
-from ..random_variable import BlockRV
 from ..rule.base import ScheduleRule
 from ..rule.default import default_rules
 from ..schedule import Schedule
-from ..tree import BlockNode, child_blocks
+from ..tree import child_blocks
 from .base import FROM_TARGET, SpaceGenerator
+from .structures import Step, Structures, StructureTree
 
 
 @SpaceGenerator.kinds.register("post-order-apply")
@@ -31,7 +31,7 @@ class PostOrderApply(SpaceGenerator):
     Args:
         f_block_filter: which blocks rules visit, a function of the Block; all by default.
         sch_rules, postprocs, mutator_probs: as :class:`SpaceGenerator`'s.
-        max_sketches: structures kept at most.
+        max_sketches: structures that a search begins with, at most; it finds others on its way.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class PostOrderApply(SpaceGenerator):
         postprocs: Sequence[Postproc] | str | None = FROM_TARGET,
         mutator_probs: Mapping[Mutator, float] | str | None = FROM_TARGET,
         *,
-        max_sketches: int = 12,
+        max_sketches: int = 32,
     ) -> None:
         super().__init__(sch_rules, postprocs, mutator_probs)
         if f_block_filter is not None and not callable(f_block_filter):
@@ -52,60 +52,44 @@ class PostOrderApply(SpaceGenerator):
         self.max_sketches = max_sketches
         self.f_block_filter = f_block_filter
 
-    def _rules(self, target: Target) -> list[ScheduleRule]:
+    def generate_sketches(self, mod: PrimFunc | IRModule, target: Target) -> list[Sketch]:
+        return self.structures(mod, target).known
+
+    def structures(self, mod: PrimFunc | IRModule, target: Target) -> Structures:
         rules = self.sch_rules if self.sch_rules is not None else default_rules(target)
         for rule in rules:
             rule.initialize(target)
-        return rules
 
-    def generate_design_space(self, mod: PrimFunc | IRModule, target: Target | None = None) -> list[Schedule]:
-        """Random schedules of the space, one per structure (MetaSchedule's view of a design space)."""
-        chosen = target or Target("cpu")
-        return self._expand(Schedule(mod, error_render_level="none", seed=0), chosen)
+        def next_step(sch: SketchSchedule, then: tuple[int, list[str]] | None) -> Step | None:
+            """A rule on a block; ``then`` is the number of the rule and the blocks that it has not visited."""
+            number, names = then or (0, self._block_names(sch))
+            while number < len(rules):
+                for place, name in enumerate(names):
+                    if _is_there(sch, name):
+                        return _application(rules[number], name, (number, names[place + 1 :]))
+                # The blocks that exist when the rule's turn comes.
+                number, names = number + 1, self._block_names(sch)
+            return None
 
-    def generate_sketches(self, mod: PrimFunc | IRModule, target: Target) -> list[Sketch]:
-        """The structures of the space with open decisions."""
-        schedules = self._expand(SketchSchedule(mod, seed=0), target)
-        return [
-            Sketch(sch, f"sketch{i}") for i, sch in enumerate(schedules) if isinstance(sch, SketchSchedule)
-        ]
+        return StructureTree(SketchSchedule(mod, seed=0), next_step, self.max_sketches)
 
-    def _expand(self, start: Schedule, target: Target) -> list[Schedule]:
-        states = [start]
-        for rule in self._rules(target):
-            grown: list[Schedule] = []
-            for state in states:
-                grown += _apply_everywhere(rule, state, self.f_block_filter)
-            states = grown[: self.max_sketches]
-        return states
+    def _block_names(self, sch: Schedule) -> list[str]:
+        """Blocks in the root's scope (nested scopes belong to whoever made them), last one first."""
+        func, accept = sch.func_working_on, self.f_block_filter
+        assert func is not None
+        blocks = reversed(child_blocks(sch._root(func)))
+        return [node.name for node in blocks if accept is None or accept(node.block())]
 
 
-def _apply_everywhere(
-    rule: ScheduleRule, start: Schedule, accept: Callable[[tir.Block], bool] | None
-) -> list[Schedule]:
-    """Apply a rule to every block that exists when the rule's turn comes, last block first."""
-    func = start.func_working_on
-    assert func is not None
-    names = [node.name for node in _all_blocks(start._root(func)) if accept is None or accept(node.block())]
-    states = [start]
-    for name in reversed(names):
-        grown: list[Schedule] = []
-        for state in states:
-            block = _find(state, name)
-            grown += [state] if block is None else rule.offers(state, block)
-        states = grown
-    return states
+def _application(rule: ScheduleRule, name: str, then: tuple[int, list[str]]) -> Step:
+    def offer(sch: SketchSchedule) -> list[Schedule]:
+        return rule.applied(sch, sch.get_block(name))
+
+    return Step(offer, then, rule.may_read, may_refuse=True)
 
 
-def _find(sch: Schedule, name: str) -> BlockRV | None:
-    """The block, unless a rule has inlined it meanwhile."""
+def _is_there(sch: Schedule, name: str) -> bool:
+    """Whether there is one block of the name: a rule may have inlined it meanwhile."""
     func = sch.func_working_on
     assert func is not None
-    if sum(node.name == name for node in _all_blocks(sch._root(func))) != 1:
-        return None
-    return sch.get_block(name)
-
-
-def _all_blocks(root: BlockNode) -> list[BlockNode]:
-    """Blocks in the root's scope (nested scopes belong to whoever made them)."""
-    return child_blocks(root)
+    return sum(node.name == name for node in child_blocks(sch._root(func))) == 1

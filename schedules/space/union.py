@@ -13,8 +13,8 @@ from ..mutator.base import Mutator
 from ..population.sketch import Sketch
 from ..postproc.base import Postproc
 from ..rule.base import ScheduleRule
-from ..schedule import Schedule
 from .base import FROM_TARGET, SpaceGenerator
+from .structures import Structures, UnionOfStructures
 
 
 @SpaceGenerator.kinds.register("union")
@@ -41,14 +41,8 @@ class SpaceGeneratorUnion(SpaceGenerator):
         for generator in self.space_generators:
             generator.initialize_with_tune_context(context)
 
-    def generate_design_space(self, mod: PrimFunc | IRModule, target: Target | None = None) -> list[Schedule]:
-        return [
-            sch for generator in self.space_generators for sch in generator.generate_design_space(mod, target)
-        ]
-
     def generate_sketches(self, mod: PrimFunc | IRModule, target: Target) -> list[Sketch]:
-        return [
-            sketch
-            for generator in self.space_generators
-            for sketch in generator.generate_sketches(mod, target)
-        ]
+        return self.structures(mod, target).known
+
+    def structures(self, mod: PrimFunc | IRModule, target: Target) -> Structures:
+        return UnionOfStructures([part.structures(mod, target) for part in self.space_generators])

@@ -8,12 +8,14 @@ import pytest
 from cost_models import RandomModel
 from cost_models.prior import estimate_seconds
 from database import MemoryDatabase, TuningRecord
-from schedules.mutator import MutateUnroll
+from schedules import Trace
+from schedules.mutator import MutateTileSize, Mutator, PyMutator
+from schedules.population import Sketch
 from schedules.space import PostOrderApply
 from tests.programs.expressions import matmul
 from tests.tuner.strategy_contract import StrategyContract, made_up_seconds
 from tuner import EvolutionarySearch, ReplayTrace, SearchStrategy, TuneContext
-from tuner.error import TunerError
+from tuner.search.evolution import children
 
 
 class TestEvolutionarySearch(StrategyContract):
@@ -98,9 +100,9 @@ def test_a_small_batch_searches_briefly_and_the_next_goes_on_from_there() -> Non
             strategy.notify_runner_results(chosen, [1e-3] * len(chosen))
         scored[batch] = strategy.candidates_scored
     assert scored[4] < scored[16] / 4
-    survivors = strategy._survivors[0]
+    survivors = strategy._arms[0].survivors
     assert survivors is not None
-    first = {row.tobytes() for row in strategy._first_generation(0, 64)}
+    first = {row.tobytes() for row in strategy._first_generation(strategy._arms[0], 64)}
     assert {row.tobytes() for row in survivors} <= first
 
 
@@ -122,11 +124,38 @@ def test_a_structure_far_behind_is_searched_now_and_then() -> None:
     assert max(costs[1:4]) < costs[4] and max(costs[5:8]) < costs[8]
 
 
-def test_mutators_of_traces_are_refused() -> None:
+class _Doubles(PyMutator):
+    """Knows traces only: makes the last factor of a tile twice as large, at the cost of the first."""
+
+    def apply(self, trace: Trace) -> Trace | None:
+        for inst in trace.insts:
+            decision = trace.get_decision(inst)
+            if inst.kind.name == "SamplePerfectTile" and decision[0] % 2 == 0:
+                first, *middle, last = decision
+                return trace.with_decision(inst, [first // 2, *middle, 2 * last], remove_postproc=True)
+        return None
+
+
+@pytest.mark.parametrize("mutator", [MutateTileSize(), _Doubles()])
+def test_mutators_of_the_user_make_the_mutants(mutator: Mutator, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a probability of one nobody else does."""
+    monkeypatch.setattr(Sketch, "mutate", lambda self, rows, generator, rate=0.3: rows.copy())
     context = TuneContext(
-        matmul(), "cpu", seed=1, space_generator=PostOrderApply(mutator_probs={MutateUnroll(): 1.0})
+        matmul(), "cpu", seed=1, space_generator=PostOrderApply(mutator_probs={mutator: 1.0})
     )
-    strategy = EvolutionarySearch()
+    strategy = EvolutionarySearch(exhaustive_limit=0, genetic_mutate_prob=1.0)
     strategy.initialize_with_tune_context(context)
-    with pytest.raises(TunerError, match="mutates rows of decisions, not traces"):
-        strategy.pre_tuning(16, 16, [], None, RandomModel(seed=0))
+    strategy.pre_tuning(16, 16, context.sketches(), None, RandomModel(seed=0))
+    sketch = context.sketches()[0]
+    parents = sketch.sample(8, np.random.default_rng(0))
+    young = children(sketch, parents, np.zeros(8), 64, 1.0, np.random.default_rng(1), strategy._mutators)
+    known = {row.tobytes() for row in parents}
+    new = [row for row in young if row.tobytes() not in known]
+    assert new
+    allowed = mutator.columns(sketch)
+    for row in new:
+        changed = (row != parents).sum(axis=1)
+        assert changed.min() == 1
+        if allowed is not None:
+            assert set(np.flatnonzero(row != parents[changed.argmin()])) <= set(allowed)
+    assert strategy.generate_measure_candidates()

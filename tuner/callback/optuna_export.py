@@ -61,7 +61,7 @@ class OptunaExport(MeasureCallback):
             context.task_name,
             task.workload,
             context.target,
-            context.sketches(),
+            context.structures(),
             task.strategy.objectives,
             self._study_name,
         )

@@ -145,8 +145,8 @@ def export_study(
     for _, workload, records in _workloads(store):
         targets = {target_key(item.target): item.target for item in records if item.target is not None}
         for target in targets.values():
-            sketches = TuneContext(workload.mod, target).sketches()
-            writer = StudyWriter(opened, _kernel_name(workload), workload, target, sketches, names)
+            structures = TuneContext(workload.mod, target).structures()
+            writer = StudyWriter(opened, _kernel_name(workload), workload, target, structures, names)
             added += writer.write(store.get_records(workload, target))
             studies += 1
     out.print(f"added {added} trials to {studies} studies in {storage}")

@@ -5,8 +5,11 @@ Rows are decisions; all operators work on whole matrices.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
+from schedules.mutator import Mutator
 from schedules.population import Sketch
 
 
@@ -17,6 +20,7 @@ def children(
     count: int,
     mutate_prob: float,
     generator: np.random.Generator,
+    mutators: Mapping[Mutator, float] | None = None,
 ) -> np.ndarray:
     """Up to ``count`` distinct valid children of parents drawn by rank: int64 [M, n_columns].
 
@@ -27,6 +31,7 @@ def children(
         count: children to draw.
         mutate_prob: share made by mutation; the others take each decision from one of two parents.
         generator: of the draws.
+        mutators: a user's, each with the share of the mutants that it makes; changes of any column make the rest.
     """
     if not len(rows):
         return sketch.sample(count, generator)
@@ -35,7 +40,7 @@ def children(
     weights /= weights.sum()
     parents = rows[order[generator.choice(len(rows), size=count, p=weights)]]
     others = rows[order[generator.choice(len(rows), size=count, p=weights)]]
-    mutated = sketch.mutate(parents, generator)
+    mutated = _mutated(sketch, parents, mutators or {}, generator)
     crossed = sketch.crossover(parents, others, generator)
     use_mutation = generator.random(count) < mutate_prob
     found = np.where(use_mutation[:, None], mutated, crossed)
@@ -47,3 +52,15 @@ def mutants(sketch: Sketch, parents: np.ndarray, count: int, generator: np.rando
     """Up to ``count`` valid mutants of parents drawn uniformly: int64 [M, n_columns]."""
     mutated = sketch.mutate(parents[generator.integers(len(parents), size=count)], generator)
     return mutated[sketch.valid(mutated)]
+
+
+def _mutated(
+    sketch: Sketch, parents: np.ndarray, mutators: Mapping[Mutator, float], generator: np.random.Generator
+) -> np.ndarray:
+    rows = sketch.mutate(parents, generator)
+    shares = np.array([*mutators.values(), max(0.0, 1.0 - sum(mutators.values()))])
+    makers = generator.choice(len(shares), size=len(parents), p=shares / shares.sum())
+    for number, mutator in enumerate(mutators):
+        own = np.flatnonzero(makers == number)
+        rows[own] = mutator.mutate_rows(sketch, parents[own], generator)
+    return rows

@@ -16,9 +16,11 @@ import numpy as np
 from cost_models import CostModel, FeatureMatrix, PyCostModel
 from database import Database
 from schedules.population import Sketch
+from schedules.space import Structures
 
 from ..error import TunerError
 from .acquisition import acquisition
+from .arm import Arm
 from .base import MeasureCandidate, SearchStrategy
 from .diversity import spread_out
 from .evolution import children, mutants
@@ -44,6 +46,14 @@ _POOL = 8
 """Candidates of each structure among which a batch is chosen, in batches."""
 _KEPT_BYTES = 64 << 20
 """Features of structures that are scored completely are kept as long as all of them take no more than this."""
+_SEARCHED = 12
+"""Structures that are searched in a round, at most, beside one that is drawn from the others."""
+_LEADS = 1.1
+"""Structures whose best times are within this factor of the best take up to half of those places before what promises more."""
+_FEWEST_STRUCTURES = 3
+"""So many structures, or as many as a quarter of the first batch, are tried in it, each by its best candidate."""
+_NEW_STRUCTURES = 0.25
+"""Structures that become known in a round, as a share of the batch, where there are more than are known."""
 
 
 @dataclass
@@ -138,38 +148,34 @@ class EvolutionarySearch(SearchStrategy):
         database: Database | None,
         cost_model: CostModel,
     ) -> None:
-        if self.context.space_generator.has_own_mutators:
-            raise TunerError(
-                "EvolutionarySearch mutates rows of decisions, not traces: leave mutator_probs of the space generator out"
-            )
         self._max_trials, self._batch = max_trials, num_trials_per_iter
-        self._sketches = list(design_spaces)
+        own = self.context.structures()
+        self._structures = own if design_spaces is own.known else Structures(design_spaces)
+        generator = self.context.space_generator
+        self._mutators = (generator.mutator_probs or {}) if generator.has_own_mutators else {}
+        for mutator in self._mutators:
+            mutator.initialize_with_tune_context(self.context)
         self._cost_model = cost_model
         self._rng = np.random.default_rng(self.context.generator.integers(1 << 31))
         self._trials = self._rounds = 0
-        self._measured: list[dict[bytes, float]] = [{} for _ in self._sketches]
-        """Seconds of each measured row, infinite for failures."""
-        self._complete = [sketch.all_rows(self.exhaustive_limit) for sketch in self._sketches]
-        self._places = [
-            {} if rows is None else {row.tobytes(): place for place, row in enumerate(rows)}
-            for rows in self._complete
-        ]
-        """Where each row of a structure that is scored completely is."""
-        self._kept: dict[int, FeatureMatrix] = {}
-        """Features of all rows of a structure that is scored completely."""
-        self._is_full = False
-        self._survivors: list[np.ndarray | None] = [None] * len(self._sketches)
-        """The last generation of each structure: the model has learned since, and ranks it anew."""
+        self._arms: list[Arm] = []
+        self._room = _KEPT_BYTES
+        """Bytes left for features of structures that are scored completely."""
         self._seeds: list[tuple[int, np.ndarray]] = []
-        self._claimed: list[set[bytes]] = [set() for _ in self._sketches]
-        """Rows that another tuner was measuring when this one wanted to."""
-        self._shared = None if database is None else SharedDatabase(database, self.context, self._sketches)
+        self._meet_structures()
+        self._shared = None if database is None else SharedDatabase(database, self.context, self._structures)
         self._take_over_news()
         if database is not None and self._shared is not None and self.seed_share > 0:
-            if not any(self._measured):
+            if not any(arm.measured for arm in self._arms):
                 self._seeds = similar_rows(
-                    database, self._shared.workload, self.context.target, self._sketches
+                    database, self._shared.workload, self.context.target, self._structures.known
                 )
+
+    def _meet_structures(self) -> None:
+        """Structures become known in the course of a search."""
+        for number in range(len(self._arms), len(self._structures.known)):
+            sketch = self._structures.known[number]
+            self._arms.append(Arm(number, sketch, self.exhaustive_limit, self._features))
 
     def post_tuning(self) -> None:
         if self._shared is not None:
@@ -179,21 +185,15 @@ class EvolutionarySearch(SearchStrategy):
         """Take over what earlier sessions and other tuners have measured for this workload and target."""
         if self._shared is None:
             return
-        rows = [
-            (number, row, secs)
-            for number, row, secs in self._shared.news()
-            if row.tobytes() not in self._measured[number]
-        ]
+        news = self._shared.news()
+        self._meet_structures()
+        rows = [item for item in news if item[1].tobytes() not in self._arms[item[0]].measured]
         for number, row, secs in rows:
-            self._remember(number, row, secs)
+            self._arms[number].remember(row, secs)
         self._train(rows)
 
-    def _remember(self, number: int, row: np.ndarray, secs: float) -> None:
-        key = row.tobytes()
-        self._measured[number][key] = min(secs, self._measured[number].get(key, float("inf")))
-
     def _train(self, rows: Sequence[MeasuredRow]) -> None:
-        learn(self._cost_model, self._sketches, rows, self.context, str(self.context.workload_hash()))
+        learn(self._cost_model, self._structures.known, rows, self.context, str(self.context.workload_hash()))
 
     def notify_runner_results(
         self, measure_candidates: Sequence[MeasureCandidate], results: Sequence[float | None]
@@ -202,68 +202,59 @@ class EvolutionarySearch(SearchStrategy):
         for candidate, secs in zip(measure_candidates, results, strict=True):
             number = self._number_of(candidate.sketch)
             rows.append((number, candidate.row, float("inf") if secs is None else secs))
-            self._remember(*rows[-1])
+            self._arms[number].remember(candidate.row, rows[-1][2])
         self._train(rows)
         if isinstance(self._cost_model, PyCostModel):
             teach(self._cost_model, self.context, measure_candidates, results)
 
     # ---- scoring -----------------------------------------------------------------------------------------------
 
-    def _features(self, number: int, matrix: np.ndarray) -> FeatureMatrix:
+    def _features(self, sketch: Sketch, matrix: np.ndarray) -> FeatureMatrix:
         self.candidates_scored += len(matrix)
-        return self.context.features(self._sketches[number], matrix)
+        return self.context.features(sketch, matrix)
 
-    def _keep_features(self, number: int, everything: np.ndarray) -> None:
-        """Compute the features of a structure that is scored completely once and for all, if there is room for them."""
-        features = self._features(number, everything)
-        taken = sum(item.values.nbytes for item in self._kept.values())
-        if taken + features.values.nbytes <= _KEPT_BYTES:
-            self._kept[number] = features
-        else:
-            self._is_full = True
-
-    def _features_of(self, number: int, rows: np.ndarray) -> FeatureMatrix:
-        """Features of rows of a structure."""
-        if number in self._kept:
-            places = [self._places[number].get(row.tobytes(), -1) for row in rows]
-            if -1 not in places:  # records may hold candidates that today's constraints forbid
-                return self._kept[number].take(places)
-        return self._features(number, rows)
-
-    def _judged(self, number: int, rows: np.ndarray, features: FeatureMatrix) -> _Pool:
+    def _judged(self, arm: Arm, rows: np.ndarray) -> _Pool:
         """Rows of one structure with what the model expects of them and what it is worth to measure each, best first."""
-        mean, deviation = self._cost_model.predict_with_uncertainty(features)
-        value = self._acquisition(mean, _SPREAD * deviation, self._best_score)
-        value = value * self._chances(number, rows)
+        if not len(rows):
+            return _Pool(rows, np.empty(0), np.empty(0))
+        mean, value = self._values(arm.features(rows))
+        value = value * self._chances(arm, rows)
         order = np.lexsort((-mean, -value))
         return _Pool(rows[order], mean[order], value[order])
 
-    def _chances(self, number: int, rows: np.ndarray) -> np.ndarray:
+    def _values(self, features: FeatureMatrix) -> tuple[np.ndarray, np.ndarray]:
+        """What the model expects of candidates, and what it is worth to measure each, float64 [N]."""
+        mean, deviation = self._cost_model.predict_with_uncertainty(features)
+        return mean, self._acquisition(mean, _SPREAD * deviation, self._best_score)
+
+    def _chances(self, arm: Arm, rows: np.ndarray) -> np.ndarray:
         """How likely each row is to run."""
-        known = self._measured[number]
-        failed = np.array([not np.isfinite(secs) for secs in known.values()], dtype=bool)
-        if not self.learn_failures or not failed.any() or not self._sketches[number].n_columns:
+        failed = np.array([not np.isfinite(secs) for secs in arm.measured.values()], dtype=bool)
+        if not self.learn_failures or not failed.any() or not arm.sketch.n_columns:
             return np.ones(len(rows))
-        sketch = self._sketches[number]
-        tried = np.stack([np.frombuffer(key, dtype=np.int64) for key in known])
-        return chance_of_success(sketch.coordinates(rows), sketch.coordinates(tried), failed)
+        tried = np.stack([np.frombuffer(key, dtype=np.int64) for key in arm.measured])
+        return chance_of_success(arm.sketch.coordinates(rows), arm.sketch.coordinates(tried), failed)
+
+    def _fastest(self, count: int) -> list[tuple[float, int, bytes]]:
+        """The fastest candidates so far: seconds, number of the structure, decisions."""
+        ran = [
+            (secs, arm.number, key)
+            for arm in self._arms
+            for key, secs in arm.measured.items()
+            if np.isfinite(secs)
+        ]
+        return sorted(ran)[:count]
 
     def _reference_score(self) -> float:
         """The score that the model would give to the best time, by those that it gives to the best measured candidates."""
-        ran = [
-            (secs, number, key)
-            for number, measured in enumerate(self._measured)
-            for key, secs in measured.items()
-            if np.isfinite(secs)
-        ]
-        if not ran or self.acquisition != "expected-improvement":
+        references = self._fastest(_REFERENCES)
+        if not references or self.acquisition != "expected-improvement":
             return 0.0
-        references = sorted(ran)[:_REFERENCES]
         offsets, weights = [], []
         for number in {item[1] for item in references}:
             own = [item for item in references if item[1] == number]
             rows = np.stack([np.frombuffer(key, dtype=np.int64) for _, _, key in own])
-            scores = self._cost_model.predict_arrays(self._features_of(number, rows))
+            scores = self._cost_model.predict_arrays(self._arms[number].features(rows))
             gains = np.log(references[0][0] / np.array([secs for secs, _, _ in own]))
             offsets.append(scores - gains)
             weights.append(np.exp(gains))
@@ -278,6 +269,7 @@ class EvolutionarySearch(SearchStrategy):
         spare = SPARE if isinstance(self._cost_model, PyCostModel) else 1
         self._take_over_news()
         self._best_score = self._reference_score()
+        self._look_for_structures(wanted)
         candidates: list[MeasureCandidate] = []
         while len(candidates) < wanted:
             left = wanted - len(candidates)
@@ -285,7 +277,8 @@ class EvolutionarySearch(SearchStrategy):
             if not chosen:
                 break
             proposed = [
-                MeasureCandidate(self._sketches[number], row, float(score)) for number, row, score in chosen
+                MeasureCandidate(self._arms[number].sketch, row, float(score))
+                for number, row, score in chosen
             ]
             if isinstance(self._cost_model, PyCostModel):
                 proposed = choose(self._cost_model, self.context, proposed, left)
@@ -305,75 +298,94 @@ class EvolutionarySearch(SearchStrategy):
         granted = self._shared.claim(places)
         # Also what is granted: a batch that is made up in parts must not propose it twice.
         for number, row in places:
-            self._claimed[number].add(row.tobytes())
+            self._arms[number].claimed.add(row.tobytes())
         return [candidate for candidate, own in zip(candidates, granted, strict=True) if own]
 
     def _number_of(self, sketch: Sketch) -> int:
-        return next(number for number, own in enumerate(self._sketches) if own is sketch)
+        return next(arm.number for arm in self._arms if arm.sketch is sketch)
 
     def _propose(self, wanted: int) -> list[_Choice]:
-        everywhere = range(len(self._sketches))
         n_near = self._descent_count(wanted)
         near = self._choose(self._neighbourhoods(), n_near, 0) if n_near else []
         wanted -= len(near)
         if not wanted:
             return near
-        searched = [number for number in everywhere if self._is_promising(number)]
+        searched = self._searched()
         n_random = self._random_count(wanted)
-        chosen = self._choose({number: self._pool(number) for number in searched}, wanted, n_random, near)
-        if len(chosen) < wanted and len(searched) < len(self._sketches):
-            pools = {number: self._pool(number) for number in everywhere}
-            chosen = self._choose(pools, wanted, n_random, near)
+        chosen = self._choose({arm.number: self._pool(arm) for arm in searched}, wanted, n_random, near)
+        if len(chosen) < wanted and len(searched) < len(self._arms):
+            chosen = self._choose({arm.number: self._pool(arm) for arm in self._arms}, wanted, n_random, near)
         return chosen + near
 
-    def _is_promising(self, number: int) -> bool:
-        """Whether to search a structure in this round: now and then only, if all that was measured of it is far behind."""
-        own = min(self._measured[number].values(), default=0.0)
-        best = min((secs for measured in self._measured for secs in measured.values()), default=0.0)
-        return own <= _FAR_BEHIND * best or self._rounds % _ROUNDS_BETWEEN == 0
+    # ---- structures --------------------------------------------------------------------------------------------
 
-    def _pool(self, number: int) -> _Pool:
+    def _look_for_structures(self, wanted: int) -> None:
+        """Make some more structures known: one half near the best so far, the other anywhere."""
+        if self._structures.is_complete:
+            return
+        scarce = sum(arm.left() for arm in self._arms) < _POOL * wanted
+        count = wanted if scarce else max(1, round(_NEW_STRUCTURES * wanted))
+        goal = len(self._structures.known) + count
+        for _, number, _ in self._fastest(1):
+            self._structures.grow(count - count // 2, self._rng, self._arms[number].sketch)
+        self._structures.grow(goal - len(self._structures.known), self._rng)
+        self._meet_structures()
+
+    def _searched(self) -> list[Arm]:
+        """The structures to search in this round: those that promise most, and one of the others."""
+        promising = [arm for arm in self._arms if self._is_promising(arm)]
+        # What has one candidate costs nothing to search.
+        large = [arm for arm in promising if arm.left() > 1]
+        if len(large) <= _SEARCHED:
+            return promising
+        probes = [arm.probe(self._rng) for arm in large]
+        values = [max(self._values(probe)[1], default=0.0) if len(probe) else -1.0 for probe in probes]
+        order = [large[place] for place in np.argsort([-value for value in values], kind="stable")]
+        leaders = [arm for arm in order if arm.measured and arm.best_secs <= _LEADS * self._best_secs()]
+        chosen = list(dict.fromkeys([*leaders[: _SEARCHED // 2], *order]))[:_SEARCHED]
+        others = order[_SEARCHED:]
+        chosen.append(others[int(self._rng.integers(len(others)))])
+        return [*chosen, *(arm for arm in promising if arm.left() <= 1)]
+
+    def _best_secs(self) -> float:
+        return min((arm.best_secs for arm in self._arms), default=float("inf"))
+
+    def _is_promising(self, arm: Arm) -> bool:
+        """Whether to search a structure in this round: now and then only, if all that was measured of it is far behind."""
+        if not arm.measured:
+            return True
+        return arm.best_secs <= _FAR_BEHIND * self._best_secs() or self._rounds % _ROUNDS_BETWEEN == 0
+
+    def _pool(self, arm: Arm) -> _Pool:
         """One structure's candidates that were not measured yet, best first."""
-        everything = self._complete[number]
+        everything = arm.everything
         if everything is not None:
-            if number not in self._kept and not self._is_full:
-                self._keep_features(number, everything)
-            return self._scored(number, everything[self._unmeasured(number, everything)])
+            if arm.kept is None and self._room > 0:
+                taken = arm.keep_features(self._room)
+                self._room = self._room - taken if taken else 0
+            return self._judged(arm, everything[arm.unmeasured(everything)])
         # A small batch asks for little: its search costs in proportion, and goes on from where the last one ended.
         effort = min(1.0, self._batch / 16)
-        share = max(64, int(self.population_size * effort) // max(1, len(self._sketches)))
-        pool = self._scored(number, self._first_generation(number, share))
+        share = max(64, int(self.population_size * effort) // max(1, min(len(self._arms), _SEARCHED)))
+        pool = self._judged(arm, self._first_generation(arm, share))
         for _ in range(max(1, round(self.genetic_num_iters * effort))):
             young = children(
-                self._sketches[number], pool.rows, pool.value, share, self.genetic_mutate_prob, self._rng
+                arm.sketch, pool.rows, pool.value, share, self.genetic_mutate_prob, self._rng, self._mutators
             )
-            pool = _best_of(pool, self._scored(number, young), share)
-        self._survivors[number] = pool.rows
-        kept = self._unmeasured(number, pool.rows)
-        return pool.take(kept)
+            pool = _best_of(pool, self._judged(arm, young), share)
+        arm.survivors = pool.rows
+        return pool.take(arm.unmeasured(pool.rows))
 
-    def _scored(self, number: int, rows: np.ndarray) -> _Pool:
-        if not len(rows):
-            return _Pool(rows, np.empty(0), np.empty(0))
-        return self._judged(number, rows, self._features_of(number, rows))
-
-    def _first_generation(self, number: int, share: int) -> np.ndarray:
-        sketch = self._sketches[number]
-        left = self._survivors[number]
-        fresh = [sketch.sample(share if left is None else share // 4, self._rng)]
+    def _first_generation(self, arm: Arm, share: int) -> np.ndarray:
+        left = arm.survivors
+        fresh = [arm.sketch.sample(share if left is None else share // 4, self._rng)]
         if left is not None:
             fresh.append(left)
-        parents = self._best_rows(number, _PARENTS)
+        parents = arm.fastest(_PARENTS)
         if len(parents):
-            fresh.append(mutants(sketch, parents, int(share * self.init_measured_ratio), self._rng))
-        fresh += [row[None] for own, row in self._seeds if own == number]
+            fresh.append(mutants(arm.sketch, parents, int(share * self.init_measured_ratio), self._rng))
+        fresh += [row[None] for own, row in self._seeds if own == arm.number]
         return np.unique(np.concatenate(fresh), axis=0)
-
-    def _best_rows(self, number: int, count: int) -> np.ndarray:
-        """The fastest measured rows of a structure: int64 [up to count, n_columns]."""
-        ran = [(secs, key) for key, secs in self._measured[number].items() if np.isfinite(secs)]
-        rows = [np.frombuffer(key, dtype=np.int64) for _, key in sorted(ran)[:count]]
-        return np.stack(rows) if rows else np.empty((0, self._sketches[number].n_columns), dtype=np.int64)
 
     # ---- descent -----------------------------------------------------------------------------------------------
 
@@ -385,18 +397,13 @@ class EvolutionarySearch(SearchStrategy):
 
     def _neighbourhoods(self) -> dict[int, _Pool]:
         """Unmeasured neighbours of the best measured candidates."""
-        ran = sorted(
-            (secs, number, key)
-            for number, measured in enumerate(self._measured)
-            for key, secs in measured.items()
-            if np.isfinite(secs)
-        )
         found: dict[int, list[np.ndarray]] = {}
-        for _, number, key in ran[:_SUMMITS]:
-            near = self._sketches[number].neighbours(np.frombuffer(key, dtype=np.int64))
-            found.setdefault(number, []).append(near[self._unmeasured(number, near)])
+        for _, number, key in self._fastest(_SUMMITS):
+            arm = self._arms[number]
+            near = arm.sketch.neighbours(np.frombuffer(key, dtype=np.int64))
+            found.setdefault(number, []).append(near[arm.unmeasured(near)])
         rows = {number: np.unique(np.concatenate(items), axis=0) for number, items in found.items()}
-        return {number: self._scored(number, own) for number, own in rows.items() if len(own)}
+        return {number: self._judged(self._arms[number], own) for number, own in rows.items() if len(own)}
 
     # ---- the batch ---------------------------------------------------------------------------------------------
 
@@ -424,18 +431,19 @@ class EvolutionarySearch(SearchStrategy):
         return chosen
 
     def _first_of_all(self, pools: dict[int, _Pool], wanted: int) -> list[_Choice]:
-        """What nobody has to ask the model for: adapted candidates of similar workloads in the first batch, and the best of each
-        structure of which nothing was measured, since the prior knows least about how structures compare."""
+        """What nobody has to ask the model for: adapted candidates of similar workloads in the first batch, and the best of each of some
+        structures of which nothing was measured, since the prior knows least about how structures compare."""
         if self._trials:
             return []
         seeds = [
             (number, row, 0.0)
             for number, row in self._seeds
-            if number in pools and self._unmeasured(number, row[None])[0]
+            if number in pools and self._arms[number].unmeasured(row[None])[0]
         ]
         chosen: list[_Choice] = seeds[: round(self.seed_share * wanted)]
-        for number, pool in pools.items():
-            if len(pool) and len(chosen) < wanted and not any(own == number for own, _, _ in chosen):
+        room = min(wanted, len(chosen) + max(_FEWEST_STRUCTURES, wanted // 4))
+        for number, pool in sorted(pools.items(), key=lambda item: -max(item[1].value, default=0.0)):
+            if len(pool) and len(chosen) < room and not any(own == number for own, _, _ in chosen):
                 chosen.append((number, pool.rows[0], float(pool.mean[0])))
         return chosen
 
@@ -447,7 +455,7 @@ class EvolutionarySearch(SearchStrategy):
         first = _POOL * wanted
         values = np.concatenate([pool.value[:first] for _, pool in tops])
         groups = np.concatenate([np.full(len(pool.value[:first]), number) for number, pool in tops])
-        parts = [self._sketches[number].coordinates(pool.rows[:first]) for number, pool in tops]
+        parts = [self._arms[number].sketch.coordinates(pool.rows[:first]) for number, pool in tops]
         width = max(part.shape[1] for part in parts)
         places = np.concatenate([np.pad(part, ((0, 0), (0, width - part.shape[1]))) for part in parts])
         entries = [
@@ -470,13 +478,6 @@ class EvolutionarySearch(SearchStrategy):
             position = int(self._rng.integers(max(1, len(pool) // 2)))
             picks.append((number, pool.rows[position], float(pool.mean[position])))
         return picks
-
-    # ---- bookkeeping -------------------------------------------------------------------------------------------
-
-    def _unmeasured(self, number: int, rows: np.ndarray) -> np.ndarray:
-        known, claimed = self._measured[number], self._claimed[number]
-        keys = [row.tobytes() for row in rows]
-        return np.array([key not in known and key not in claimed for key in keys], dtype=bool)
 
 
 def _best_of(first: _Pool, second: _Pool, count: int) -> _Pool:

@@ -26,6 +26,7 @@ from database import Database, standing
 from database.pareto import checked_objectives, domination_counts, objective_values
 from ir.error import did_you_mean
 from schedules.population import Sketch
+from schedules.space import Structures
 
 from ..error import TunerError
 from .base import MeasureCandidate, SearchStrategy
@@ -233,7 +234,7 @@ class OptunaSearch(SearchStrategy):
         """
         workload = database.commit_workload(self.context.mod)
         records = standing(database.get_records(workload, self.context.target))
-        for record, number, row in explained(records, self._sketches):
+        for record, number, row in explained(records, Structures(self._sketches)):
             if row.tobytes() in self._seen[number]:
                 continue
             self._seen[number].add(row.tobytes())

@@ -17,7 +17,7 @@ from typing import Any
 from database import TuningRecord, Workload, standing, target_key
 from database.pareto import UNITS, checked_objectives, objective_values
 from ir.target import Target
-from schedules.population import Sketch
+from schedules.space import Structures
 
 from ..error import TunerError
 from .optuna_space import STRUCTURE, import_optuna, quiet, readable, structure_names
@@ -97,7 +97,7 @@ class StudyWriter:
         storage: what :func:`open_storage` gives.
         task: the kernel's name, for people.
         workload, target: what the records are of.
-        sketches: the structures that explain their traces.
+        structures: what explains their traces.
         objectives: whose values are the trials'.
         study_name: begins the study's name.
 
@@ -111,12 +111,11 @@ class StudyWriter:
         task: str,
         workload: Workload,
         target: Target,
-        sketches: Sequence[Sketch],
+        structures: Structures,
         objectives: Sequence[str] = ("time",),
         study_name: str = "",
     ) -> None:
-        self._workload, self._target, self._sketches = workload, target, list(sketches)
-        self._names = structure_names(sketches)
+        self._workload, self._target, self._structures = workload, target, structures
         self.objectives = checked_objectives(objectives)
         self.study = self._open(storage, task, study_name)
         self._known = {trial.user_attrs.get(_CANDIDATE) for trial in self.study.get_trials(deepcopy=False)}
@@ -166,7 +165,7 @@ class StudyWriter:
                 fresh.setdefault(key, record)
         rows = {
             id(record): (number, row)
-            for record, number, row in explained(list(fresh.values()), self._sketches)
+            for record, number, row in explained(list(fresh.values()), self._structures)
         }
         trials = [self._trial(key, record, rows.get(id(record))) for key, record in fresh.items()]
         self.study.add_trials(trials)
@@ -177,12 +176,17 @@ class StudyWriter:
         optuna = import_optuna()
         params: dict[str, Any] = {}
         distributions: dict[str, Any] = {}
+        attributes: dict[str, Any] = {}
         if place is not None:
             number, row = place
-            params, distributions = readable(self._sketches[number], row, self._names[number])
-            params[STRUCTURE] = self._names[number]
-            distributions[STRUCTURE] = optuna.distributions.CategoricalDistribution(self._names)
-        attributes = {
+            names = structure_names(self._structures.known)
+            params, distributions = readable(self._structures.known[number], row, names[number])
+            if self._structures.is_complete:
+                params[STRUCTURE] = names[number]
+                distributions[STRUCTURE] = optuna.distributions.CategoricalDistribution(names)
+            else:  # a parameter's choices may not grow
+                attributes[STRUCTURE] = names[number]
+        attributes |= {
             _CANDIDATE: key,
             "trace": str(record.trace),
             "verified": record.verified,

@@ -15,6 +15,7 @@ from database import Database, TuningRecord, Workload, standing, target_key
 from ir import structural_hash
 from schedules import ScheduleError
 from schedules.population import Sketch
+from schedules.space import Structures
 
 from ..context import TuneContext
 
@@ -22,26 +23,22 @@ MeasuredRow = tuple[int, np.ndarray, float]
 """Number of the sketch, decisions, seconds (infinite for a failure)."""
 
 
-def measured_rows(records: Sequence[TuningRecord], sketches: Sequence[Sketch]) -> list[MeasuredRow]:
-    """The records whose traces one of the sketches explains."""
+def measured_rows(records: Sequence[TuningRecord], structures: Structures) -> list[MeasuredRow]:
+    """The records whose traces one of the structures explains."""
     return [
         (number, row, record.mean_secs if record.is_valid() else float("inf"))
-        for record, number, row in explained(standing(records), sketches)
+        for record, number, row in explained(standing(records), structures)
     ]
 
 
 def explained(
-    records: Sequence[TuningRecord], sketches: Sequence[Sketch]
+    records: Sequence[TuningRecord], structures: Structures
 ) -> Iterator[tuple[TuningRecord, int, np.ndarray]]:
-    """Each record whose trace one of the sketches explains, with the sketch's number and the decisions int64 [n_columns]."""
+    """Each record whose trace one of the structures explains, with that one's number and the decisions int64 [n_columns]."""
     for record in records:
-        if record.trace is None:
-            continue
-        for number, sketch in enumerate(sketches):
-            row = sketch.row_of(record.trace)
-            if row is not None:
-                yield record, number, row
-                break
+        found = None if record.trace is None else structures.explaining(record.trace)
+        if found is not None:
+            yield record, *found
 
 
 def learn(
@@ -83,10 +80,10 @@ def pretrain(
             break
         mod = records[0].workload.mod
         try:
-            sketches = context.space_generator.generate_sketches(mod, context.target)
+            structures = context.space_generator.structures(mod, context.target)
         except ScheduleError:
             continue  # a program of an earlier release that today's rules refuse
-        rows = measured_rows(list(reversed(records)), sketches)
-        learn(model, sketches, rows, context, str(structural_hash(mod)))
+        rows = measured_rows(list(reversed(records)), structures)
+        learn(model, structures.known, rows, context, str(structural_hash(mod)))
         taken += len(rows)
     return taken

@@ -9,6 +9,7 @@ import numpy as np
 from cost_models import CostModel
 from database import Database
 from schedules.population import Sketch
+from schedules.space import Structures
 
 from .base import MeasureCandidate, SearchStrategy
 from .shared import SharedDatabase
@@ -27,10 +28,11 @@ class ReplayTrace(SearchStrategy):
         cost_model: CostModel,
     ) -> None:
         self._left, self._batch = max_trials, num_trials_per_iter
-        self._sketches = list(design_spaces)
+        own = self.context.structures()
+        self._structures = own if design_spaces is own.known else Structures(design_spaces)
         self._rng = np.random.default_rng(self.context.generator.integers(1 << 31))
         self._seen: set[tuple[int, bytes]] = set()
-        self._shared = None if database is None else SharedDatabase(database, self.context, self._sketches)
+        self._shared = None if database is None else SharedDatabase(database, self.context, self._structures)
 
     def post_tuning(self) -> None:
         if self._shared is not None:
@@ -40,19 +42,21 @@ class ReplayTrace(SearchStrategy):
         wanted = min(self._batch, self._left)
         if self._shared is not None:
             self._seen.update((number, row.tobytes()) for number, row, _ in self._shared.news())
+        self._structures.grow(wanted, self._rng)
+        sketches = self._structures.known
         chosen: list[MeasureCandidate] = []
         for _ in range(20 * wanted):
             if len(chosen) >= wanted:
                 break
-            number = int(self._rng.integers(len(self._sketches)))
-            rows = self._sketches[number].sample(1, self._rng)
+            number = int(self._rng.integers(len(sketches)))
+            rows = sketches[number].sample(1, self._rng)
             for row in rows:
                 key = (number, row.tobytes())
                 if key not in self._seen:
                     self._seen.add(key)
                     if self._shared is not None and self._shared.claim([(number, row)]) != [True]:
                         continue
-                    chosen.append(MeasureCandidate(self._sketches[number], row))
+                    chosen.append(MeasureCandidate(sketches[number], row))
         self._left -= len(chosen)
         return chosen or None
 

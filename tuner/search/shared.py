@@ -15,6 +15,7 @@ import numpy as np
 
 from database import Database
 from schedules.population import Sketch
+from schedules.space import Structures
 
 from ..context import TuneContext
 from .records import MeasuredRow, measured_rows
@@ -26,11 +27,11 @@ class SharedDatabase:
     Args:
         database: where all of them read and write.
         context: the task.
-        sketches: its structures.
+        structures: of its design space.
     """
 
-    def __init__(self, database: Database, context: TuneContext, sketches: Sequence[Sketch]) -> None:
-        self._database, self._target, self._sketches = database, context.target, sketches
+    def __init__(self, database: Database, context: TuneContext, structures: Structures) -> None:
+        self._database, self._target, self._structures = database, context.target, structures
         self.workload = database.commit_workload(context.mod)
         self._owner = uuid.uuid4().hex
         self._read = 0
@@ -47,11 +48,11 @@ class SharedDatabase:
     def _since_last_read(self) -> list[MeasuredRow]:
         records = self._database.get_records(self.workload, self._target, self._read)
         self._read += len(records)
-        return measured_rows(records, self._sketches)
+        return measured_rows(records, self._structures)
 
     def claim(self, candidates: Sequence[tuple[int, np.ndarray]]) -> list[bool]:
         """Which of the candidates, (number of the sketch, decisions), this search may measure."""
-        keys = [key_of(self._sketches[number], row) for number, row in candidates]
+        keys = [key_of(self._structures.known[number], row) for number, row in candidates]
         granted = self._database.claim(self.workload, self._target, keys, self._owner)
         # Another may have measured one since the news were read, and have given up its claim: its record came before that.
         self._unread += self._since_last_read()

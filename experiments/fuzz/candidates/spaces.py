@@ -216,7 +216,7 @@ def _sharing(generator: random.Random) -> ScheduleRule:
 
 
 def _moving(generator: random.Random) -> ScheduleRule:
-    return RandomComputeLocation(generator.choice([1, 3, 8]))
+    return RandomComputeLocation()
 
 
 def _transposing(generator: random.Random) -> ScheduleRule:

@@ -78,7 +78,7 @@ def test_failures_teach_where_not_to_look() -> None:
         for learns in failed:
             for seed in range(4):
                 context = TuneContext(space.mod, space.target, generator, seed=seed)
-                context._sketches = list(sketches)
+                context._structures = Structures(sketches)
                 model: CostModel = XGBModel(seed=seed)
                 history = replay(context, EvolutionarySearch(learn_failures=learns), model, 48, 8)
                 failed[learns].append(judge(history, best, 48).failed)

@@ -10,6 +10,7 @@ import pytest
 from cost_models import PriorModel, RandomModel, XGBModel
 from database import MemoryDatabase, TuningRecord
 from ir.target import Target
+from schedules.space import Structures
 from tests.programs.expressions import matmul
 from tuner import TaskScheduler, TuneContext, tune_tasks
 from tuner.search.records import measured_rows, pretrain
@@ -55,10 +56,10 @@ def store() -> MemoryDatabase:
 
 def test_rows_of_records_and_failures(store: MemoryDatabase) -> None:
     context = TuneContext(store.get_workloads()[0].mod, TARGET)
-    rows = measured_rows(store.get_all_tuning_records(), context.sketches())
+    rows = measured_rows(store.get_all_tuning_records(), context.structures())
     assert {number for number, _, _ in rows} == {0}
     assert [secs for _, _, secs in rows] == [1.0, 2.0, 3.0, 4.0, 5.0, float("inf")]
-    assert measured_rows(store.get_all_tuning_records(), []) == []
+    assert measured_rows(store.get_all_tuning_records(), Structures()) == []
 
 
 def test_a_model_starts_from_records_of_other_workloads(store: MemoryDatabase) -> None:

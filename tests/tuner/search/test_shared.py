@@ -65,7 +65,7 @@ def test_what_another_tuner_has_measured_teaches_this_one() -> None:
     assert batch is not None
     _finish(first, store, batch)
     second.generate_measure_candidates()
-    known = sum(len(rows) for rows in second._measured)  # type: ignore[attr-defined]
+    known = sum(len(arm.measured) for arm in second._arms)  # type: ignore[attr-defined]
     assert known == 8
 
 

@@ -1,0 +1,285 @@
+"""Structures: choices that no array can carry, looked at one by one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ir import te
+from ir.target import Target
+from ir.tir import PrimFunc
+from schedules import BlockRV, LoopRV, Schedule, ScheduleError
+from schedules.rule import RandomComputeLocation, RegisterTiling
+from schedules.space import PostOrderApply, ScheduleFn, SpaceGeneratorUnion, Structures
+from tests.programs.expressions import elementwise, matmul, matmul_bias
+
+from ..checks import assert_replays
+
+TARGET = Target("cpu")
+
+
+def two_steps() -> PrimFunc:
+    a = te.placeholder((8, 12), name="A")
+    b = te.compute((8, 12), lambda i, j: a[i, j] * 2.0, name="B")
+    return te.create_prim_func([a, te.compute((8, 12), lambda i, j: b[i, j] + 1.0, name="C")])
+
+
+def places(sch: Schedule) -> None:
+    """Computes a block somewhere."""
+    block = sch.get_block("B")
+    sch.compute_at(block, sch.sample_compute_location(block))
+
+
+def test_each_place_of_a_block_is_a_structure() -> None:
+    func = two_steps()
+    space = ScheduleFn(places).structures(func, TARGET)
+    assert space.is_complete
+    programs = set()
+    for sketch in space.known:
+        sch = sketch.materialize(func, np.zeros(0, dtype=np.int64))
+        assert_replays(sch, func)
+        programs.add(sch.mod.script())
+    assert len(programs) == len(space.known) == 4  # inlined, at the root, under either loop
+
+
+def reads_one(sch: Schedule) -> None:
+    """Looks at one number of the two decisions that it takes, and compares it."""
+    first, second = sch.get_loops("C")[:2]
+    tile = sch.sample_perfect_tile(first, 2)
+    choice = sch.sample_categorical([1, 4], [0.5, 0.5])
+    if sch.get(choice) == 4:
+        sch.parallel(first)
+    else:
+        sch.split(first, tile)
+        sch.unroll(second)
+
+
+def test_only_the_number_that_is_read_makes_structures() -> None:
+    func = two_steps()
+    space = ScheduleFn(reads_one).structures(func, TARGET)
+    assert space.is_complete and len(space.known) == 2
+    scripts = []
+    for sketch in space.known:
+        assert sketch.n_columns == 1 and sketch.size() == 4
+        for row in sketch.sample(4, np.random.default_rng(0)):
+            sch = sketch.materialize(func, row)
+            assert_replays(sch, func)
+        scripts.append(sch.mod.script())
+    assert ["parallel" in script for script in scripts].count(True) == 1
+
+
+def loops_by_their_extents(sch: Schedule, block: BlockRV) -> Schedule:
+    """A rule that decides by the extents of loops, some of which other rules have sampled."""
+
+    def extent(loop: LoopRV) -> int:
+        return int(sch.get(loop).extent.value)
+
+    for loop in sch.get_loops(block):
+        if extent(loop) == 2:
+            sch.annotate(loop, "two", 1)
+    return sch
+
+
+def split_first(sch: Schedule, block: BlockRV) -> list[Schedule]:
+    loop = sch.get_loops(block)[0]
+    sch.split(loop, sch.sample_perfect_tile(loop, 2))
+    return [sch]
+
+
+def test_a_rule_may_read_what_others_have_sampled() -> None:
+    """Then all candidates are structures: the rule sees one at a time, and the search still finds all."""
+    func = two_steps()
+    space = PostOrderApply(sch_rules=[split_first, loops_by_their_extents]).structures(func, TARGET)
+    assert space.is_complete and len(space.known) == 16  # four tiles of eight for each of two blocks
+    marked = []
+    for sketch in space.known:
+        assert sketch.n_columns == 0
+        sch = sketch.materialize(func, np.zeros(0, dtype=np.int64))
+        assert_replays(sch, func)
+        script = sch.mod.script()
+        marked.append(script.count('"two"'))
+        assert script.count('"two"') == sum(
+            sch.get(loop).extent.value == 2 for name in "BC" for loop in sch.get_loops(name)
+        )
+    assert sorted(set(marked)) == [0, 1, 2]
+
+
+def test_a_rule_that_refuses_closes_nothing() -> None:
+    """A refusal that does not depend on numbers leaves the decisions of other rules open."""
+
+    def fits_nothing(sch: Schedule, block: BlockRV) -> Schedule:
+        raise ScheduleError("not for me")
+
+    func = two_steps()
+    space = PostOrderApply(sch_rules=[split_first, fits_nothing]).structures(func, TARGET)
+    assert [sketch.n_columns for sketch in space.known] == [2]
+
+
+def test_what_always_fails_is_an_error() -> None:
+    def fails(sch: Schedule) -> None:
+        sch.get_block("nowhere")
+
+    with pytest.raises(ScheduleError, match="nowhere"):
+        ScheduleFn(fails).structures(two_steps(), TARGET)
+
+    def mistaken(sch: Schedule, block: BlockRV) -> Schedule:
+        return sch.no_such_method(block)  # type: ignore[no-any-return, attr-defined]
+
+    with pytest.raises(AttributeError, match="no_such_method"):
+        PostOrderApply(sch_rules=[split_first, mistaken]).structures(two_steps(), TARGET)
+
+
+def three_times_three(sch: Schedule) -> None:
+    """27 structures, each with its numbers in an annotation."""
+    for name in "xyz":
+        choice = sch.get(sch.sample_categorical([0, 1, 2], [1 / 3] * 3))
+        sch.annotate(sch.get_block("C"), name, choice)
+
+
+def numbers_of(space: Structures) -> list[tuple[int, ...]]:
+    """What each known structure chose."""
+    return [
+        tuple(sketch.trace.decisions[inst] for inst in sketch.trace.insts if inst.kind.takes_decision)
+        for sketch in space.known
+    ]
+
+
+@pytest.mark.parametrize("limit", [1, 4, 7, 12])
+def test_no_choice_is_cut_by_its_place(limit: int) -> None:
+    """Where there are too many structures, those with few choices but the first come first: all of one before any of two."""
+    space = ScheduleFn(three_times_three, samples=limit).structures(two_steps(), TARGET)
+    found = numbers_of(space)
+    assert len(set(found)) == limit and not space.is_complete
+    deviations = [sum(number != 0 for number in item) for item in found]
+    assert deviations == sorted(deviations) and deviations[0] == 0
+    if limit > 4:
+        assert {place for item in found[1:5] for place, number in enumerate(item) if number} == {0, 1, 2}
+
+
+def test_all_structures_are_found_in_the_end() -> None:
+    space = ScheduleFn(three_times_three, samples=5).structures(two_steps(), TARGET)
+    generator = np.random.default_rng(0)
+    for _ in range(60):
+        space.grow(2, generator)
+    assert len(set(numbers_of(space))) == len(space.known) == 27
+    space.grow(4, generator)
+    assert len(space.known) == 27
+
+
+def test_structures_near_one_differ_in_one_choice() -> None:
+    space = ScheduleFn(three_times_three, samples=1).structures(two_steps(), TARGET)
+    generator = np.random.default_rng(0)
+    space.grow(1, generator)
+    near = space.known[-1]
+    space.grow(6, generator, near)
+    begin, *others = numbers_of(space)[1:]
+    assert len(others) == 6
+    assert all(sum(one != other for one, other in zip(begin, item, strict=True)) == 1 for item in others)
+
+
+def test_a_complete_space_is_in_the_order_of_its_choices() -> None:
+    space = ScheduleFn(three_times_three, samples=27).structures(two_steps(), TARGET)
+    assert numbers_of(space) == sorted(numbers_of(space)) and len(space.known) == 27
+    assert [sketch.name for sketch in space.known] == [f"function{n}" for n in range(27)]
+
+
+def test_a_stored_trace_leads_to_its_structure() -> None:
+    """Also where the structure was not known, and in another session; all sessions name it alike."""
+    func = two_steps()
+    first = ScheduleFn(three_times_three, samples=3).structures(func, TARGET)
+    first.grow(8, np.random.default_rng(3))
+    for sketch in first.known:
+        trace = sketch.trace_of(np.zeros(0, dtype=np.int64))
+        second = ScheduleFn(three_times_three, samples=3).structures(func, TARGET)
+        found = second.explaining(trace)
+        assert found is not None
+        assert str(second.known[found[0]].trace) == str(sketch.trace)
+        assert second.known[found[0]].name == sketch.name
+        assert len(second.known) <= 4
+
+
+def test_a_trace_of_something_else_leads_nowhere() -> None:
+    sch = Schedule(two_steps())
+    sch.parallel(sch.get_loops("C")[0])
+    assert sch.trace is not None
+    space = ScheduleFn(three_times_three, samples=3).structures(two_steps(), TARGET)
+    assert space.explaining(sch.trace) is None and len(space.known) == 3
+
+
+def test_candidates_of_rules_lead_to_their_structure() -> None:
+    func = matmul_bias()
+    space = PostOrderApply(max_sketches=1).structures(func, TARGET)
+    whole = PostOrderApply().structures(func, TARGET)
+    assert len(whole.known) > 1 and whole.is_complete and not space.is_complete
+    for sketch in whole.known:
+        (row,) = sketch.sample(1, np.random.default_rng(0))
+        found = space.explaining(sketch.trace_of(row))
+        assert found is not None and (found[1] == row).all()
+        assert str(space.known[found[0]].trace) == str(sketch.trace)
+
+
+def test_a_union_grows_with_its_parts() -> None:
+    func = two_steps()
+    union = SpaceGeneratorUnion([ScheduleFn(places), ScheduleFn(three_times_three, samples=2)])
+    space = union.structures(func, TARGET)
+    assert len(space.known) == 6 and not space.is_complete
+    generator = np.random.default_rng(0)
+    space.grow(3, generator)
+    space.grow(3, generator, near=space.known[-1])
+    assert len(space.known) > 9
+    last = space.known[-1]
+    found = union.structures(func, TARGET).explaining(last.trace_of(np.zeros(0, dtype=np.int64)))
+    assert found is not None
+
+
+def test_factors_of_a_partitioned_tile_stay_open() -> None:
+    def partitioned(sch: Schedule) -> None:
+        loop = sch.get_loops("C")[1]
+        sch.split(loop, sch.sample_partitioned_tile(loop, 3, 1, 4))
+
+    func = two_steps()
+    (sketch,) = ScheduleFn(partitioned).structures(func, TARGET).known
+    (decision,) = sketch.decisions
+    assert decision.size == len(decision.table) > 1  # type: ignore[union-attr]
+    for number in range(decision.size):
+        assert np.prod(decision.trace_decision(number)[1:]) % 4 == 0  # type: ignore[index]
+        assert_replays(sketch.materialize(func, np.array([number])), func)
+
+
+def test_a_tile_that_is_read_keeps_what_a_rule_asks_of_it() -> None:
+    """Rules restrict tiles; where a tile is a choice of structure, those that are not wanted have no candidates."""
+    space = PostOrderApply(sch_rules=[RegisterTiling(), loops_by_their_extents], max_sketches=40)
+    structures = space.structures(matmul(16), TARGET)
+    open_space = PostOrderApply(sch_rules=[RegisterTiling()]).structures(matmul(16), TARGET)
+    generator = np.random.default_rng(0)
+    valid = [sketch for sketch in structures.known if len(sketch.sample(1, generator))]
+    assert valid
+    for sketch in valid:
+        trace = sketch.trace_of(np.zeros(0, dtype=np.int64))
+        tiles = [trace.get_decision(inst) for inst in trace.insts if inst.kind.takes_decision]
+        assert any(
+            len(tiles) == len(other.decisions)
+            and (row := [item.number_of(tile) for item, tile in zip(other.decisions, tiles, strict=True)])
+            and None not in row
+            and other.valid(np.array([row]))[0]
+            for other in open_space.known
+        )
+
+
+def test_structures_of_rules_are_all_looked_at() -> None:
+    """More than a search begins with: the first structures reach each choice of each block."""
+    a = te.placeholder((16, 16), name="A")
+    tensors = [a]
+    for number in range(4):
+        before = tensors[-1]
+        tensors.append(
+            te.compute((16, 16), lambda i, j, before=before: te.exp(before[i, j]), name=f"E{number}")
+        )
+    func = te.create_prim_func([a, tensors[-1]])
+    space = PostOrderApply(sch_rules=[RandomComputeLocation()], max_sketches=6).structures(func, TARGET)
+    whole = PostOrderApply(sch_rules=[RandomComputeLocation()], max_sketches=500).structures(func, TARGET)
+    assert whole.is_complete and len(whole.known) >= len(space.known)
+
+
+def test_elementwise_has_a_space() -> None:
+    assert PostOrderApply().structures(elementwise(), TARGET).known
