@@ -4,6 +4,7 @@
     python experiments/run.py second                             every row of the second: what lies between the products
     python experiments/run.py C2D GMM:1,1024,1024,1024 softmax   one operator, one shape
     python experiments/run.py models                             the four whole models; or resnet18, or any file.onnx
+    python experiments/run.py more-models                        twelve of torchvision and transformers; or resnet50
     python experiments/run.py search                             the search itself, on some rows; or search:C2D
     python experiments/run.py foundation                         what nodes, script, code generation and parallel loops cost
     python experiments/run.py all --trials 64 --peers torch,torch_compile,onnxruntime,tvm,numpy
@@ -43,8 +44,8 @@ def tasks(items: list[str], settings: Settings) -> Iterator[Task]:
     for item in items:
         if item == "all":
             yield from tasks(["operators", "second", "models", "search", "foundation"], settings)
-        elif item == "models":
-            yield from tasks(list(models.NAMES), settings)
+        elif item in ("models", "more-models"):
+            yield from tasks(list(models.NAMES if item == "models" else models.MORE_NAMES), settings)
         elif models.is_model(item):
             key = Path(item).stem.removesuffix(".dynamo")
             yield "models", key, lambda item=item: models.measure(item, settings)  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""Export the four benchmark architectures from PyTorch to ONNX, by either of PyTorch's exporters, and as exported programs.
+"""Export the benchmark architectures from PyTorch to ONNX, by either of PyTorch's exporters, and as exported programs.
 
 ``python -m experiments.models.export_models --models resnet18 bert_base --exporter both`` writes
 ``<out>/<model>[-small].<exporter>.onnx`` (git-ignored) with random seeded weights, and beside each the ``.pt2`` that
@@ -15,7 +15,7 @@ from pathlib import Path
 
 import torch
 
-from . import torch_models
+from . import library_models, torch_models
 
 EXPORTERS = ("dynamo", "torchscript")
 DEFAULT_OUT = Path(__file__).parents[1] / "out" / "models"
@@ -29,24 +29,19 @@ def export(
     Parameters
     ----------
     name
-        One of ``torch_models.FULL``.
+        One of ``torch_models.FULL`` or ``library_models.MODELS``.
     out
         The folder to write to; it is made when missing.
     exporter
         ``dynamo`` or ``torchscript``.
     small
-        The test configuration instead of the published one.
+        The test configuration instead of the published one; models of libraries have none.
     seed
         Seeds the weights and the inputs that the exporter traces with.
     """
-    configs = torch_models.SMALL if small else torch_models.FULL
-    if name not in configs:
-        raise SystemExit(f"no model called {name!r}; there are: {', '.join(configs)}")
     if exporter not in EXPORTERS:
         raise SystemExit(f"no exporter called {exporter!r}; there are: {', '.join(EXPORTERS)}")
-    config = configs[name]
-    model = torch_models.build(config, seed)
-    inputs = torch_models.example_inputs(config, seed)
+    model, inputs = _model_and_inputs(name, small, seed)
     outputs = ["output", "k_cache_out", "v_cache_out"] if name == "llama_block" else ["output"]
     out.mkdir(parents=True, exist_ok=True)
     path = out / f"{name}{'-small' if small else ''}.{exporter}.onnx"
@@ -66,6 +61,19 @@ def export(
     return path
 
 
+def _model_and_inputs(name: str, small: bool, seed: int) -> tuple[torch.nn.Module, dict[str, torch.Tensor]]:
+    configs = torch_models.SMALL if small else torch_models.FULL
+    if name in configs:
+        config = configs[name]
+        return torch_models.build(config, seed), torch_models.example_inputs(config, seed)
+    if name in library_models.MODELS and not small:
+        return library_models.build(name, seed), library_models.example_inputs(name, seed)
+    known = [*configs, *([] if small else library_models.MODELS)]
+    raise SystemExit(
+        f"no model called {name!r}{' with a small configuration' if small else ''}; there are: {', '.join(known)}"
+    )
+
+
 def export_for_peers(name: str, out: str, small: bool) -> str:
     """One model as the harness wants it, in a process of its own."""
     return str(export(name, Path(out), small=small))
@@ -75,7 +83,10 @@ def main() -> None:
     """Command line; prints one line per file written."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument(
-        "--models", nargs="+", default=list(torch_models.FULL), choices=list(torch_models.FULL)
+        "--models",
+        nargs="+",
+        default=list(torch_models.FULL),
+        choices=[*torch_models.FULL, *library_models.MODELS],
     )
     parser.add_argument("--exporter", default="both", choices=[*EXPORTERS, "both"])
     parser.add_argument(

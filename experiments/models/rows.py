@@ -10,12 +10,17 @@ from ..harness.settings import Settings
 
 PACKAGE = "experiments.models"
 NAMES = ("resnet18", "mobilenet_v2", "bert_base", "llama_block")
+MORE_NAMES = (
+    "resnet50", "efficientnet_b0", "mobilenet_v3_large", "densenet121", "inception_v3", "regnet_y_400mf", "vit_b_16", "swin_t",
+    "convnext_tiny", "gpt2", "t5_encoder", "whisper_encoder",
+)  # fmt: skip
+"""Of torchvision and transformers, which need not be installed to measure the others."""
 _RUNTIMES = {"onnxruntime": "onnxruntime", "torch": "torch", "torch_compile": "torch.compile"}
 
 
 def is_model(item: str) -> bool:
     """Whether an argument names a model: one of ours, also ``-small``, or an ONNX file."""
-    return item.removesuffix("-small") in NAMES or item.endswith(".onnx")
+    return item.removesuffix("-small") in NAMES or item in MORE_NAMES or item.endswith(".onnx")
 
 
 def path_of(item: str, settings: Settings) -> Path:
