@@ -23,6 +23,7 @@ from schedules.population.skeleton import Extraction, Skeleton
 from .arithmetic import KINDS, operation_counts
 from .calibration import Calibration
 from .error import CostModelError
+from .gpu import Gpu, gpu_seconds
 from .loops import Array, at_level
 from .machine import Machine
 from .memory import Slot
@@ -171,6 +172,9 @@ class PerStoreFeature(FeatureExtractor):
         """Features of all candidates of a population at once, on what was measured of the target's machine if that is given."""
         machine = Machine.of(target, calibration)
         facts = analyze(skeleton, machine)
+        seconds = [nest.estimate.seconds for nest in facts]
+        if target.is_gpu:
+            seconds = gpu_seconds(skeleton, Gpu.of(target))
         names = self.names
         values = np.zeros((len(names), len(facts), skeleton.size), dtype=np.float32)
         for number, nest in enumerate(facts):
@@ -181,7 +185,7 @@ class PerStoreFeature(FeatureExtractor):
             _cache_columns(columns, nest, machine)
             _intensity_columns(columns, nest, self.arith_intensity_curve_num_samples)
             _buffer_columns(columns, nest, self.buffers_per_store)
-            columns.put(np.log(np.maximum(nest.estimate.seconds, 1e-12)), log=False)
+            columns.put(np.log(np.maximum(seconds[number], 1e-12)), log=False)
             if self.extract_workload:
                 _workload_columns(columns, facts)
             if columns.filled != len(names):

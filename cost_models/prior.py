@@ -2,8 +2,8 @@
 
 A roofline with cache levels: per nest, the larger of the time that the instructions of the straight-line body need (arithmetic
 pipes, load and store ports, dependence chains, issue width, spills) and the time that each cache needs to be filled, divided over
-the cores, plus the start of parallel regions. Its purpose is order, not truth: it puts hopeless candidates last, gives the search
-a start before the first measurement, and chooses the untuned default.
+the cores, plus the start of parallel regions (for GPUs see :mod:`cost_models.gpu`). Its purpose is order, not truth: it puts hopeless
+candidates last, gives the search a start before the first measurement, and chooses the untuned default.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from schedules.population.skeleton import Nest, Skeleton
 
 from .arithmetic import RegisterTile, compiler_vectorizes, executions, register_tile
 from .calibration import Calibration
+from .gpu import Gpu, gpu_seconds
 from .loops import Array, NestLoops, at_level, nest_loops
 from .machine import Machine
 from .memory import Slot, Traffic, slots_of, traffic_of
@@ -147,13 +148,15 @@ class AnalyticalPrior:
         self, target: Target, machine: Machine | None = None, calibration: Calibration | None = None
     ) -> None:
         self.machine = machine or Machine.of(target, calibration)
+        self.gpu = Gpu.of(target) if target.is_gpu else None
 
     def seconds(self, skeleton: Skeleton) -> Array:
         """Estimated seconds of every candidate: float64 [N]."""
-        total = np.zeros(skeleton.size)
-        for facts in analyze(skeleton, self.machine):
-            total = total + facts.estimate.seconds
-        return total
+        if self.gpu is not None:
+            nests = gpu_seconds(skeleton, self.gpu)
+        else:
+            nests = [facts.estimate.seconds for facts in analyze(skeleton, self.machine)]
+        return np.asarray(sum(nests, np.zeros(skeleton.size)))
 
 
 def estimate_seconds(skeleton: Skeleton, target: Target, calibration: Calibration | None = None) -> Array:

@@ -15,6 +15,7 @@ _ATTRIBUTES = {  # CUdevice_attribute numbers
     "l2_cache_size_bytes": 38,
 }
 _MAJOR, _MINOR = 75, 76
+_CLOCK_KHZ, _MEMORY_KHZ, _BUS_BITS = 13, 36, 37
 
 
 @lru_cache(maxsize=16)
@@ -34,4 +35,10 @@ def cuda_attributes(index: int = 0) -> dict[str, Any] | None:
         return value.value
 
     found: dict[str, Any] = {name: ask(number) for name, number in _ATTRIBUTES.items()}
-    return {"arch": f"sm_{ask(_MAJOR)}{ask(_MINOR)}", **found}
+    # Two transfers in a cycle of the memory's clock.
+    bytes_per_ms = 2 * ask(_MEMORY_KHZ) * ask(_BUS_BITS) // 8
+    found |= {"clock_mhz": ask(_CLOCK_KHZ) // 1000, "memory_gb_per_s": bytes_per_ms // 1_000_000}
+    return {
+        "arch": f"sm_{ask(_MAJOR)}{ask(_MINOR)}",
+        **{name: value for name, value in found.items() if value},
+    }

@@ -91,6 +91,8 @@ _GPU = {
     "max_vthread_extent": OptionSpec(int, None, "limit of virtual threads"),
     "multi_processor_count": OptionSpec(int, None, "number of streaming multiprocessors"),
     "l2_cache_size_bytes": OptionSpec(int, None, "level-2 cache"),
+    "clock_mhz": OptionSpec(int, None, "clock of the multiprocessors"),
+    "memory_gb_per_s": OptionSpec(int, None, "bandwidth of the device memory"),
     "max_block_size_x": OptionSpec(int, None, "threads per block along x"),
     "max_block_size_y": OptionSpec(int, None, "threads per block along y"),
     "max_block_size_z": OptionSpec(int, None, "threads per block along z"),

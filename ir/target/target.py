@@ -320,6 +320,21 @@ class Target(Node, type_key="Target"):
         """32-bit registers of a block."""
         return self._fact("registers_per_block") or 65536
 
+    @property
+    def multi_processor_count(self) -> int:
+        """Streaming multiprocessors of a GPU; where nobody has said so those of a large card."""
+        return self._fact("multi_processor_count") or 108
+
+    @property
+    def clock_mhz(self) -> int:
+        """Clock of a GPU's multiprocessors."""
+        return self._fact("clock_mhz") or 1500
+
+    @property
+    def memory_gb_per_s(self) -> int:
+        """Bandwidth of a GPU's memory, 10^9 bytes per second."""
+        return self._fact("memory_gb_per_s") or 1000
+
     @staticmethod
     def list_kinds() -> list[str]:
         """The names of all kinds."""

@@ -28,6 +28,14 @@ from .linear import IndexSteps, Values, is_arithmetic
 PREPROC_ANNOTATION = "meta_schedule.layout_rewrite_preproc"
 """On blocks that pack constant weights: they run once, when the model is compiled."""
 
+SHARED_OUT_ANNOTATION = "meta_schedule.cooperative_fetch"
+"""On copies whose elements the threads of a block share out, with the number of adjacent ones for a thread at a time."""
+
+WARP = 32
+"""Threads whose accesses are looked at together."""
+
+_FAR_APART = 1 << 12
+"""Elements between what the threads of a warp access where nobody knows."""
 _TYPICAL_EXTENT = 16
 """Iterations of a loop whose extent is data, as far as anybody can say."""
 
@@ -66,6 +74,8 @@ class Access:
     """Index distance per step of each loop and dimension: int64 [n_dims, n_loops, N]."""
     count: int = 1
     """Number of syntactic accesses with the same strides."""
+    warp: np.ndarray | None = None
+    """Of nests that GPU threads run: elements from what the first thread of a warp accesses to what each one does, int64 [N, WARP]."""
 
 
 @dataclass
@@ -94,6 +104,8 @@ class Nest:
     """The same operations by the loops that change their values."""
     is_preprocessing: bool = False
     """Runs once when the model is compiled (packing of constant weights), not with the kernel."""
+    shared_out: np.ndarray | None = None
+    """Of a copy whose elements the threads of a GPU's block will share out: adjacent elements for one thread at a time, int64 [N]."""
 
     def iterations(self) -> np.ndarray:
         """Total number of innermost iterations [N], float64."""
@@ -282,6 +294,7 @@ class Extraction:
                 block.init is not None,
                 reduce_values,
                 PREPROC_ANNOTATION in block.annotations,
+                block.annotations.get(SHARED_OUT_ANNOTATION),
             )
         )
 
@@ -333,8 +346,10 @@ class _SymbolicNest:
         is_reduction: bool,
         reduce_values: list[Any],
         is_preprocessing: bool,
+        shared_out: Any,
     ) -> None:
         self._name, self._operations, self._groups = name, operations, groups
+        self._shared_out = None if shared_out is None else tir.convert(shared_out)
         self._is_reduction, self._is_preprocessing = is_reduction, is_preprocessing
         variables = frozenset(loop.var for loop in loops)
         self._loops = [loop.known(variables) for loop in loops]
@@ -366,12 +381,16 @@ class _SymbolicNest:
             LoopAxis(loop.var.name, extents[loop.var], loop.mark, loop.var in feeding, loop.key)
             for loop in self._loops
         ]
+        shared_out = None if self._shared_out is None else _array(evaluate(self._shared_out, values), size)
+        lanes = self._lanes(known, shared_out, size)
         merged: dict[Any, Access] = {}
         shapes: dict[int, list[np.ndarray]] = {}
         for number, buffer, indices, is_write in self._accesses:
             if number not in shapes:
                 shapes[number] = [_array(evaluate(item, values), size) for item in self._shapes[number]]
             access = self._access(number, buffer, indices, is_write, shapes[number], known, size)
+            if lanes is not None:
+                access.warp = _offsets(indices, shapes[number], lanes)
             key = (number, is_write, access.reach.tobytes())
             if key in merged:
                 merged[key].count += 1
@@ -385,7 +404,24 @@ class _SymbolicNest:
             self._is_reduction,
             self._groups,
             self._is_preprocessing,
+            shared_out,
         )
+
+    def _lanes(self, known: Values, shared_out: np.ndarray | None, size: int) -> dict[Any, np.ndarray] | None:
+        """Values [N, WARP] of all variables in the first warp's threads where loops begin; None where no threads run the nest."""
+        thread = next((loop for loop in reversed(self._loops) if loop.mark == "threadIdx.x"), None)
+        if thread is None:
+            return None
+        threads = np.maximum(_array(known.extents[thread.var], size), 1)[:, None]
+        number = np.arange(WARP)[None] % threads
+        values = {var: _array(value, size)[:, None] for var, value in known.begins.items()}
+        if shared_out is None:
+            values[thread.var] = values[thread.var] + number
+        else:  # the copy's own loop, the innermost one
+            own = self._loops[-1].var
+            last = np.maximum(_array(known.extents[own], size), 1)[:, None] - 1
+            values[own] = values[own] + np.minimum(number * shared_out[:, None], last)
+        return values
 
     def _begins(self, values: Mapping[Any, Any]) -> dict[Any, Any]:
         """The values of decisions, and of loop variables where their loops begin, all of them for the first time."""
@@ -418,6 +454,21 @@ class _SymbolicNest:
         return Access(
             number, buffer.name, buffer.scope(), is_write, dt.bytes_of(buffer.dtype), shape, strides, reach
         )
+
+
+def _offsets(
+    indices: Sequence[IndexSteps], shape: Sequence[np.ndarray], lanes: Mapping[Any, np.ndarray]
+) -> np.ndarray:
+    """Elements from what the first thread of a warp accesses to what each one does: int64 [N, WARP]."""
+    total: np.ndarray = np.zeros((len(shape[0]) if shape else 1, WARP), dtype=np.int64)
+    step = np.ones_like(total[:, :1])
+    for index, extent in zip(reversed(indices), reversed(shape), strict=True):
+        if index.is_gather:  # data may send each thread to a place of its own
+            total = total + np.arange(WARP) * _FAR_APART
+        else:
+            total = total + np.asarray(evaluate(index.index, lanes)) * step
+        step = step * extent[:, None]
+    return total - total[:, :1]
 
 
 def _array(value: Any, size: int) -> np.ndarray:

@@ -20,6 +20,7 @@ from ir import tir
 
 from ..analysis import consumers_of
 from ..error import ScheduleError
+from ..population.skeleton import SHARED_OUT_ANNOTATION
 from ..random_variable import BlockRV, ExprRV, LoopRV
 from ..region import bind_region, relax_region
 from ..schedule import Schedule
@@ -29,7 +30,6 @@ from .block_facts import has_data_reuse, is_injective, node_of, reads_elementwis
 from .device_limits import SharedCache, keep_within_device, product_of
 
 TILING_STRUCTURE = "meta_schedule.tiling_structure"
-COOPERATIVE_FETCH = "meta_schedule.cooperative_fetch"
 FEWEST_THREADS = "meta_schedule.thread_extent_low_inclusive"
 MOST_THREADS = "meta_schedule.thread_extent_high_inclusive"
 
@@ -322,7 +322,7 @@ class MultiLevelTiling(ScheduleRule):
                 chosen = None
                 if lengths:
                     chosen = sch.sample_categorical(lengths, [1.0 / len(lengths)] * len(lengths))
-                    sch.annotate(copy, COOPERATIVE_FETCH, chosen)
+                    sch.annotate(copy, SHARED_OUT_ANNOTATION, chosen)
                 state.caches.append(copy)
                 if self.tile_binds and reuse.scope.startswith("shared"):
                     cache = self._shared_cache(state, position, level, extents, chosen)

@@ -1,0 +1,204 @@
+"""The analytical model of GPUs: what it counts, on kernels whose counts are known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cost_models import estimate_seconds
+from cost_models.feature import PerStoreFeature, skeleton_of_schedule
+from cost_models.gpu import Gpu, Kernel, gpu_seconds, kernels_of
+from ir import te, tir
+from ir.target import Target
+from ir.tir import PrimFunc
+from schedules import Schedule
+from schedules.space import PostOrderApply
+from tests.programs.expressions import matmul
+
+A100 = Target("nvidia/nvidia-a100")
+GPUS = ("nvidia/nvidia-h200", "nvidia/nvidia-a100", "nvidia/geforce-rtx-4090", "nvidia/nvidia-t4")
+
+
+def elementwise(
+    index: Callable[[Any, Any], tuple[Any, Any]], size: int = 1024, dtype: str = "float32"
+) -> PrimFunc:
+    a = te.placeholder((size, size), dtype, name="A")
+    return te.create_prim_func([a, te.compute((size, size), lambda i, j: a[index(i, j)] + 1.0, name="B")])
+
+
+def kernel_of(sch: Schedule, target: Target = A100) -> Kernel:
+    ((_, kernel),) = kernels_of(skeleton_of_schedule(sch), Gpu.of(target))
+    return kernel
+
+
+def by_rows(func: PrimFunc, threads: int = 256, block: str = "B") -> Schedule:
+    """A block of threads for some neighbouring elements of a row."""
+    sch = Schedule(func)
+    i, j = sch.get_loops(block)[:2]
+    outer, inner = sch.split(j, [None, threads])
+    sch.bind(sch.fuse(i, outer), "blockIdx.x")
+    sch.bind(inner, "threadIdx.x")
+    return sch
+
+
+@pytest.mark.parametrize(
+    ("index", "dtype", "read"),
+    [
+        (lambda i, j: (i, j), "float32", 4),
+        (lambda i, j: (i, j), "float64", 8),
+        (lambda i, j: (i, j), "float16", 2),
+        (lambda i, j: (j, i), "float32", 32),
+        (lambda i, j: (i, j // 2), "float32", 2),
+        (lambda i, j: (i, 0), "float32", 1),
+    ],
+    ids=["rows", "doubles", "halves", "columns", "pairs", "one"],
+)
+def test_a_warp_asks_for_sectors(index: Any, dtype: str, read: int) -> None:
+    """Of 32 bytes: adjacent floats of 32 threads are four, floats of different rows 32."""
+    kernel = kernel_of(by_rows(elementwise(index, dtype=dtype)))
+    written = 32 * np.dtype(dtype).itemsize / 32
+    assert kernel.sectors[0] == 1024 * 1024 / 32 * (read + written)
+
+
+def shared_reader(stride: int) -> Schedule:
+    """A block of threads, each of which reads shared memory at a distance of its neighbours."""
+    a = te.placeholder((32 * stride,), name="A")
+    copy = te.compute((32 * stride,), lambda i: a[i], name="S")
+    func = te.create_prim_func([a, te.compute((64, 32), lambda i, j: copy[j * stride], name="B")])
+    sch = Schedule(func)
+    sch.set_scope("S", 0, "shared")
+    i, j = sch.get_loops("B")
+    sch.bind(i, "blockIdx.x")
+    sch.bind(j, "threadIdx.x")
+    sch.compute_at("S", i)
+    return sch
+
+
+def test_banks_of_shared_memory_serve_one_word_at_a_time() -> None:
+    """Neighbours at a distance of 32 words are all in one bank; at 33 none are in the same."""
+    from cost_models.gpu import _conflicts
+
+    def conflicts(stride: int) -> float:
+        nests = skeleton_of_schedule(shared_reader(stride)).nests
+        access = next(item for item in nests[-1].accesses if item.scope == "shared")
+        return float(_conflicts(access, np.ones(1))[0])
+
+    assert [conflicts(stride) for stride in (0 + 1, 2, 4, 16, 32, 33)] == [1, 2, 4, 16, 32, 1]
+
+
+def test_equal_words_are_read_once() -> None:
+    from cost_models.gpu import _conflicts
+
+    a = te.placeholder((64,), name="A")
+    copy = te.compute((64,), lambda i: a[i], name="S")
+    sch = Schedule(te.create_prim_func([a, te.compute((64, 32), lambda i, j: copy[i] * 2.0, name="B")]))
+    sch.set_scope("S", 0, "shared")
+    i, j = sch.get_loops("B")
+    sch.bind(i, "blockIdx.x")
+    sch.bind(j, "threadIdx.x")
+    access = next(item for item in skeleton_of_schedule(sch).nests[-1].accesses if item.scope == "shared")
+    assert _conflicts(access, np.ones(1)).tolist() == [1]
+
+
+@pytest.mark.parametrize(("threads", "blocks"), [(32, 32), (128, 16), (256, 8), (1024, 2)])
+def test_occupancy_by_threads(threads: int, blocks: int) -> None:
+    """An A100 holds 2,048 threads and 32 blocks on a multiprocessor."""
+    kernel = kernel_of(by_rows(elementwise(lambda i, j: (i, j)), threads))
+    assert kernel.occupancy.tolist() == [blocks] and kernel.threads.tolist() == [threads]
+
+
+def test_occupancy_by_shared_memory() -> None:
+    """164 KiB hold three blocks of 48 KiB."""
+    a = te.placeholder((256, 96, 128), name="A")
+    copy = te.compute((256, 96, 128), lambda b, i, j: a[b, i, j], name="S")
+    func = te.create_prim_func([a, te.compute((256, 96, 128), lambda b, i, j: copy[b, 95 - i, j], name="B")])
+    sch = Schedule(func)
+    sch.set_scope("S", 0, "shared")
+    b, i, j = sch.get_loops("B")
+    sch.bind(b, "blockIdx.x")
+    sch.bind(j, "threadIdx.x")
+    sch.compute_at("S", b)
+    kernel = kernel_of(sch)
+    assert kernel.shared_bytes.tolist() == [96 * 128 * 4] and kernel.occupancy.tolist() == [3]
+
+
+def test_a_wave_that_is_hardly_begun_takes_as_long_as_a_full_one() -> None:
+    def seconds(blocks: int) -> float:
+        a = te.placeholder((blocks, 1024), name="A")
+
+        def chain(i: Any, j: Any) -> Any:
+            value = a[i, j]
+            for _ in range(60):
+                value = tir.exp(value)
+            return value
+
+        func = te.create_prim_func([a, te.compute((blocks, 1024), chain, name="B")])
+        return float(kernel_of(by_rows(func, 1024)).seconds[0])
+
+    processors = A100.multi_processor_count
+    less, full, more = (seconds(count) for count in (processors // 2, processors * 8, processors * 8 + 1))
+    assert less < full and more > 1.03 * full
+
+
+def test_special_functions_have_fewer_units() -> None:
+    def seconds(function: Callable[[Any], Any]) -> float:
+        a = te.placeholder((64, 1024), name="A")
+
+        def chain(i: Any, j: Any) -> Any:
+            value = a[i, j]
+            for _ in range(300):
+                value = function(value)
+            return value
+
+        return float(
+            kernel_of(by_rows(te.create_prim_func([a, te.compute((64, 1024), chain, name="B")]))).seconds[0]
+        )
+
+    assert seconds(tir.exp) > 2 * seconds(lambda value: value * 1.5)
+
+
+@pytest.mark.parametrize("name", GPUS)
+def test_arrays_and_programs_agree(name: str) -> None:
+    """The estimate of a candidate as a row and as a program."""
+    target = Target(name)
+    func = matmul(256)
+    (sketch,) = PostOrderApply().generate_sketches(func, target)
+    rows = sketch.sample(5, np.random.default_rng(0))
+    found = estimate_seconds(sketch.skeleton(rows), target)
+    for row, seconds in zip(rows, found, strict=True):
+        program = skeleton_of_schedule(sketch.materialize(func, row))
+        assert estimate_seconds(program, target) == pytest.approx([seconds])
+    features = PerStoreFeature().features_of(sketch.skeleton(rows), target)
+    np.testing.assert_allclose(features.prior_seconds(), found, rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", GPUS)
+def test_products_are_tiled_for_reuse(name: str) -> None:
+    """The best candidates ask the second-level cache for a fraction of what most do, and come near the arithmetic units' limit."""
+    target = Target(name)
+    (sketch,) = PostOrderApply().generate_sketches(matmul(1024), target)
+    gpu = Gpu.of(target)
+    rows = sketch.sample(2000, np.random.default_rng(0))
+    ((_, kernel),) = kernels_of(sketch.skeleton(rows), gpu)
+    best = np.argsort(kernel.seconds)[:20]
+    assert np.median(kernel.sectors[best]) < np.median(kernel.sectors)
+    assert kernel.seconds[best].max() < np.median(kernel.seconds) / 2
+    assert (kernel.threads[best] >= 32).all() and (kernel.blocks[best] >= gpu.multiprocessors / 4).all()
+    least = 1024**3 / (gpu.multiprocessors * gpu.each.float32_lanes * gpu.hertz)
+    assert least < kernel.seconds[best[0]] < 8 * least
+
+
+def test_what_nobody_binds_runs_on_one_thread() -> None:
+    func = elementwise(lambda i, j: (i, j), 256)
+    alone = sum(gpu_seconds(skeleton_of_schedule(Schedule(func)), Gpu.of(A100)))
+    assert alone[0] > 20 * kernel_of(by_rows(func)).seconds[0]  # type: ignore[index]
+
+
+def test_a_card_says_what_it_has() -> None:
+    gpu = Gpu.of(Target("nvidia/geforce-rtx-4090"))
+    assert (gpu.multiprocessors, gpu.each.float32_lanes, gpu.each.threads) == (128, 128, 1536)
+    assert gpu.memory_bytes_per_second == 1008e9 and gpu.l2_bytes == 72 << 20
+    assert Gpu.of(Target({"kind": "cuda", "multi_processor_count": 7, "clock_mhz": 900})).hertz == 9e8
