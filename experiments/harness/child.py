@@ -33,31 +33,22 @@ class Ready:
     facts: dict[str, Any] = field(default_factory=dict)
 
 
-def _busy_seconds() -> float:
-    """CPU seconds that everything on the machine has used (0 where the system does not say)."""
-    try:
-        with open("/proc/stat") as stat:
-            ticks = [int(item) for item in stat.readline().split()[1:9]]
-    except (OSError, ValueError):
-        return 0.0
-    return (sum(ticks) - ticks[3] - ticks[4]) / os.sysconf("SC_CLK_TCK")
-
-
 def measure_round(call: Callable[[], Any], count: int) -> dict[str, float]:
-    """The mean and the fastest of some calls, and the share of the processors that others used meanwhile."""
+    """The mean and the fastest of some calls, and the share of the machine that others took meanwhile."""
+    # Loaded when it is needed: as a script this module does not know yet where the packages are.
+    from runners.disturbance import Watch
+
     # The threads of whoever ran before spin for a while; they must not take this one's cores.
     time.sleep(PAUSE_SECONDS)
     call()
-    busy, own, begin = _busy_seconds(), time.process_time(), time.perf_counter()
-    seconds, last = [], begin
+    watch = Watch()
+    seconds, last = [], time.perf_counter()
     for _ in range(count):
         call()
         now = time.perf_counter()
         seconds.append(now - last)
         last = now
-    elapsed, own, busy = last - begin, time.process_time() - own, _busy_seconds() - busy
-    others = max(0.0, busy - own) / (elapsed * (os.cpu_count() or 1))
-    return {"secs": statistics.fmean(seconds), "min_secs": min(seconds), "others": others}
+    return {"secs": statistics.fmean(seconds), "min_secs": min(seconds), "others": watch.lap().lost}
 
 
 def calls_per_round(call: Callable[[], Any]) -> int:

@@ -19,9 +19,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from runners.disturbance import QUIET_SHARE, Repeats
+
 CHILD = Path(__file__).with_name("child.py")
-QUIET = 0.10
-"""Share of the processors that others may use in a round that counts as quiet."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Round:
     secs: float
     min_secs: float
     others: float
-    """Share of the processors that other processes used."""
+    """Share of the machine that was lost to others."""
 
 
 def _described(job: Job) -> dict[str, Any]:
@@ -151,25 +151,25 @@ def run_job(job: Job) -> Any:
 def take_turns(contestants: Sequence[Contestant], rounds: int) -> float:
     """Let all contestants that live take turns, and keep each one's rounds.
 
-    A round in which other processes used the machine is run again, up to as many more as were asked for; the quietest count. The
+    A round in which the machine was disturbed is run again, up to as many more as were asked for; the quietest count. The
     order turns around every time, so that nobody always follows the same neighbour.
 
     Returns:
-        The largest share of the processors that others used in the rounds that count.
+        The largest share of the machine that was lost to others in the rounds that count.
     """
     alive = [item for item in contestants if item.failed is None]
-    found: list[dict[str, Round]] = []
-    while len(found) < 2 * rounds and sum(_disturbance(item) <= QUIET for item in found) < rounds:
+    found: Repeats[dict[str, Round]] = Repeats(rounds)
+    while not found.complete:
         turns: dict[str, Round] = {}
         for contestant in alive if len(found) % 2 == 0 else alive[::-1]:
             turn = contestant.turn()
             if turn is not None:
                 turns[contestant.name] = turn
         alive = [item for item in alive if item.failed is None]
-        found.append(turns)
+        found.add(turns, _disturbance(turns) / QUIET_SHARE)
         if not alive:
             break
-    kept = sorted(found, key=_disturbance)[:rounds]
+    kept = found.kept()
     for contestant in contestants:
         contestant.rounds = [turns[contestant.name] for turns in kept if contestant.name in turns]
     return max((_disturbance(turns) for turns in kept), default=0.0)

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..harness.contestant import QUIET, Job, ratio, run_job, start, take_turns
+from runners.disturbance import QUIET_SHARE
+
+from ..harness.contestant import Job, ratio, run_job, start, take_turns
 
 HERE = Path(__file__).resolve().parents[2]
 
@@ -75,6 +77,6 @@ class Trees:
                     return None
             fastest = [min(turn.min_secs for turn in side.rounds) for side in (here, there)]
             found = ratio(here, there)
-        mark = "*" if disturbed > QUIET else ""
+        mark = "*" if disturbed > QUIET_SHARE else ""
         print(f"{title}: {found:.3f}{mark} ({fastest[0] / fastest[1]:.3f})", flush=True)
         return found

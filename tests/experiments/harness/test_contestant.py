@@ -7,7 +7,17 @@ import time
 import pytest
 
 from experiments.harness.child import Ready, calls_per_round, measure_round
-from experiments.harness.contestant import Contestant, Job, Round, median_ms, ratio, run_job, start, summary
+from experiments.harness.contestant import (
+    Contestant,
+    Job,
+    Round,
+    median_ms,
+    ratio,
+    run_job,
+    start,
+    summary,
+    take_turns,
+)
 
 HERE = "tests.experiments.harness.test_contestant"
 
@@ -64,6 +74,33 @@ def test_medians_are_over_rounds() -> None:
     peer.rounds = [Round(secs, secs, 0.0) for secs in (2.0, 6.0, 4.0)]
     assert median_ms(ours) == 2000.0
     assert ratio(peer, ours) == 2.0  # of 2, 3 and 1
+
+
+class _Planned(Contestant):
+    """Answers with planned rounds."""
+
+    def __init__(self, name: str, rounds: list[Round]) -> None:
+        self.name, self.failed, self.rounds, self._planned = name, None, [], iter(rounds)
+
+    def turn(self) -> Round | None:
+        return next(self._planned)
+
+
+def test_a_round_in_which_anybody_was_disturbed_is_run_again_for_all() -> None:
+    first = _Planned("a", [Round(secs, secs, 0.0) for secs in (1.0, 2.0, 3.0)])
+    second = _Planned(
+        "b", [Round(secs, secs, others) for secs, others in ((4.0, 0.05), (5.0, 0.4), (6.0, 0.0))]
+    )
+    assert take_turns([first, second], 2) == 0.05
+    assert [turn.secs for turn in first.rounds] == [1.0, 3.0]
+    assert [turn.secs for turn in second.rounds] == [4.0, 6.0]
+
+
+def test_where_it_is_never_quiet_it_is_told() -> None:
+    shares = (0.9, 0.3, 0.5, 0.2)
+    contestant = _Planned("a", [Round(share, share, share) for share in shares])
+    assert take_turns([contestant], 2) == 0.3
+    assert [turn.others for turn in contestant.rounds] == [0.3, 0.2]
 
 
 def test_rounds_are_filled() -> None:
