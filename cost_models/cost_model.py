@@ -16,6 +16,7 @@ import numpy as np
 
 from ir import structural_hash
 from ir.kinds import Kinds
+from ir.time_interval import noise_of
 
 from .error import CostModelError
 from .feature import Candidate, Context, FeatureExtractor, FeatureMatrix, PerStoreFeature
@@ -64,13 +65,17 @@ class CostModel(ABC):
         """Write what was learnt to a file."""
 
     @abstractmethod
-    def update_arrays(self, features: Features, seconds: Array, group: str = "") -> None:
+    def update_arrays(
+        self, features: Features, seconds: Array, group: str = "", noise: Array | None = None
+    ) -> None:
         """Learn from measurements.
 
         Args:
             features: of N candidates of one structure.
             seconds: float64 [N]; infinite for failures.
             group: names the workload; times are only compared within one.
+            noise: how certain the times are, float64 [N]: by which share each may be off (:func:`ir.time_interval.noise_of`); None
+                where that is not known.
         """
 
     @abstractmethod
@@ -88,9 +93,10 @@ class CostModel(ABC):
             raise CostModelError(
                 f"update got {len(candidates)} candidates and {len(results)} results; one result per candidate"
             )
-        seconds = np.array([_mean_seconds(result) for result in results])
+        seconds = np.array([_median_seconds(result) for result in results])
+        noise = np.array([noise_of(result.run_secs) if result.run_secs else 0.0 for result in results])
         for rows, array in _by_shape(self.extractor.extract_from(context, candidates)):
-            self.update_arrays(array, seconds[rows], group_of(context))
+            self.update_arrays(array, seconds[rows], group_of(context), noise[rows])
 
     def predict(self, context: Context, candidates: Sequence[Candidate]) -> Array:
         """Scores of schedules: float64 [N], higher is better."""
@@ -125,7 +131,9 @@ class PyCostModel(CostModel):
 
     learns = False
 
-    def update_arrays(self, features: Features, seconds: Array, group: str = "") -> None:
+    def update_arrays(
+        self, features: Features, seconds: Array, group: str = "", noise: Array | None = None
+    ) -> None:
         """Nothing: such models learn from schedules."""
 
     def predict_arrays(self, features: Features) -> Array:
@@ -159,10 +167,10 @@ def group_of(context: Context) -> str:
     return f"{structural_hash(context.mod):x}"
 
 
-def _mean_seconds(result: Result) -> float:
+def _median_seconds(result: Result) -> float:
     if not result.run_secs:
         return float("inf")
-    return float(np.mean([float(item) for item in result.run_secs]))
+    return float(np.median([float(item) for item in result.run_secs]))
 
 
 def _by_shape(features: Sequence[Array]) -> list[tuple[Array, Array]]:

@@ -54,8 +54,10 @@ class MLPModel(CostModel):
         self._members: list[dict[str, Array]] = []
         self._stale = False
 
-    def update_arrays(self, features: Features, seconds: Array, group: str = "") -> None:
-        self._samples.add(as_matrix(features, self.feature_names), seconds, group)
+    def update_arrays(
+        self, features: Features, seconds: Array, group: str = "", noise: Array | None = None
+    ) -> None:
+        self._samples.add(as_matrix(features, self.feature_names), seconds, group, noise)
         self._stale = True
 
     def predict_arrays(self, features: Features) -> Array:

@@ -27,7 +27,9 @@ class PriorModel(CostModel):
     def save(self, path: Path) -> None:
         write_archive(path, "prior", {})
 
-    def update_arrays(self, features: Features, seconds: Array, group: str = "") -> None:
+    def update_arrays(
+        self, features: Features, seconds: Array, group: str = "", noise: Array | None = None
+    ) -> None:
         """Nothing is learnt."""
 
     def predict_arrays(self, features: Features) -> Array:

@@ -34,7 +34,9 @@ class RandomModel(CostModel):
     def save(self, path: Path) -> None:
         write_archive(path, "random", {"state": np.array(json.dumps(self._generator.bit_generator.state))})
 
-    def update_arrays(self, features: Features, seconds: Array, group: str = "") -> None:
+    def update_arrays(
+        self, features: Features, seconds: Array, group: str = "", noise: Array | None = None
+    ) -> None:
         """Nothing is learnt."""
 
     def predict_arrays(self, features: Features) -> Array:

@@ -2,7 +2,8 @@
 
 A model predicts how much faster or slower a candidate is than the analytical estimate says, in natural logarithms: the mean of
 its nests' corrections, each weighted by the nest's share of the estimated time. The target of a candidate is the logarithm
-of (best time of its workload / its time); candidates near the best weigh most, since they are what the search has to order.
+of (best time of its workload / its time); candidates near the best weigh most, since they are what the search has to order, and times that
+are uncertain weigh less.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from .loops import Array
 
 WORST = -5.0
 """Targets are no lower than this: beyond e^5 times the best, how bad is of no interest."""
+_OWN_ERROR = 0.1
+"""By which share a model is off with exact times, about: noise far below it makes no difference, and noise as large halves a weight."""
 
 
 @dataclass
@@ -59,18 +62,24 @@ class Samples:
     limit: int = 6000
     _features: list[FeatureMatrix] = field(default_factory=list)
     _seconds: list[Array] = field(default_factory=list)
+    _noise: list[Array] = field(default_factory=list)
     _groups: list[str] = field(default_factory=list)
 
     def __len__(self) -> int:
         return sum(len(item) for item in self._seconds)
 
-    def add(self, features: FeatureMatrix, seconds: Array, group: str) -> None:
-        """Append measurements of one structure.
+    def add(self, features: FeatureMatrix, seconds: Array, group: str, noise: Array | None = None) -> None:
+        """Append measurements of one structure, with how certain they are, as :meth:`CostModel.update_arrays` takes them.
 
         Raises:
-            CostModelError: lengths or columns differ from what is expected, or a time is not positive.
+            CostModelError: lengths or columns differ from what is expected, a time is not positive, or a noise is negative.
         """
         seconds = np.asarray(seconds, dtype=np.float64).reshape(-1)
+        noise = np.zeros(len(seconds)) if noise is None else np.asarray(noise, dtype=np.float64).reshape(-1)
+        if len(noise) != len(seconds) or not (noise >= 0).all():
+            raise CostModelError(
+                f"the noise of {len(seconds)} times is as many numbers that are not negative, got {noise}"
+            )
         if len(seconds) != len(features):
             raise CostModelError(
                 f"{len(features)} candidates have features, {len(seconds)} have times; the numbers must agree"
@@ -86,6 +95,7 @@ class Samples:
             return
         self._features.append(features)
         self._seconds.append(seconds)
+        self._noise.append(noise)
         self._groups.append(group)
 
     def training_set(self) -> TrainingSet | None:
@@ -107,7 +117,8 @@ class Samples:
             target.append(gain)
             base.append(self._features[position].prior_scores())
             # Failures say little about time; candidates within a factor of two of the best say most.
-            weight.append(np.where(ran, 0.15 + np.exp(gain), 0.1))
+            certainty = 1.0 / (1.0 + (self._noise[position] / _OWN_ERROR) ** 2)
+            weight.append(np.where(ran, (0.15 + np.exp(gain)) * certainty, 0.1))
             groups += [group] * len(gain)
         if not target or not any(np.isfinite(best[group]) for group in groups):
             return None
@@ -148,6 +159,7 @@ class Samples:
         for position in range(len(self._seconds)):
             arrays[f"samples.features.{position}"] = self._features[position].values
             arrays[f"samples.seconds.{position}"] = self._seconds[position]
+            arrays[f"samples.noise.{position}"] = self._noise[position]
         return arrays
 
     @staticmethod
@@ -157,5 +169,6 @@ class Samples:
         names = tuple(str(item) for item in arrays["samples.names"])
         for position, group in enumerate(arrays["samples.groups"]):
             features = FeatureMatrix(arrays[f"samples.features.{position}"], names)
-            samples.add(features, arrays[f"samples.seconds.{position}"], str(group))
+            noise = arrays.get(f"samples.noise.{position}")  # files of earlier versions have none
+            samples.add(features, arrays[f"samples.seconds.{position}"], str(group), noise)
         return samples

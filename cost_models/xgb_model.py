@@ -103,8 +103,10 @@ class XGBModel(CostModel):
         self._columns: Array = np.zeros(0, dtype=np.int64)
         self._trained_on = self._trainings = 0
 
-    def update_arrays(self, features: Features, seconds: Array, group: str = "") -> None:
-        self._samples.add(as_matrix(features, self.feature_names), seconds, group)
+    def update_arrays(
+        self, features: Features, seconds: Array, group: str = "", noise: Array | None = None
+    ) -> None:
+        self._samples.add(as_matrix(features, self.feature_names), seconds, group, noise)
 
     def predict_arrays(self, features: Features) -> Array:
         return self.predict_with_uncertainty(features)[0]

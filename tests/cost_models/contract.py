@@ -122,6 +122,18 @@ class CostModelContract:
             item.update_arrays(more, seconds, "a")
         np.testing.assert_array_equal(loaded.predict_arrays(features), model.predict_arrays(features))
 
+    def test_noise_is_kept_as_well(self, tmp_path: Path) -> None:
+        features, seconds = measured(60)
+        noise = np.random.default_rng(0).uniform(0.0, 0.5, 60)
+        model, loaded = self.make(), self.make()
+        model.update_arrays(features, seconds, "a", noise)
+        model.save(tmp_path / "model")
+        loaded.load(tmp_path / "model")
+        more, times = measured(30, seed=9)
+        for item in (model, loaded):
+            item.update_arrays(more, times, "a", noise[:30])
+        np.testing.assert_array_equal(loaded.predict_arrays(features), model.predict_arrays(features))
+
     def test_a_file_that_is_no_model_is_named(self, tmp_path: Path) -> None:
         path = tmp_path / "notes.txt"
         path.write_text("not a model")
@@ -155,6 +167,19 @@ class LearningModelContract(CostModelContract):
         features, _ = measured(50)
         order = np.argsort(self.make().predict_arrays(features))
         np.testing.assert_array_equal(order, np.argsort(-np.log(features.prior_seconds())))
+
+    def test_it_believes_certain_times_more_than_uncertain_ones(self) -> None:
+        """The same candidates twice: once as they are, once upside down and known to be nonsense."""
+        features, seconds = measured(160)
+        nonsense = seconds.max() * seconds.min() / seconds
+        wrong = np.full(160, 2.0)
+        model, doubting = self.make(), self.make()
+        for item, noise in ((model, None), (doubting, wrong)):
+            item.update_arrays(features, seconds, "a", None if noise is None else np.zeros(160))
+            item.update_arrays(features, nonsense, "a", noise)
+        truth = -np.log(seconds)
+        told = [np.corrcoef(item.predict_arrays(features), truth)[0, 1] for item in (model, doubting)]
+        assert told[1] > 0.9 and told[1] > told[0] + 0.1
 
     def test_it_learns_what_the_estimate_misses(self) -> None:
         features, seconds = measured(240)

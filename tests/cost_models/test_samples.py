@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
+from cost_models import CostModelError
 from cost_models.samples import WORST, Samples
 
 from .contract import measured
@@ -17,6 +19,27 @@ def test_targets_are_logarithms_of_the_share_of_the_best_time() -> None:
     assert training is not None
     np.testing.assert_allclose(training.target, [np.log(0.5), 0.0, np.log(0.25), WORST])
     assert training.weight[1] > training.weight[0] > training.weight[2] > training.weight[3]
+
+
+def test_uncertain_times_weigh_less_and_failures_as_ever() -> None:
+    features, _ = measured(4)
+    seconds, noise = np.array([1.0, 1.0, 1.0, np.inf]), np.array([0.0, 0.05, 0.3, 0.0])
+    samples, without = Samples(), Samples()
+    samples.add(features, seconds, "a", noise)
+    without.add(features, seconds, "a")
+    training, plain = samples.training_set(), without.training_set()
+    assert training is not None and plain is not None
+    share = training.weight / plain.weight
+    assert share[0] == share[3] == 1.0
+    assert 0.7 < share[1] < 1.0 and share[2] < 0.15
+    np.testing.assert_array_equal(training.target, plain.target)
+
+
+@pytest.mark.parametrize("noise", [[0.1], [0.1, -0.1], [0.1, np.nan]])
+def test_nonsense_for_noise_is_refused(noise: list[float]) -> None:
+    features, _ = measured(2)
+    with pytest.raises(CostModelError, match="the noise of 2 times"):
+        Samples().add(features, np.ones(2), "a", np.array(noise))
 
 
 def test_the_best_time_may_come_later() -> None:
