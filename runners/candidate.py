@@ -18,15 +18,20 @@ from typing import Any
 
 import numpy as np
 
+from ir.time_interval import TimeInterval
+
 from .checking import CheckedCalls, checked, confirmed
+from .cold_weights import bind_with_cold_weights
+from .disturbance import Repeats, Watch
 from .energy import EnergyMeter, energy_seconds
 from .error import RunnerError
-from .evaluator import EvaluatorConfig, effort, far_behind, first_call_limit, timed, warm_call
+from .evaluator import EvaluatorConfig, first_call_limit, warm_call
 from .kernel import Kernel, pack_arguments
 from .lock import machine
 from .reference_order import in_fast_order
 from .result import ResultKind
 from .runner import RunnerResult
+from .sampling import CallTimer, Race, sample, take_group
 from .verify import VERSION, Array, Reference, ReferenceStore, entry, make_value, params_of
 from .worker import phase
 
@@ -84,6 +89,11 @@ class RunReport:
     """What was measured beside the time, by name."""
     kernel: bytes | None = None
     """Of one that would become the best: what was built, as :meth:`Kernel.shipped` gives it."""
+
+    @property
+    def secs(self) -> float:
+        """The median of the times, infinite without any."""
+        return statistics.median(self.run_secs) if self.run_secs else math.inf
 
     def result(self) -> RunnerResult:
         """What runners answer."""
@@ -152,12 +162,14 @@ def run_candidate(
     f_build: Build | None,
     reference_key: str | None,
     reference: Any,
-    best_secs: float | None,
+    best: TimeInterval | None,
     settings: RunSettings,
+    again: bool = False,
 ) -> RunReport:
     """Check a candidate against the reference and time it, with the machine to itself.
 
-    ``program`` and ``reference`` are None when this process should have them.
+    ``program`` and ``reference`` are None when this process should have them. One that is measured ``again`` was checked before, and is
+    only timed.
 
     Raises:
         Forgotten: it does not.
@@ -169,26 +181,26 @@ def run_candidate(
             phase("cooling down", settings.cooldown_sec + 10)
             time.sleep(settings.cooldown_sec)
         if reference_key is None:
-            return _time(kernel, None, best_secs, settings)
+            return _time(kernel, None, best, settings)
         begin = time.perf_counter()
         known = _reference(reference_key, reference, target, f_build, settings.reference_timeout_sec)
         took = time.perf_counter() - begin
-        report = _time(kernel, known, best_secs, settings)
+        report = _time(kernel, known, best, settings, again)
         if report.kind is ResultKind.WRONG_RESULT:
             _REFERENCES.forget(reference_key)
-        best = _would_be_best(report, best_secs)
+        is_best = not again and _would_be_best(report, best)
         return replace(
             report,
             check_secs=report.check_secs + took,
-            best=best,
-            kernel=kernel.shipped() if best else None,
+            best=is_best,
+            kernel=kernel.shipped() if is_best else None,
         )
 
 
-def _would_be_best(report: RunReport, best_secs: float | None) -> bool:
+def _would_be_best(report: RunReport, best: TimeInterval | None) -> bool:
     if not report.run_secs or not report.verified or report.cut:
         return False
-    return best_secs is None or sum(report.run_secs) / len(report.run_secs) < best_secs
+    return best is None or report.secs < best.middle
 
 
 def confirm_candidate(
@@ -267,51 +279,67 @@ def _free_arguments(mod: Any) -> list[Array]:
 
 
 def _time(
-    kernel: Kernel, reference: Reference | None, best_secs: float | None, settings: RunSettings
+    kernel: Kernel,
+    reference: Reference | None,
+    best: TimeInterval | None,
+    settings: RunSettings,
+    again: bool = False,
 ) -> RunReport:
-    """Call on several cases with the outputs checked, then time unless the candidate is far behind.
+    """Call on several cases with the outputs checked, then time until the candidate has lost or enough is known.
 
     What the last of the timed calls left is compared too: a kernel may be right once and wrong later.
     """
     baseline = None if reference is None else reference.secs
-    limit = first_call_limit(baseline, best_secs, settings.timeout_sec)
-    check_secs = 0.0
+    race = Race(best, settings.cut_ratio)
+    limit = first_call_limit(baseline, None if best is None else best.middle, settings.timeout_sec)
+    check_secs, calls = 0.0, None
     if reference is None:
         arguments = _free_arguments(kernel.mod)
         secs = _one_call(kernel, arguments, limit)
+    elif again:
+        calls = CheckedCalls(kernel.mod, reference.timed, reference)
+        calls.arm()
+        secs = _one_call(kernel, calls.arguments, limit)
     else:
         begin = time.perf_counter()
-        secs, wrong, calls = checked(kernel, reference, best_secs, settings.cut_ratio, limit)
+        secs, wrong, calls = checked(kernel, reference, race, limit)
         check_secs = time.perf_counter() - begin
         if wrong is not None:
             return RunReport(ResultKind.WRONG_RESULT, None, wrong, False, False, baseline, check_secs)
     verified = reference is not None
-    if far_behind(secs, best_secs, settings.cut_ratio):
+    if race.far_behind(secs):
         return RunReport(ResultKind.OK, (secs,), None, True, verified, baseline, check_secs)
-    if reference is not None:
+    if reference is not None and calls is not None:
         if calls.case is not reference.timed:
             calls = CheckedCalls(kernel.mod, reference.timed, reference)
         calls.arm()
         arguments = calls.arguments
-    call = kernel.bind(arguments)
+    call = _bound(kernel, arguments, settings.config)
     phase("timing", limit * 4)
     secs = min(secs, warm_call(call))
-    is_cut = far_behind(secs, best_secs, settings.cut_ratio, slack=1e-5)
-    times: list[float] = [secs]
+    is_cut = race.far_behind(secs, slack=1e-5)
+    times: tuple[float, ...] = (secs,)
+    metrics: dict[str, float] = {}
     if not is_cut:
-        config = effort(settings.config, secs, best_secs)
-        expected = config.repeat * max(config.min_repeat_ms * 1e-3, secs * config.number)
+        config = settings.config
+        expected = 2 * config.repeat * max(config.min_repeat_ms * 1e-3, secs * config.number)
         phase("timing", 10 * expected + limit)
-        times = timed(call, config, secs)
-    metrics = {} if is_cut or not settings.measure_energy else _energy(call, min(times), limit)
-    if reference is not None:
+        found = sample(CallTimer(call, config, secs), config.repeat, race, Watch())
+        times = found.times
+        if found.lost:
+            metrics["disturbance"] = found.lost
+        if settings.measure_energy:
+            metrics |= _energy(call, min(times), limit)
+    if reference is not None and calls is not None:
         wrong = calls.wrong(outputs=reference.facts.repeatable)
         if wrong is not None:
             wrong = f"{wrong}, after many calls"
             return RunReport(ResultKind.WRONG_RESULT, None, wrong, False, False, baseline, check_secs)
-    return RunReport(
-        ResultKind.OK, tuple(times), None, is_cut, verified, baseline, check_secs, metrics=metrics
-    )
+    return RunReport(ResultKind.OK, times, None, is_cut, verified, baseline, check_secs, metrics=metrics)
+
+
+def _bound(kernel: Kernel, arguments: list[Array], config: EvaluatorConfig) -> Callable[[], object]:
+    return bind_with_cold_weights(kernel, arguments) if config.cold_weights else kernel.bind(arguments)
 
 
 def _energy(call: Callable[[], object], secs: float, limit: float) -> dict[str, float]:
@@ -332,17 +360,18 @@ def run_rivals(
     rounds: int,
     round_secs: float,
     timeout_sec: float,
+    config: EvaluatorConfig,
 ) -> list[RunReport]:
-    """Time several candidates in turns, so that whatever disturbs the machine disturbs all; the medians of the rounds.
+    """Time several candidates in turns, so that whatever disturbs the machine disturbs all; one time for each round.
 
-    ``reference`` is the unscheduled module; each candidate is checked against it first, since one of them will be the best: in full, or
-    on the first cases where its last entry says that it has passed the whole check before.
+    Rounds in which anybody was disturbed are taken again, like groups of calls in :func:`runners.sampling.sample`. ``reference`` is the
+    unscheduled module; each candidate is checked against it first, since one of them will be the best: in full, or on the first cases
+    where its last entry says that it has passed the whole check before. ``config`` tells what the caches hold before a call.
     """
     phase("waiting for the machine", None)
     with machine(alone=True):
         reports: list[RunReport] = []
-        calls: list[Callable[[], object]] = []
-        counts: list[int] = []
+        timers: list[CallTimer] = []
         for number, program, target, f_build, passed in candidates:
             kernel = _kernel(number, program, target, f_build, timeout_sec)
             report = _checked_rival(kernel, reference, target, f_build, timeout_sec, passed)
@@ -353,26 +382,33 @@ def run_rivals(
             arguments = _free_arguments(kernel.mod if reference is None else reference)
             if reference is not None:
                 arguments = pack_arguments(kernel.mod, arguments)
-            call = kernel.bind(arguments)
+            call = _bound(kernel, arguments, config)
             phase("first call", timeout_sec)
             call()
             begin = time.perf_counter()
             call()
             once = time.perf_counter() - begin
-            calls.append(call)
-            counts.append(max(1, math.ceil(round_secs / max(once, 1e-9))))
-        times: list[list[float]] = [[] for _ in calls]
-        for _ in range(rounds):
-            phase("timing", timeout_sec + 10 * round_secs * len(calls))
-            for call, count, values in zip(calls, counts, times):
-                values += timed(call, EvaluatorConfig(number=count, repeat=1, min_repeat_ms=0), 1.0)
-        medians = iter(times)
+            own = replace(config, number=1, repeat=rounds, min_repeat_ms=math.ceil(1e3 * round_secs))
+            timers.append(CallTimer(call, own, once))
+        columns = zip(*_rounds_in_turns(timers, rounds, timeout_sec + 10 * round_secs * len(timers)))
         return [
-            report
-            if report.message is not None
-            else replace(report, run_secs=(statistics.median(next(medians)),))
+            report if report.message is not None else replace(report, run_secs=next(columns))
             for report in reports
         ]
+
+
+def _rounds_in_turns(timers: list[CallTimer], rounds: int, limit: float) -> list[list[float]]:
+    """Seconds per call of each, in each of the rounds that count; ``limit`` is what one round may take."""
+    found: Repeats[list[float]] = Repeats(rounds)
+    watch, picking = Watch(), False
+    while timers and not found.complete:
+        phase("timing", limit)
+        watch.restart()
+        groups = [take_group(timer, watch, picking) for timer in timers]
+        level = max(group.level for group in groups)
+        picking = picking or level > 1.0
+        found.add([group.secs for group in groups], level)
+    return found.kept()
 
 
 def _checked_rival(
@@ -384,7 +420,7 @@ def _checked_rival(
     key, begin = ReferenceStore.key(reference, target), time.perf_counter()
     known = _reference(key, reference, target, f_build)
     if passed:
-        _, wrong, _ = checked(kernel, known, None, 1.0, timeout_sec)
+        _, wrong, _ = checked(kernel, known, Race(None, 1.0), timeout_sec)
     else:
         wrong = confirmed(kernel, known, timeout_sec)
     took = time.perf_counter() - begin

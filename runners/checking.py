@@ -7,8 +7,8 @@ import os
 import time
 from typing import Any
 
-from .evaluator import far_behind
 from .kernel import Kernel, pack_arguments
+from .sampling import Race
 from .verify import Case, Reference, iterations_of, pattern, same_bits, undefined
 from .worker import phase
 
@@ -27,7 +27,7 @@ _COPIED_BYTES = 16 << 20
 
 
 def checked(
-    kernel: Kernel, reference: Reference, best_secs: float | None, cut_ratio: float, limit: float
+    kernel: Kernel, reference: Reference, race: Race, limit: float
 ) -> tuple[float, str | None, CheckedCalls]:
     """Calls on the first cases, and on more while that is cheap; the fastest call, what is wrong, and the last calls.
 
@@ -42,7 +42,7 @@ def checked(
         secs = min(secs, took)
         if wrong is not None:
             return secs, wrong, calls
-        if case.kind.exact and far_behind(secs, best_secs, _HOPELESS * cut_ratio):
+        if case.kind.exact and race.far_behind(secs, factor=_HOPELESS):
             break  # right on integers and never to be chosen: a second slow call would tell nothing
     return secs, None, calls
 

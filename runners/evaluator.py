@@ -1,40 +1,48 @@
-"""How a kernel is timed: how often it is called, how calls are grouped, what the caches hold before, what one that is behind is spared."""
+"""How a kernel is timed: how often it is called, how calls are grouped, what the caches hold before."""
 
 from __future__ import annotations
 
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
+from ir.target.host import last_level_cache_bytes
+
 from .error import RunnerError
 
-_FLUSH_BYTES = 64 << 20
+_FLUSHED_CALLS = 20
+"""Calls of all groups together with the caches emptied before each, unless more are asked for."""
 _COLD_SECS = 2e-3
 """What first calls may lose: pages touched for the first time, threads asleep, vector units powered down (which run at a
 quarter of their speed for most of a millisecond)."""
-_PREEMPTED_SECS = 2e-2
+PREEMPTED_SECS = 2e-2
 """What a single call may lose to other processes besides. It is judged by itself only beyond this."""
 
 
 @dataclass(frozen=True, slots=True)
 class EvaluatorConfig:
-    """MetaSchedule's timing settings.
+    """How often a candidate is called: MetaSchedule's settings, and which of its data the caches hold.
+
+    By default a candidate is timed for a tenth of a second, in five groups of calls, whose median counts.
 
     Raises:
         RunnerError: a count is below one, or the duration below zero.
     """
 
-    number: int = 3
+    number: int = 1
     """Calls that are timed together, at least."""
-    repeat: int = 1
-    """Groups of calls; each gives one value of ``run_secs``."""
-    min_repeat_ms: int = 100
+    repeat: int = 5
+    """Groups of calls; each gives one value of ``run_secs``. Disturbed ones are taken again, as many once more at most."""
+    min_repeat_ms: int = 20
     """A group is made longer until it takes about this many milliseconds."""
     enable_cpu_cache_flush: bool = False
     """Empty the caches before every call, and time each call by itself."""
+    cold_weights: bool = False
+    """Let each call find its weights in memory and the rest in the caches, as in a model that is larger than these; see
+    :mod:`runners.cold_weights`."""
 
     def __post_init__(self) -> None:
         if self.number < 1 or self.repeat < 1 or self.min_repeat_ms < 0:
@@ -48,10 +56,11 @@ class EvaluatorConfig:
 
 
 class CacheFlusher:
-    """Writes over more memory than the last-level cache holds."""
+    """Writes over twice as much memory as the last-level caches of this machine hold."""
 
-    def __init__(self, size: int = _FLUSH_BYTES) -> None:
-        self._memory = np.zeros(size // 8, np.int64)
+    def __init__(self, size: int | None = None) -> None:
+        """``size`` in bytes takes the place of that."""
+        self._memory = np.zeros((2 * last_level_cache_bytes() if size is None else size) // 8, np.int64)
 
     def __call__(self) -> None:
         self._memory += 1
@@ -67,38 +76,50 @@ def calls_per_group(config: EvaluatorConfig, one_call_secs: float) -> int:
     return max(config.number, min(math.ceil(wanted), 10_000_000))
 
 
-def timed(call: Callable[[], object], config: EvaluatorConfig, one_call_secs: float) -> list[float]:
-    """Seconds per call for each group; ``call`` has run before, so that nothing is timed for the first time."""
-    clock = time.perf_counter
+def group_timer(
+    call: Callable[[], object], config: EvaluatorConfig, one_call_secs: float
+) -> Callable[[], float]:
+    """A function that times a group of calls and gives the seconds of one.
+
+    Args:
+        call: has run before, so that nothing is timed for the first time.
+        config: how long a group is, and whether the caches are emptied before each call.
+        one_call_secs: what a call takes.
+    """
     number = calls_per_group(config, one_call_secs)
     if config.enable_cpu_cache_flush:
-        return _timed_with_flush(call, config, number)
+        return _group_with_flush(call, config, number)
     group_timer = getattr(call, "time_calls", None)
     if group_timer is not None:
-        return [group_timer(number) / number for _ in range(config.repeat)]
-    found: list[float] = []
-    for _ in range(config.repeat):
+        return lambda: group_timer(number) / number
+    clock = time.perf_counter
+
+    def group() -> float:
         begin = clock()
         for _ in range(number):
             call()
-        found.append((clock() - begin) / number)
-    return found
+        return (clock() - begin) / number
+
+    return group
 
 
-def _timed_with_flush(call: Callable[[], object], config: EvaluatorConfig, number: int) -> list[float]:
+def _group_with_flush(
+    call: Callable[[], object], config: EvaluatorConfig, number: int
+) -> Callable[[], float]:
     flush, clock = CacheFlusher(), time.perf_counter
     # Flushing takes some milliseconds by itself; more calls than this would time the flush, not the kernel.
-    number = max(config.number, min(number, 20))
-    found: list[float] = []
-    for _ in range(config.repeat):
+    number = max(config.number, min(number, _FLUSHED_CALLS // config.repeat))
+
+    def group() -> float:
         total = 0.0
         for _ in range(number):
             flush()
             begin = clock()
             call()
             total += clock() - begin
-        found.append(total / number)
-    return found
+        return total / number
+
+    return group
 
 
 def warm_call(call: Callable[[], object]) -> float:
@@ -109,21 +130,8 @@ def warm_call(call: Callable[[], object]) -> float:
         call()
         end = time.perf_counter()
         calls, fastest = calls + 1, min(fastest, end - start)
-        if end - begin > (_COLD_SECS if calls >= 3 else _PREEMPTED_SECS):
+        if end - begin > (_COLD_SECS if calls >= 3 else PREEMPTED_SECS):
             return fastest
-
-
-def effort(config: EvaluatorConfig, secs: float, best_secs: float | None) -> EvaluatorConfig:
-    """Shorter groups for a candidate that is behind: its time teaches the cost model, and is never chosen."""
-    if best_secs is None or secs <= best_secs:
-        return config
-    return replace(config, min_repeat_ms=math.ceil(config.min_repeat_ms * (best_secs / secs) ** 4))
-
-
-def far_behind(
-    secs: float, best_secs: float | None, cut_ratio: float, slack: float = _PREEMPTED_SECS
-) -> bool:
-    return best_secs is not None and secs > cut_ratio * best_secs + slack
 
 
 def first_call_limit(baseline: float | None, best_secs: float | None, timeout_sec: float) -> float:

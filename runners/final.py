@@ -8,6 +8,7 @@ from typing import Any
 from . import candidate
 from .builder import Artifact, BuilderInput, failure_kind, message_of
 from .candidate import RunReport
+from .evaluator import EvaluatorConfig
 from .pool import WorkerPool, shared_pool
 from .result import ResultKind
 from .runner import RunnerResult
@@ -23,22 +24,24 @@ def final_choice(
     rounds: int = 7,
     round_secs: float = 0.02,
     timeout_sec: float = 60.0,
+    evaluator_config: EvaluatorConfig | None = None,
     pool: WorkerPool | None = None,
     confirmed: Collection[int] = (),
 ) -> list[RunnerResult]:
-    """Time candidates in ``rounds`` interleaved rounds of about ``round_secs`` seconds; ``run_secs`` is the median of each.
+    """Time candidates in ``rounds`` interleaved rounds of about ``round_secs`` seconds; ``run_secs`` is one time for each.
 
     ``reference`` is the unscheduled module: every candidate goes through the whole check first, since one of them is to be the
     best, and one that is wrong gets no time; those whose places are in ``confirmed`` have gone through it before, and only through its
     first cases again. Without it inputs are made from each candidate, and nothing is checked. A
-    candidate whose process dies gets none either, and the others are measured again without it.
+    candidate whose process dies gets none either, and the others are measured again without it. ``evaluator_config`` tells what the
+    caches hold before each call.
     """
-    processes = pool or shared_pool()
+    processes, config = pool or shared_pool(), EvaluatorConfig._normalized(evaluator_config)
     artifacts = [_artifact(item) for item in inputs]
 
     def contest(rivals: list[int], rounds: int) -> list[RunnerResult]:
         chosen = [(artifacts[index], index in confirmed) for index in rivals]
-        return _together(chosen, reference, rounds, round_secs, timeout_sec, processes)
+        return _together(chosen, reference, rounds, round_secs, timeout_sec, config, processes)
 
     everyone = list(range(len(artifacts)))
     results = contest(everyone, rounds)
@@ -61,6 +64,7 @@ def _together(
     rounds: int,
     round_secs: float,
     timeout_sec: float,
+    config: EvaluatorConfig,
     pool: WorkerPool,
 ) -> list[RunnerResult]:
     """The results of rivals in one process; how it ended for each of them if it did."""
@@ -74,6 +78,7 @@ def _together(
         rounds,
         round_secs,
         timeout_sec,
+        config,
         limit=timeout_sec,
     )
     outcome = call.result()

@@ -43,7 +43,8 @@ class LocalRunner(Runner):
             evaluator_config: how often to call.
             cooldown_sec: pause before each measurement.
             cut_ratio: a candidate whose first calls take this many times the best time, and 20 milliseconds more, is not
-                called again; one that is as far behind once it is warm is not timed further.
+                called again; one that is as far behind once it is warm is not timed further. The others are timed until they are
+                certainly slower than the best; with an infinite ratio, all are timed in full.
             reference_timeout_sec: seconds that one run of the unscheduled program may take, which is slow; the user is told after a few.
             measure_energy: tell the joules of a call as ``metrics["energy"]`` of each result that was not cut; see
                 :class:`runners.energy.EnergyMeter`.
@@ -79,12 +80,18 @@ class LocalRunner(Runner):
             artifacts,
             reference=reference,
             timeout_sec=2 * self.timeout_sec,
+            evaluator_config=self.evaluator_config,
             pool=self.pool,
             confirmed=confirmed,
         )
 
-    def submit(self, item: RunnerInput) -> Future[RunnerResult]:
-        """Start one measurement.
+    measures_again = True
+
+    def measure_again(self, item: RunnerInput) -> RunnerResult:
+        return self.submit(item, again=True).result()
+
+    def submit(self, item: RunnerInput, *, again: bool = False) -> Future[RunnerResult]:
+        """Start one measurement; without a check where the candidate is measured ``again``.
 
         Raises:
             RunnerError: the artifact was not built by a :class:`LocalBuilder`, or the device is not this machine's.
@@ -97,10 +104,12 @@ class LocalRunner(Runner):
         if item.device_type not in ("cpu", "llvm", "c"):
             raise RunnerError(f"LocalRunner runs on cpu, not on {item.device_type!r}")
         future: Future[RunnerResult] = Future()
-        self._start(item, artifact, future)
+        self._start(item, artifact, future, again)
         return future
 
-    def _start(self, item: RunnerInput, artifact: Artifact, future: Future[RunnerResult]) -> None:
+    def _start(
+        self, item: RunnerInput, artifact: Artifact, future: Future[RunnerResult], again: bool
+    ) -> None:
         settings = RunSettings(
             self.evaluator_config,
             self.timeout_sec,
@@ -129,8 +138,9 @@ class LocalRunner(Runner):
                 artifact.build,
                 key,
                 None if known else item.reference,
-                item.best_secs,
+                item.best,
                 settings,
+                again,
                 limit=self.timeout_sec,
                 phase="request",
                 worker=worker,
@@ -145,7 +155,7 @@ class LocalRunner(Runner):
             if outcome.kind == "returned" and key is not None and artifact.worker is not None:
                 artifact.worker.references.add((artifact.generation, key))
             result = _run_result(outcome)
-            if key is not None and result.verified and not result.cut:
+            if key is not None and result.verified and not result.cut and not again:
                 report: RunReport = outcome.value
                 if item.confirm_later:
                     result.confirm = partial(self._confirmed, item, artifact, key, report.kernel, result)

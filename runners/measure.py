@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
+
+from ir.time_interval import UNKNOWN_NOISE, noise_of
 
 from .builder import Builder, BuilderInput, BuilderResult
 from .result import ResultKind
@@ -21,6 +24,7 @@ class MeasureRequest:
     target: Any
     reference: Any = None
     best_secs: float | None = None
+    best_noise: float = UNKNOWN_NOISE
     device_type: str = "cpu"
     args_info: Sequence[Any] | None = None
 
@@ -41,7 +45,14 @@ class MeasureResult:
     confirmed: bool = False
     """It has passed the whole check."""
     metrics: dict[str, float] = field(default_factory=dict)
-    """What builder and runner measured beside the time, by name: ``code_size``, ``memory``, ``energy``."""
+    """What builder and runner measured beside the time, by name: ``code_size``, ``memory``, ``energy``, ``disturbance``."""
+    artifact: Any = None
+    """What was built, for measuring it again; of candidates that ran."""
+
+    @property
+    def secs(self) -> float:
+        """The median of the times, infinite without any."""
+        return statistics.median(self.run_secs) if self.run_secs else math.inf
 
     @property
     def ok(self) -> bool:
@@ -92,6 +103,11 @@ def finished_results(
         yield from results
 
 
+_Time = tuple[float, float]
+"""Seconds, and how certain they are (:func:`ir.time_interval.noise_of`)."""
+_NEVER: _Time = (math.inf, 0.0)
+
+
 class _Batch:
     """The best times of a batch's workloads, and the results that wait until the check of a faster one has ended.
 
@@ -102,33 +118,34 @@ class _Batch:
         self, requests: Sequence[MeasureRequest], built: Sequence[BuilderResult], runner: Runner
     ) -> None:
         self._requests, self._built, self._runner = requests, built, runner
-        self._best: dict[int, float] = {}
+        self._best: dict[int, _Time] = {}
         self._rivals: dict[int, list[tuple[int, RunnerResult]]] = {}
-        self._behind: dict[int, list[tuple[int, RunnerResult, float]]] = {}
+        self._behind: dict[int, list[tuple[int, RunnerResult, _Time]]] = {}
         """What the time of a rival has cut, with that time."""
 
     def measured(self, position: int) -> Iterator[tuple[int, MeasureResult]]:
         """Measure a candidate; nothing comes where the result has to wait."""
         request = self._requests[position]
-        workload, best = id(request.reference), self._best_secs(request)
-        hoped = min([best, *[_mean(run) for _, run in self._rivals.get(workload, ())]])
+        workload, best = id(request.reference), self._best_time(request)
+        hoped = min([best, *[_time(run) for _, run in self._rivals.get(workload, ())]])
         item = RunnerInput(
             self._built[position].artifact,
             request.device_type,
             request.args_info,
             reference=request.reference,
-            best_secs=None if hoped == math.inf else hoped,
+            best_secs=None if hoped[0] == math.inf else hoped[0],
+            best_noise=hoped[1],
             confirm_later=True,
         )
         (future,) = self._runner.run([item])
         run = future.result()
         if (run.cut or run.kind is ResultKind.RUN_TIMEOUT) and hoped < best:
             self._behind.setdefault(workload, []).append((position, run, hoped))
-        elif run.confirm is not None and _mean(run) < best:
+        elif run.confirm is not None and _time(run) < best:
             self._rivals.setdefault(workload, []).append((position, run))
         else:
             if run.run_secs and request.reference is not None:
-                self._best[workload] = min(_mean(run), best)
+                self._best[workload] = min(_time(run), best)
             yield self._result(position, run)
 
     def settled(self) -> Generator[tuple[int, MeasureResult], None, list[int]]:
@@ -139,36 +156,36 @@ class _Batch:
         """
         again: list[int] = []
         for workload, rivals in self._rivals.items():
-            rivals.sort(key=lambda item: _mean(item[1]))
+            rivals.sort(key=lambda item: _time(item[1]))
             while rivals:
                 position, run = rivals[0]
-                if run.confirm is not None and _mean(run) < self._best_secs(self._requests[position]):
+                if run.confirm is not None and _time(run) < self._best_time(self._requests[position]):
                     run = run.confirm()
                     if run.kind is ResultKind.OK:
-                        self._best[workload] = _mean(run)
+                        self._best[workload] = _time(run)
                 del rivals[0]
                 yield self._result(position, run)
             behind = self._behind.get(workload, [])
             while behind:
                 position, run, hoped = behind.pop(0)
-                if self._best_secs(self._requests[position]) <= hoped:
+                if self._best_time(self._requests[position]) <= hoped:
                     yield self._result(position, run)
                 else:
                     again.append(position)
         return again
 
-    def _best_secs(self, request: MeasureRequest) -> float:
+    def _best_time(self, request: MeasureRequest) -> _Time:
         """The best time of candidates that need no further check."""
         known = math.inf if request.best_secs is None else request.best_secs
-        return min(known, self._best.get(id(request.reference), math.inf))
+        return min((known, request.best_noise), self._best.get(id(request.reference), _NEVER))
 
     def _result(self, position: int, run: RunnerResult) -> tuple[int, MeasureResult]:
         return position, _measured(run, self._built[position])
 
 
-def _mean(run: RunnerResult) -> float:
+def _time(run: RunnerResult) -> _Time:
     assert run.run_secs
-    return sum(run.run_secs) / len(run.run_secs)
+    return run.secs, noise_of(run.run_secs)
 
 
 def _measured(run: RunnerResult, built: BuilderResult) -> MeasureResult:
@@ -185,4 +202,5 @@ def _measured(run: RunnerResult, built: BuilderResult) -> MeasureResult:
         run.check_secs,
         run.confirmed,
         {**built.metrics, **run.metrics},
+        built.artifact if run.run_secs is not None else None,
     )

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+import statistics
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from ir.kinds import Kinds
+from ir.time_interval import UNKNOWN_NOISE, TimeInterval
 
 from .error import RunnerError
 from .result import ResultKind
@@ -25,7 +28,9 @@ class RunnerInput:
     reference: Any = None
     """The unscheduled IRModule; outputs are compared with its outputs before the time counts."""
     best_secs: float | None = None
-    """The best time known; a candidate far behind it is cut after its first call."""
+    """The best time known; a candidate that is certainly behind is measured no further."""
+    best_noise: float = UNKNOWN_NOISE
+    """How certain that time is; see :func:`ir.time_interval.noise_of`."""
     confirm_later: bool = False
     """Whoever asks lets the best of several go through the rest of the check: see :attr:`RunnerResult.confirm`. Otherwise every
     candidate faster than ``best_secs`` does, before its time counts."""
@@ -34,6 +39,11 @@ class RunnerInput:
     def artifact_path(self) -> Any:
         """MetaSchedule's name for the artifact."""
         return self.artifact
+
+    @property
+    def best(self) -> TimeInterval | None:
+        """The interval of the best time."""
+        return None if self.best_secs is None else TimeInterval.around(self.best_secs, self.best_noise)
 
 
 @dataclass(slots=True)
@@ -56,7 +66,8 @@ class RunnerResult:
     confirmed: bool = False
     """It has passed the whole check."""
     metrics: dict[str, float] = field(default_factory=dict)
-    """What was measured beside the time: ``energy`` (joules of one call)."""
+    """What was measured beside the time: ``energy`` (joules of one call), and where it was not quiet, ``disturbance`` (the share of the
+    machine that others took)."""
     confirm: Callable[[], RunnerResult] | None = None
     """Does the rest of the check, which a candidate must pass before it may be the best, and gives the result that counts
     then; None where there is nothing left to do."""
@@ -66,6 +77,11 @@ class RunnerResult:
             self.kind = ResultKind.RUN_ERROR
         if (self.run_secs is None) == (self.error_msg is None):
             raise RunnerError(f"a result has times or a message, got {self.run_secs=}, {self.error_msg=}")
+
+    @property
+    def secs(self) -> float:
+        """The median of the times, infinite without any."""
+        return statistics.median(self.run_secs) if self.run_secs else math.inf
 
 
 class RunnerFuture:
@@ -101,7 +117,7 @@ class Runner(ABC):
     def final_choice(
         self, artifacts: Sequence[Any], reference: Any = None, confirmed: Collection[int] = ()
     ) -> list[RunnerResult] | None:
-        """Measure a few candidates, which were checked before, in turns; the median of each is its time.
+        """Measure a few candidates, which were checked before, in turns; each has a time for every turn.
 
         ``reference`` is the unscheduled module, from which inputs are made. The places of those that this runner has put through the
         whole check are in ``confirmed``: they need not go through all of it again.
@@ -109,6 +125,17 @@ class Runner(ABC):
         The answer None says that this runner cannot, and is the default.
         """
         return None
+
+    measures_again: bool = False
+    """Whether :meth:`measure_again` can."""
+
+    def measure_again(self, item: RunnerInput) -> RunnerResult:
+        """Time a candidate once more that this runner has checked before, in full, to see whether the machine is what it was.
+
+        Raises:
+            RunnerError: this runner cannot, which is the default.
+        """
+        raise RunnerError(f"{type(self).__name__} measures no candidate again")
 
     @staticmethod
     def create(kind: str = "local", *args: Any, **kwargs: Any) -> Runner:

@@ -120,6 +120,17 @@ def _cache_facts() -> dict[str, Any]:
     return found
 
 
+@lru_cache(maxsize=1)
+def last_level_cache_bytes() -> int:
+    """Bytes that the last-level caches of the cores that this process may use hold together; LLVM is not asked.
+
+    Processors of several dies have a cache each, of which sysfs describes one and how many cores share it.
+    """
+    facts = CpuFacts(vector_bits=0, vector_registers=0, **_cache_facts())
+    caches = 1 if facts.l3_cache_cores is None else -(-available_cores() // facts.l3_cache_cores)
+    return facts.l3_cache_bytes * caches
+
+
 def _read(path: Path) -> str:
     try:
         return path.read_text().strip()

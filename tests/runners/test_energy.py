@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 
 from ir import IRModule
-from runners import BuilderInput, EvaluatorConfig, LocalBuilder, LocalRunner, WorkerPool
+from runners import BuilderInput, EvaluatorConfig, LocalBuilder, LocalRunner, WorkerPool, candidate
 from runners.candidate import RunSettings, _time
 from runners.energy import EnergyMeter
 from runners.error import RunnerError
 from runners.kernel import Kernel
 from schedules import Schedule
 from tests.programs.expressions import matmul
+from tests.runners.watches import quiet_watch
 
 
 def _zone(folder: Path, zone: str, name: str, energy: int, size: int = 999_999) -> Path:
@@ -106,6 +107,7 @@ def test_a_measurement_tells_joules_where_it_is_asked_to(
         counter.write_text(str(int(counter.read_text()) + 3_000))
 
     kernel = Kernel(IRModule({"main": matmul()}), call)
+    monkeypatch.setattr(candidate, "Watch", quiet_watch)
     settings = RunSettings(EvaluatorConfig(number=1, repeat=1, min_repeat_ms=0), 10.0, cut_ratio=math.inf)
     report = _time(kernel, None, None, replace(settings, measure_energy=True))
     assert report.result().metrics == {"energy": pytest.approx(0.003)}

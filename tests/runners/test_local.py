@@ -17,6 +17,7 @@ from ir import IRModule
 from ir.error import IRError
 from ir.pass_context import PassContext
 from ir.script import from_source
+from ir.time_interval import TimeInterval
 from ir.tir import IndexMap, interpreter
 from runners import (
     BuilderInput,
@@ -24,6 +25,7 @@ from runners import (
     LocalBuilder,
     LocalRunner,
     MeasureRequest,
+    ReplayRunner,
     ResultKind,
     Runner,
     RunnerError,
@@ -41,10 +43,12 @@ from runners.kernel import Kernel
 from runners.lock import machine
 from runners.native import build_native
 from runners.runner import RunnerResult
+from runners.sampling import Race
 from runners.verify import VERSION, ReferenceStore, compute_reference
 from tests.programs.nodes import matmul, scaled
 from tests.runners.builds import interpreted
 from tests.runners.contract import RunnerContract
+from tests.runners.watches import quiet_watch
 
 QUICK = EvaluatorConfig(number=1, repeat=2, min_repeat_ms=0)
 
@@ -112,6 +116,43 @@ def test_a_result_names_the_check_and_what_it_took(builder: LocalBuilder, runner
     assert unchecked.check == "" and unchecked.check_secs == 0
 
 
+def test_a_candidate_is_measured_again_in_full_and_without_the_check(
+    builder: LocalBuilder, runner: LocalRunner
+) -> None:
+    artifact = built(builder, matmul())
+    assert runner.measures_again
+    for _ in range(2):  # the second time, the worker has the reference
+        result = runner.measure_again(RunnerInput(artifact, reference=matmul(), best_secs=1e-9))
+        assert result.kind is ResultKind.OK and not result.confirmed, result.error_msg
+    wrong = built(builder, injected("wrong"))
+    result = runner.measure_again(RunnerInput(wrong, reference=matmul()))
+    assert result.kind is ResultKind.WRONG_RESULT and "after many calls" in (result.error_msg or "")
+
+
+def test_a_runner_that_measures_nothing_again_says_so() -> None:
+    runner = ReplayRunner(lambda _: 1.0)
+    assert not runner.measures_again
+    with pytest.raises(RunnerError, match="ReplayRunner measures no candidate again"):
+        runner.measure_again(RunnerInput("it"))
+
+
+def test_cold_weights_are_asked_for_by_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    bound: list[Kernel] = []
+
+    def bind(kernel: Kernel, arguments: list[Any]) -> Callable[[], object]:
+        bound.append(kernel)
+        return kernel.bind(arguments)
+
+    monkeypatch.setattr(candidate, "bind_with_cold_weights", bind)
+    kernel = Kernel(matmul(), lambda *arrays: None)
+    for cold in (False, True):
+        config = replace(QUICK, cold_weights=cold)
+        assert _time(kernel, None, None, RunSettings(config, 10.0, 3.5)).run_secs
+    entries = [(-20, matmul(), "cpu", None, False)]
+    assert candidate.run_rivals(entries, matmul(), 1, 0.001, 5.0, config)[0].run_secs
+    assert bound[0] is kernel and len(bound) == 2
+
+
 def test_only_a_candidate_that_would_be_the_best_is_checked_in_another_process(
     builder: LocalBuilder, runner: LocalRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -147,7 +188,7 @@ def test_a_rival_that_has_passed_the_whole_check_goes_through_its_first_cases_on
     monkeypatch.setattr(candidate, "confirmed", lambda kernel, *_: asked.append(kernel.mod))
     mods = [matmul(), matmul()]
     entries = [(-10 - place, mod, "cpu", None, place == 0) for place, mod in enumerate(mods)]
-    reports = candidate.run_rivals(entries, matmul(), 1, 0.001, 5.0)
+    reports = candidate.run_rivals(entries, matmul(), 1, 0.001, 5.0, QUICK)
     assert all(report.verified and report.run_secs for report in reports)
     assert [mods.index(mod) for mod in asked] == [1]
     wrong = built(builder, injected("wrong"))
@@ -262,8 +303,10 @@ def test_a_short_candidate_is_judged_by_warm_calls(monkeypatch: pytest.MonkeyPat
         now += 2e-4 if calls <= 2 else 2e-5
 
     monkeypatch.setattr(time, "perf_counter", lambda: now)
+    monkeypatch.setattr(candidate, "Watch", quiet_watch)
     config = EvaluatorConfig(number=3, repeat=1, min_repeat_ms=1)
-    report = _time(Kernel(matmul(), call), None, 2e-5, RunSettings(config, 10.0, cut_ratio=3.5))
+    best = TimeInterval.around(2e-5, 0.01)
+    report = _time(Kernel(matmul(), call), None, best, RunSettings(config, 10.0, cut_ratio=3.5))
     assert report.run_secs is not None and not report.cut
     assert report.run_secs[0] == pytest.approx(2e-5)
 
@@ -282,7 +325,8 @@ def test_only_a_hopeless_candidate_is_spared_the_second_check(
 
     reference = compute_reference(mod, lambda program: lambda arguments: interpreter.run(program, *arguments))
     monkeypatch.setattr(time, "perf_counter", lambda: now)
-    report = _time(Kernel(mod, call), reference, 1.0, RunSettings(QUICK, 100.0, cut_ratio=4.0))
+    best = TimeInterval.around(1.0, 0.01)
+    report = _time(Kernel(mod, call), reference, best, RunSettings(QUICK, 100.0, cut_ratio=4.0))
     assert report.cut and report.verified and calls == checks
 
 
@@ -290,17 +334,18 @@ def by_the_interpreter(mod: IRModule) -> Callable[[list[Any]], object]:
     return lambda arguments: interpreter.run(mod, *arguments)
 
 
-@pytest.mark.parametrize("best_secs", [None, 1e-9], ids=["timed in full", "cut"])
+@pytest.mark.parametrize("best", [None, TimeInterval.around(1e-9, 0.01)], ids=["timed in full", "cut"])
 @pytest.mark.parametrize(("position", "message"), [(2, "after many calls"), (0, "input A was written to")])
 def test_what_late_calls_leave_is_looked_at_as_well(
-    monkeypatch: pytest.MonkeyPatch, position: int, message: str, best_secs: float | None
+    monkeypatch: pytest.MonkeyPatch, position: int, message: str, best: TimeInterval | None
 ) -> None:
     """Right where it is checked, wrong in the calls that its time is taken of; the next candidate finds its inputs as they were."""
     monkeypatch.setattr(checking, "_CHECKING_SECS", 0.0)
-    for module in (candidate, checking):
-        monkeypatch.setattr(
-            module, "far_behind", lambda *args, slack=None: best_secs is not None and slack is not None
-        )
+    monkeypatch.setattr(
+        Race,
+        "far_behind",
+        lambda race, secs, slack=None, factor=1.0: race.best is not None and slack is not None,
+    )
     mod, calls = matmul(), 0
     reference = compute_reference(mod, by_the_interpreter)
 
@@ -312,10 +357,10 @@ def test_what_late_calls_leave_is_looked_at_as_well(
             arguments[position][0, 0] += 1
 
     settings = RunSettings(QUICK, 10.0, cut_ratio=4.0)
-    report = _time(Kernel(mod, call), reference, best_secs, settings)
+    report = _time(Kernel(mod, call), reference, best, settings)
     assert report.kind is ResultKind.WRONG_RESULT and message in (report.message or "")
-    right = _time(Kernel(mod, lambda *given: interpreter.run(mod, *given)), reference, best_secs, settings)
-    assert right.kind is ResultKind.OK and right.cut is (best_secs is not None)
+    right = _time(Kernel(mod, lambda *given: interpreter.run(mod, *given)), reference, best, settings)
+    assert right.kind is ResultKind.OK and right.cut is (best is not None)
 
 
 @pytest.mark.parametrize("kind", ["wrong", None])
