@@ -153,7 +153,7 @@ class MetaScheduleApplyDatabase(ModulePass):
         if store is not None:
             record = store.query_tuning_record(kernel, target, name)
             if record is not None:
-                return _main(record.schedule().mod), "record", f"{record.mean_secs * 1e3:.4f} ms"
+                return _main(record.schedule().mod), "record", f"{record.secs * 1e3:.4f} ms"
             failed = store.get_records(Workload(kernel), target)
             if failed:
                 # A default schedule is a candidate like those, and nobody has checked it.

@@ -85,7 +85,7 @@ def pareto_front(
     """
     names = checked_objectives(objectives)
     found = [record for record in by_speed(records) if not record.cut]
-    values = np.array([objective_values(names, item.mean_secs, item.metrics) for item in found])
+    values = np.array([objective_values(names, item.secs, item.metrics) for item in found])
     if not found:
         return []
     front: dict[tuple[float, ...], TuningRecord] = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import statistics
 import time
 import uuid
 from collections.abc import Sequence
@@ -11,6 +12,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ir.target import Target
+from ir.time_interval import TimeInterval
 from schedules.schedule import Schedule
 from schedules.trace import Trace
 
@@ -45,6 +47,11 @@ class Session:
 
 WRONG_RESULT = "wrong_result"
 """The ``failure_kind`` of a candidate whose outputs were not those of the unscheduled program."""
+
+
+OF_ONE_MEASUREMENT = ("disturbance", "drift")
+"""Metrics that tell of the machine at the time: the share of it that others took in the repeats, where that was not quiet, and how many
+times slower than before it ran the task's best candidate. Another measurement of the same candidate has its own."""
 
 
 class TuningRecord:
@@ -108,8 +115,8 @@ class TuningRecord:
             remeasured: no trial, but a second measurement of one, in turns with its rivals.
             failure_kind: why there is no time; None for a candidate that ran.
             failure_message: the details, for a person.
-            metrics: what was measured beside the time, by the names and in the units of :data:`database.pareto.UNITS`; records of
-                earlier versions have none.
+            metrics: what was measured beside the time, by the names and in the units of :data:`database.pareto.UNITS`, and what was
+                noticed about the machine (:data:`OF_ONE_MEASUREMENT`); records of earlier versions have none.
             fingerprint: the hardware, as :func:`database.hardware_fingerprint` describes it.
             versions: of the software, as :func:`database.software_versions` lists them.
             session_id: the :class:`Session` that measured it.
@@ -174,6 +181,31 @@ class TuningRecord:
         return sum(self.run_secs) / len(self.run_secs) if self.run_secs else math.inf
 
     @property
+    def secs(self) -> float:
+        """Seconds per call by which records are compared; infinity for a candidate without times.
+
+        The median of the repeats, divided by ``metrics["drift"]`` where that is known: how many times longer than before the task's best
+        candidate took when this one was measured.
+        """
+        return statistics.median(self.run_secs) / self.drift if self.run_secs else math.inf
+
+    @property
+    def drift(self) -> float:
+        """How many times slower the machine was than when the records before were measured; 1 where nothing is known."""
+        return self.metrics.get("drift", 1.0) or 1.0
+
+    @property
+    def interval(self) -> TimeInterval:
+        """Where the time that :attr:`secs` tells lies, by its repeats; of a candidate that has one.
+
+        Raises:
+            DatabaseError: it has no time.
+        """
+        if not self.run_secs:
+            raise DatabaseError(f"{self!r} has no time, and so no interval")
+        return TimeInterval.of(self.run_secs).scaled(1.0 / self.drift)
+
+    @property
     def trace_key(self) -> str:
         """A text that is equal for equal traces."""
         return key_of_trace(self.trace_json)
@@ -195,7 +227,7 @@ class TuningRecord:
             verified=self.verified,
             remeasured=True,
             failure_kind=failure_kind,
-            metrics=self.metrics,
+            metrics={name: value for name, value in self.metrics.items() if name not in OF_ONE_MEASUREMENT},
             fingerprint=self.fingerprint,
             versions=self.versions,
             session_id=session_id,
@@ -214,7 +246,7 @@ class TuningRecord:
 
     def merit(self) -> tuple[bool, bool, float, float]:
         """What records are ordered by, the best first."""
-        return not self.verified, self.cut, self.mean_secs, self.created_at
+        return not self.verified, self.cut, self.secs, self.created_at
 
     def is_valid(self) -> bool:
         """Whether the candidate ran and has a time."""
@@ -284,7 +316,7 @@ class TuningRecord:
         return (TuningRecord.from_json, (self.as_json(), self.workload))
 
     def __repr__(self) -> str:
-        outcome = f"{self.mean_secs * 1e6:.3f} us" if self.is_valid() else self.failure_kind or "no time"
+        outcome = f"{self.secs * 1e6:.3f} us" if self.is_valid() else self.failure_kind or "no time"
         return f"TuningRecord({self.workload.summary.name}, {outcome}, target={self.target}, verified={self.verified})"
 
 

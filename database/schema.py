@@ -65,7 +65,11 @@ class SessionRow(Base):
 
 
 class RecordRow(Base):
-    """One measured candidate; ``mean_secs`` is null for one that failed."""
+    """One measured candidate.
+
+    ``mean_secs`` is what records are ordered by (:attr:`database.TuningRecord.secs`), null for one that failed; it got its name when
+    that was the mean of the repeats.
+    """
 
     __tablename__ = "records"
     __table_args__ = (Index("ix_records_best", "workload_id", "target_id", "mean_secs"),)

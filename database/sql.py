@@ -89,7 +89,7 @@ class SQLDatabase(Database):
             workload_id=workload_id,
             target_id=target_id,
             session_id=record.session_id,
-            mean_secs=record.mean_secs if record.is_valid() else None,
+            mean_secs=record.secs if record.is_valid() else None,
             verified=record.verified,
             cut=record.cut,
             remeasured=record.remeasured,

@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 
 from database import Database, MemoryDatabase
 from database.workload import Workload
+from ir.time_interval import UNKNOWN_NOISE
 
 from .context import TuneContext
+from .incumbent import Incumbent
 from .search.base import SearchStrategy
 
 
@@ -24,6 +26,8 @@ class TaskState:
     earlier_trials: int = 0
     """Trials that the database had already."""
     best_secs: float = float("inf")
+    incumbent: Incumbent | None = None
+    """The best candidate as it was built, once one has been measured, where the runner can measure it again."""
     history: list[float] = field(default_factory=list)
     """Best time after each batch."""
     confirmed: set[str] = field(default_factory=set)
@@ -37,6 +41,16 @@ class TaskState:
     """"confirmed" or "changed" when the fastest candidates were measured again in turns; "last resort" when all trials failed and a
     program that needs no search is right.
     """
+
+    @property
+    def drift(self) -> float:
+        """How many times longer than before the best candidate took when the machine was looked at the last time."""
+        return 1.0 if self.incumbent is None else self.incumbent.drift
+
+    @property
+    def best_noise(self) -> float:
+        """How certain the best time is."""
+        return UNKNOWN_NOISE if self.incumbent is None else self.incumbent.interval.noise
 
     @property
     def gflops(self) -> float:

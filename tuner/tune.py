@@ -26,7 +26,7 @@ from database import (
 from ir import IRModule
 from ir.codegen.llvm.compile import options_of, require_host
 from ir.tir import IntImm, PrimFunc, Var
-from runners import Builder, LocalRunner, Runner, WorkerPool
+from runners import Builder, EvaluatorConfig, LocalRunner, Runner, WorkerPool
 from schedules.population import flops_of
 
 from .calibration import calibrate as calibration_of_host
@@ -40,6 +40,7 @@ from .scheduler.base import TaskScheduler
 from .search.base import SearchStrategy
 from .search.records import pretrain
 from .task import ExtractedTask, extract_tasks
+from .weights import weights_are_cold
 
 
 def _strategy(kind: str | SearchStrategy | type[SearchStrategy]) -> SearchStrategy:
@@ -48,9 +49,11 @@ def _strategy(kind: str | SearchStrategy | type[SearchStrategy]) -> SearchStrate
     return kind() if isinstance(kind, type) else SearchStrategy.create(kind)
 
 
-def _runner_options(strategies: Sequence[SearchStrategy]) -> dict[str, Any]:
-    """How the local runner measures what strategies minimize beside the time."""
+def _runner_options(strategies: Sequence[SearchStrategy], tasks: Sequence[TuneContext]) -> dict[str, Any]:
+    """How the local runner measures: what strategies minimize beside the time, and with which data in the caches."""
     options: dict[str, Any] = {}
+    if weights_are_cold(tasks):
+        options["evaluator_config"] = EvaluatorConfig(cold_weights=True)
     if any(len(strategy.objectives) > 1 for strategy in strategies):
         options["cut_ratio"] = math.inf  # one that is slow may be the best in something else
     if any("energy" in strategy.objectives for strategy in strategies):
@@ -140,7 +143,7 @@ def tune_tasks(
                     WorkerPool(preload=("runners.native", "runners.candidate", "schedules", "tuner.program"))
                 )
                 builder = builder if isinstance(builder, Builder) else Builder.create(builder, pool=pool)
-                options = _runner_options(strategies) if runner == "local" else {}
+                options = _runner_options(strategies, tasks) if runner == "local" else {}
                 runner = runner if isinstance(runner, Runner) else Runner.create(runner, pool=pool, **options)
             try:
                 if calibrate != "never":

@@ -45,7 +45,7 @@ def target(threads: int) -> Any:
 def history(name: str, shape: Sequence[int], database: str, threads: int) -> list[float | None]:
     """Seconds of every trial in the order of measuring; None where it failed."""
     records = _trials(name, shape, database, threads)
-    return [float(record.mean_secs) if record.is_valid() else None for record in records]
+    return [float(record.secs) if record.is_valid() else None for record in records]
 
 
 def _trials(name: str, shape: Sequence[int], database: str, threads: int) -> list[Any]:
@@ -81,7 +81,7 @@ def call(
         record = open_database(database, must_exist=True).query_tuning_record(module, chosen, "main")
     else:
         valid = [item for item in _trials(name, shape, database, threads)[:first] if item.is_valid()]
-        record = min(valid, key=lambda item: item.mean_secs, default=None)
+        record = min(valid, key=lambda item: item.secs, default=None)
     if record is None:
         raise LookupError(f"the database has no record of {name} {tuple(shape)}; tune it first")
     scheduled = split_module(record.schedule().mod)
@@ -96,4 +96,4 @@ def call(
     out = aligned_empty(expected.shape, expected.dtype)
     run = build_native(scheduled, chosen).bind(*aligned, out)
     run()
-    return Ready(run, {"error": data.error_of(np.asarray(out), expected), "tuned_ms": record.mean_secs * 1e3})
+    return Ready(run, {"error": data.error_of(np.asarray(out), expected), "tuned_ms": record.secs * 1e3})

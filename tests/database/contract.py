@@ -141,6 +141,23 @@ class DatabaseContract:
         assert first.workload == second.workload == workload
         assert len(again) == 2
 
+    def test_what_a_disturbed_or_slower_machine_adds_does_not_count(self, database: Database) -> None:
+        """Records are ordered by the median of the repeats, over how much slower the machine had become."""
+        workload = database.commit_workload(matmul())
+        for name, run_secs, metrics in (
+            ("steady", [2.0, 2.0, 2.0], {}),
+            ("disturbed", [1.0, 1.0, 9.0], {}),
+            ("drifted", [2.1, 2.1, 2.1], {"drift": 1.4}),
+        ):
+            database.commit_tuning_record(
+                TuningRecord(FakeTrace(name), workload, run_secs, TARGET, verified=True, metrics=metrics)
+            )
+        again = self.reopen(database)
+        workload = again.commit_workload(matmul())
+        for count in (1, 2, 3):
+            found = [item.secs for item in again.get_top_k(workload, count)]
+            assert found == pytest.approx([1.0, 1.5, 2.0][:count])
+
     def test_top_k_are_the_fastest_that_ran(self, database: Database) -> None:
         workload = database.commit_workload(matmul())
         for secs in (3.0, 1.0, None, 2.0):

@@ -13,6 +13,7 @@ from database import (
     TensorInfo,
     TuningRecord,
     Workload,
+    by_speed,
     hardware_fingerprint,
     software_versions,
     target_differences,
@@ -20,6 +21,7 @@ from database import (
 )
 from ir import IRModule, relax, te, tir
 from ir.target import Target
+from ir.time_interval import noise_of
 from tests.database.contract import TARGET, FakeTrace, record
 from tests.programs.nodes import matmul
 
@@ -60,6 +62,26 @@ def test_record_json_round_trip() -> None:
         TuningRecord.from_json(one.as_json(), Workload(matmul(5, 5, 5)))
     with pytest.raises(DatabaseError, match="not a tuning record"):
         TuningRecord.from_json({"workload": workload.shash}, workload)
+
+
+def test_records_are_compared_by_medians_and_without_the_drift_of_the_machine() -> None:
+    """Another measurement has a drift of its own."""
+    workload = Workload(matmul())
+    run_secs = [2.0, 2.2, 2.1, 2.4, 9.0]
+    metrics = {"code_size": 10.0, "drift": 1.5, "disturbance": 0.3}
+    one = TuningRecord(FakeTrace(), workload, run_secs, TARGET, verified=True, metrics=metrics)
+    assert one.secs == pytest.approx(2.2 / 1.5) and one.mean_secs == pytest.approx(3.54)
+    assert one.interval.middle == pytest.approx(one.secs)
+    assert one.interval.noise == pytest.approx(noise_of(run_secs))
+    slower = TuningRecord(FakeTrace("b"), workload, [1.6], TARGET, verified=True)
+    assert by_speed([slower, one]) == [one, slower]
+    again = one.measured_again([2.0])
+    assert again.metrics == {"code_size": 10.0} and again.secs == 2.0
+    assert TuningRecord.from_json(one.as_json(), workload).secs == one.secs
+    failed = TuningRecord(FakeTrace(), workload, None, TARGET, failure_kind="crash")
+    assert failed.secs == math.inf
+    with pytest.raises(DatabaseError, match="has no time"):
+        _ = failed.interval
 
 
 def test_records_with_nonsense_are_refused() -> None:

@@ -58,7 +58,7 @@ def list_workloads(path: Path_) -> None:
         table.add_column(name, justify="left" if name in ("kernel", "shapes", "target") else "right")
     for number, workload, records in _workloads(store):
         trials = [item for item in records if not item.remeasured]
-        best = next((item.mean_secs for item in by_speed(records)), None)
+        best = next((item.secs for item in by_speed(records)), None)
         func = entry_function(workload.mod)[1]
         shapes = ", ".join(
             "x".join(str(getattr(d, "value", d)) for d in b.shape) for b in func.buffer_map.values()
@@ -101,7 +101,7 @@ def top(
     for record in records:
         decisions = [value for _, value in record.trace_json[1]]
         table.add_row(
-            f"{record.mean_secs * 1e3:.4f}",
+            f"{record.secs * 1e3:.4f}",
             str(len(record.run_secs or ())),
             "yes" if record.verified else "no",
             str(decisions),

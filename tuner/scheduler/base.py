@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 from cost_models import CostModel
 from database import Database, TuningRecord, by_speed
 from ir.kinds import Kinds
+from ir.time_interval import noise_of
 from runners import (
     Builder,
     MeasureRequest,
@@ -25,6 +26,7 @@ from schedules import ScheduleError
 from ..callback.base import MeasureCallback
 from ..context import TuneContext
 from ..error import TunerError
+from ..incumbent import Incumbent
 from ..interrupt import Interrupts
 from ..program import ScheduledProgram
 from ..search.base import MeasureCandidate, SearchStrategy
@@ -131,7 +133,13 @@ class TaskScheduler(TuningRun, ABC):
         records = self.database.get_records(workload, context.target)
         # A second measurement is no trial: it must not shorten the search of a session that resumes.
         state.earlier_trials = sum(not item.remeasured for item in records)
-        state.best_secs = next((item.mean_secs for item in by_speed(records)), float("inf"))
+        best = next(iter(by_speed(records)), None)
+        if best is not None:
+            state.best_secs = best.secs
+            if self._runner.measures_again:
+                state.incumbent = Incumbent.of_record(
+                    best.trace_json, best.interval, workload, context.target, self._builder
+                )
         strategy.initialize_with_tune_context(context)
         strategy.pre_tuning(
             max(0, per_task - state.earlier_trials), batch, context.sketches(), self.database, cost_model
@@ -160,7 +168,8 @@ class TaskScheduler(TuningRun, ABC):
             searching = time.monotonic()
             for candidate, result in zip(candidates, results):
                 candidate.metrics = result.metrics
-            seconds = [_mean(result) if result.ok else None for result in results]
+                candidate.noise = noise_of(result.run_secs) if result.run_secs else 0.0
+            seconds = [result.secs / task.drift if result.ok else None for result in results]
             task.strategy.notify_runner_results(candidates, seconds)
             task.history.append(task.best_secs)
             self.times.search += time.monotonic() - searching
@@ -178,6 +187,7 @@ class TaskScheduler(TuningRun, ABC):
             if time.monotonic() - begin > allowed:
                 break
             if task.trials and secs < float("inf") and secs >= _LEAST_SHARE * total:
+                self._look_at_machine(task)
                 found = settle(
                     self.database,
                     task.workload,
@@ -187,6 +197,7 @@ class TaskScheduler(TuningRun, ABC):
                     self._session,
                     self.times,
                     task.confirmed,
+                    task.drift,
                 )
                 if found is not None:
                     task.choice, task.best_secs = found
@@ -212,12 +223,15 @@ class TaskScheduler(TuningRun, ABC):
         ]
         self.times.measure += time.monotonic() - measuring
         for result in found:
-            task.best_secs, task.choice = _mean(result), "last resort"
+            task.best_secs, task.choice = result.secs, "last resort"
             self._record(task, candidate, result)
         return bool(found)
 
     def _measure(self, task: TaskState, candidates: Sequence[MeasureCandidate]) -> list[MeasureResult]:
         """Build and measure a batch, committing each result when it comes."""
+        measuring = time.monotonic()
+        self._look_at_machine(task)
+        self.times.measure += time.monotonic() - measuring
         searching = time.monotonic()
         results: list[MeasureResult | None] = [None] * len(candidates)
         positions: list[int] = []
@@ -247,6 +261,17 @@ class TaskScheduler(TuningRun, ABC):
         self.times.measure += time.monotonic() - measuring
         return [result if result is not None else _illegal("it was not measured") for result in results]
 
+    def _look_at_machine(self, task: TaskState) -> None:
+        """Measure the best candidate again, and tell where the machine is no longer what it was."""
+        if task.incumbent is None:
+            return
+        if task.incumbent.look_again(self._runner, task.context.mod):
+            for callback in self._callbacks:
+                callback.notice(
+                    f"{task.context.task_name}: the best candidate now takes {task.drift:.2f} times its time; what is measured is"
+                    " compared accordingly"
+                )
+
     def _requests(
         self,
         task: TaskState,
@@ -256,7 +281,7 @@ class TaskScheduler(TuningRun, ABC):
     ) -> Iterator[MeasureRequest]:
         """Make programs of candidates, one after the other; ``positions`` are those of the candidates that have one."""
         module_json = task.workload.module_json
-        best = None if task.best_secs == float("inf") else task.best_secs
+        best = None if task.best_secs == float("inf") else task.best_secs * task.drift
         for position, candidate in enumerate(candidates):
             try:
                 trace = candidate.trace(task.context)
@@ -271,14 +296,24 @@ class TaskScheduler(TuningRun, ABC):
                 continue
             positions.append(position)
             program = ScheduledProgram(module_json, trace.as_json())
-            yield MeasureRequest(program, task.context.target, reference=task.context.mod, best_secs=best)
+            yield MeasureRequest(
+                program,
+                task.context.target,
+                reference=task.context.mod,
+                best_secs=best,
+                best_noise=task.best_noise,
+            )
 
     def _commit(self, task: TaskState, candidate: MeasureCandidate, result: MeasureResult | None) -> None:
         assert result is not None
         task.trials += 1
         if result.ok:
-            secs = _mean(result)
-            task.best_secs = min(task.best_secs, secs)
+            assert result.run_secs is not None
+            secs = result.secs / task.drift
+            if secs < task.best_secs:
+                task.best_secs = secs
+                if self._runner.measures_again and not result.cut:
+                    task.incumbent = Incumbent.measured(result.artifact, result.run_secs, task.drift)
         else:
             task.failures[str(result.kind)] += 1
             task.last_errors[str(result.kind)] = result.error_msg or ""
@@ -297,18 +332,13 @@ class TaskScheduler(TuningRun, ABC):
             cut=result.cut,
             failure_kind=None if result.ok else str(result.kind),
             failure_message=result.error_msg,
-            metrics=result.metrics,
+            metrics=result.metrics if task.drift == 1.0 else {**result.metrics, "drift": task.drift},
             versions={"check": result.check} if result.check else None,
             session_id=self._session,
         )
         if result.confirmed:
             task.confirmed.add(record.trace_key)
         self.database.commit_tuning_record(record)
-
-
-def _mean(result: MeasureResult) -> float:
-    assert result.run_secs
-    return sum(result.run_secs) / len(result.run_secs)
 
 
 def _illegal(message: str) -> MeasureResult:

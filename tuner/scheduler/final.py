@@ -1,7 +1,8 @@
 """The final choice of a task: its fastest candidates are measured again in turns, and the new times decide.
 
 The best of many noisy times is partly luck, and the trials lie minutes apart: what disturbs the machine for a while favours
-whoever was measured before or after. Rivals that take turns are disturbed alike.
+whoever was measured before or after. Rivals that take turns are disturbed alike. Who may be the best, by the repeats of its time and of the
+best one's, takes part.
 """
 
 from __future__ import annotations
@@ -15,12 +16,10 @@ from runners import Builder, BuilderInput, ResultKind, Runner, RunnerResult
 from ..program import ScheduledProgram
 from ..state import TimeShares
 
-_RIVALS = 4
-"""How many take part in a contest."""
-_MARGIN = 1.10
-"""Slower than this many times the best time is no rival."""
+_RIVALS = 6
+"""How many take part in one contest."""
 _CONTESTS = 3
-"""Measured again, the best may fall behind a candidate that took no part, which then challenges the winner."""
+"""Measured again, the best may fall behind candidates that took no part, which then challenge the winner: so often."""
 _ALONE = 12
 """After those contests, so many more go through the check and are measured alone: nobody should stay the best who has passed the
 first part of the check only. Where the whole machine has become slower that could be all of them. Contests in which one failed
@@ -36,31 +35,33 @@ def settle(
     session_id: str | None = None,
     times: TimeShares | None = None,
     confirmed: Collection[str] = (),
+    drift: float = 1.0,
 ) -> tuple[str, float] | None:
     """Let the fastest checked candidates of a workload compete, and commit their new times, which supersede the old.
 
     The old records stay: whoever is killed in between has lost nothing. When one turns out to be wrong, or does not run any
     more, those behind it are checked in full; a contest in which one failed counts for nothing. What checking takes is added
     to ``times``. Candidates whose keys of traces are in ``confirmed`` have passed the whole check already.
+    ``drift`` is how many times slower the machine is than when the records were measured.
 
     Returns:
         "confirmed" or "changed" and the best candidate's time, infinite when all have failed; None where there were no
         rivals or builder and runner cannot measure in turns.
     """
     before, passed_whole = _fastest(database, workload, target), set(confirmed)
+    waiting = {item.trace_key for item in _overlapping(before)}
     settled: dict[str, TuningRecord] = {}
     contests, failed = 0, False
     while contests < _CONTESTS + _ALONE:
         ranked = _fastest(database, workload, target)
-        if not ranked or ranked[0].trace_key in settled:
+        # All that may be the best have their turn; what comes of it may bring others forward.
+        expected = [item for item in ranked if item.trace_key in waiting]
+        if not ranked or (not expected and ranked[0].trace_key in settled):
             break
-        rivals = [
-            item
-            for item in ranked
-            if item.mean_secs <= _MARGIN * ranked[0].mean_secs and item.trace_key not in settled
-        ]
-        rivals = [*sorted(settled.values(), key=lambda item: item.mean_secs)[:1], *rivals][:_RIVALS]
-        if contests >= _CONTESTS:
+        others = [item for item in _overlapping(ranked) if item.trace_key not in settled]
+        winner = sorted(settled.values(), key=lambda item: item.secs)[:1]
+        rivals = [*winner, *(expected or others)][:_RIVALS]
+        if not expected and contests >= _CONTESTS:
             rivals = ranked[:1]
         elif len(rivals) < 2 and not failed:
             break
@@ -68,7 +69,8 @@ def settle(
         if results is None:
             break
         passed = [bool(result.run_secs) for result in results]
-        contests += all(passed)
+        contests += all(passed) and not expected
+        waiting -= {rival.trace_key for rival in rivals}
         failed |= not all(passed)
         for rival, result in zip(rivals, results):
             again = rival.measured_again(
@@ -78,6 +80,8 @@ def settle(
             )
             if result.error_msg is not None:
                 again.failure_message = f"{result.error_msg}, when it was measured again among the fastest"
+            if drift != 1.0:
+                again.metrics["drift"] = drift
             database.commit_tuning_record(again)
             settled.pop(rival.trace_key, None)
             if again.is_valid():
@@ -90,13 +94,18 @@ def settle(
     ranked = _fastest(database, workload, target)
     if not ranked:
         return "changed", float("inf")
-    return "confirmed" if ranked[0].trace_key == before[0].trace_key else "changed", ranked[0].mean_secs
+    return "confirmed" if ranked[0].trace_key == before[0].trace_key else "changed", ranked[0].secs
 
 
 def _fastest(database: Database, workload: Workload, target: Target) -> list[TuningRecord]:
     """All checked candidates of a workload and target, fastest first."""
     records = by_speed(database.get_records(workload, target))
     return [record for record in records if record.verified and not record.cut]
+
+
+def _overlapping(ranked: list[TuningRecord]) -> list[TuningRecord]:
+    """Those of some records, fastest first, that may be the fastest in truth."""
+    return [item for item in ranked if item.interval.overlaps(ranked[0].interval)]
 
 
 def _contest(

@@ -27,12 +27,14 @@ class MeasureCandidate:
         sketch, row: its structure and its decisions.
         score: what the strategy expected of it (higher is better).
         metrics: what was measured of it beside its time, by name; filled in before the strategy is told the results.
+        noise: how certain its time is (:func:`ir.time_interval.noise_of`); filled in likewise.
     """
 
     sketch: Sketch
     row: np.ndarray
     score: float = 0.0
     metrics: dict[str, float] = field(default_factory=dict)
+    noise: float = 0.0
     _schedule: Schedule | None = None
 
     def schedule(self, context: TuneContext) -> Schedule | None:

@@ -188,7 +188,7 @@ class EvolutionarySearch(SearchStrategy):
         news = self._shared.news()
         self._meet_structures()
         rows = [item for item in news if item[1].tobytes() not in self._arms[item[0]].measured]
-        for number, row, secs in rows:
+        for number, row, secs, _ in rows:
             self._arms[number].remember(row, secs)
         self._train(rows)
 
@@ -201,7 +201,7 @@ class EvolutionarySearch(SearchStrategy):
         rows: list[MeasuredRow] = []
         for candidate, secs in zip(measure_candidates, results, strict=True):
             number = self._number_of(candidate.sketch)
-            rows.append((number, candidate.row, float("inf") if secs is None else secs))
+            rows.append((number, candidate.row, float("inf") if secs is None else secs, candidate.noise))
             self._arms[number].remember(candidate.row, rows[-1][2])
         self._train(rows)
         if isinstance(self._cost_model, PyCostModel):

@@ -243,9 +243,7 @@ class OptunaSearch(SearchStrategy):
             if record.is_valid() and not known:
                 continue
             values = (
-                objective_values(self.objectives, record.mean_secs, record.metrics)
-                if record.is_valid()
-                else None
+                objective_values(self.objectives, record.secs, record.metrics) if record.is_valid() else None
             )
             self._add(arm, number, row, values)
 

@@ -195,7 +195,7 @@ class StudyWriter:
         }
         values = None
         if record.is_valid():
-            values = objective_values(self.objectives, record.mean_secs, record.metrics)
+            values = objective_values(self.objectives, record.secs, record.metrics)
         else:
             attributes |= {
                 "failure_kind": record.failure_kind,

@@ -19,14 +19,16 @@ from schedules.space import Structures
 
 from ..context import TuneContext
 
-MeasuredRow = tuple[int, np.ndarray, float]
-"""Number of the sketch, decisions, seconds (infinite for a failure)."""
+MeasuredRow = tuple[int, np.ndarray, float, float]
+"""Number of the sketch, decisions, seconds (infinite for a failure), and how certain they are (:func:`ir.time_interval.noise_of`)."""
 
 
 def measured_rows(records: Sequence[TuningRecord], structures: Structures) -> list[MeasuredRow]:
     """The records whose traces one of the structures explains."""
     return [
-        (number, row, record.mean_secs if record.is_valid() else float("inf"))
+        (number, row, record.secs, record.interval.noise)
+        if record.is_valid()
+        else (number, row, float("inf"), 0.0)
         for record, number, row in explained(standing(records), structures)
     ]
 
@@ -50,11 +52,12 @@ def learn(
 ) -> None:
     """Update a model with those of the rows that ran, on the machine of a context; ``group`` names the workload."""
     for number, sketch in enumerate(sketches):
-        chosen = [(row, secs) for own, row, secs in rows if own == number and np.isfinite(secs)]
+        chosen = [(row, secs, noise) for own, row, secs, noise in rows if own == number and np.isfinite(secs)]
         if chosen:
-            matrix = np.stack([row for row, _ in chosen])
+            matrix = np.stack([row for row, _, _ in chosen])
             features = context.features(sketch, matrix)
-            model.update_arrays(features, np.array([secs for _, secs in chosen]), group)
+            seconds, noise = np.array([item[1:] for item in chosen]).T
+            model.update_arrays(features, seconds, group, noise)
 
 
 def pretrain(

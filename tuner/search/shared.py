@@ -56,7 +56,7 @@ class SharedDatabase:
         granted = self._database.claim(self.workload, self._target, keys, self._owner)
         # Another may have measured one since the news were read, and have given up its claim: its record came before that.
         self._unread += self._since_last_read()
-        known = {(number, row.tobytes()) for number, row, _ in self._unread}
+        known = {(number, row.tobytes()) for number, row, *_ in self._unread}
         return [
             own and (number, row.tobytes()) not in known
             for own, (number, row) in zip(granted, candidates, strict=True)

@@ -10,6 +10,7 @@ import pytest
 from cost_models import PriorModel, RandomModel, XGBModel
 from database import MemoryDatabase, TuningRecord
 from ir.target import Target
+from ir.time_interval import UNKNOWN_NOISE, noise_of
 from schedules.space import Structures
 from tests.programs.expressions import matmul
 from tuner import TaskScheduler, TuneContext, tune_tasks
@@ -26,10 +27,14 @@ class _Spy(PriorModel):
     def __init__(self) -> None:
         super().__init__()
         self.told: list[tuple[str, np.ndarray]] = []
+        self.noise: list[np.ndarray] = []
 
-    def update_arrays(self, features: Any, seconds: np.ndarray, group: str = "") -> None:
-        assert len(features) == len(seconds)
+    def update_arrays(
+        self, features: Any, seconds: np.ndarray, group: str = "", noise: np.ndarray | None = None
+    ) -> None:
+        assert noise is not None and len(features) == len(seconds) == len(noise)
         self.told.append((group, seconds))
+        self.noise.append(noise)
 
 
 def _records(store: MemoryDatabase, context: TuneContext, count: int) -> None:
@@ -57,8 +62,9 @@ def store() -> MemoryDatabase:
 def test_rows_of_records_and_failures(store: MemoryDatabase) -> None:
     context = TuneContext(store.get_workloads()[0].mod, TARGET)
     rows = measured_rows(store.get_all_tuning_records(), context.structures())
-    assert {number for number, _, _ in rows} == {0}
-    assert [secs for _, _, secs in rows] == [1.0, 2.0, 3.0, 4.0, 5.0, float("inf")]
+    assert {number for number, *_ in rows} == {0}
+    assert [noise for *_, noise in rows] == pytest.approx([UNKNOWN_NOISE] * 5 + [0.0])
+    assert [secs for _, _, secs, _ in rows] == [1.0, 2.0, 3.0, 4.0, 5.0, float("inf")]
     assert measured_rows(store.get_all_tuning_records(), Structures()) == []
 
 
@@ -67,6 +73,22 @@ def test_a_model_starts_from_records_of_other_workloads(store: MemoryDatabase) -
     assert pretrain(spy, store, [TuneContext(matmul(64), TARGET)]) == 6
     ((group, seconds),) = spy.told
     assert group and sorted(seconds) == [1.0, 2.0, 3.0, 4.0, 5.0]
+
+
+def test_a_model_is_told_comparable_times_and_their_noise() -> None:
+    """The median of the repeats, as it would have been before the machine became slower."""
+    store, context, spy = MemoryDatabase(), TuneContext(matmul(32), TARGET), _Spy()
+    sketch = context.sketches()[0]
+    (row,) = sketch.sample(1, np.random.default_rng(0))
+    run_secs = [2.0, 2.2, 2.1, 2.4, 9.0]
+    store.commit_tuning_record(
+        TuningRecord(
+            sketch.trace_of(row), store.commit_workload(context.mod), run_secs, TARGET, metrics={"drift": 2.0}
+        )
+    )
+    assert pretrain(spy, store, [TuneContext(matmul(64), TARGET)]) == 1
+    assert spy.told[0][1].tolist() == [1.1]
+    assert spy.noise[0] == pytest.approx([noise_of(run_secs)]) and spy.noise[0] > 0.1
 
 
 def test_records_of_the_tuned_workloads_and_of_other_targets_are_left_out(store: MemoryDatabase) -> None:

@@ -1,0 +1,167 @@
+"""The best candidate is measured again between batches; by its drift the times of a batch are compared with earlier ones."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from database import MemoryDatabase
+from ir.time_interval import TimeInterval
+from runners import ReplayBuilder, ReplayRunner, ResultKind, RunnerError, RunnerInput, RunnerResult
+from tests.programs.expressions import matmul
+from tuner import MeasureCallback, tune_tir
+from tuner.incumbent import Incumbent
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """A clock that goes on by a minute with every look."""
+    now = [0.0]
+
+    def look() -> float:
+        now[0] += 60.0
+        return now[0]
+
+    monkeypatch.setattr(time, "monotonic", look)
+    return now
+
+
+class _Runner(ReplayRunner):
+    """A candidate takes ``secs`` times ``speed``, which changes with the times at which the best one is measured again."""
+
+    measures_again = True
+
+    def __init__(self, secs: Iterator[float], speeds: Sequence[float], **metrics: float) -> None:
+        self.speeds, self.metrics, self.speed = iter(speeds), metrics, 1.0
+        self.own: dict[int, float] = {}
+        """Seconds of each artifact on the machine as it was at first."""
+        self.again: list[float] = []
+        self.bests: list[float | None] = []
+        self.kept: list[Any] = []
+        super().__init__(lambda artifact: self._first(artifact, secs))
+
+    def _first(self, artifact: Any, secs: Iterator[float]) -> float:
+        self.kept.append(artifact)
+        self.own[id(artifact)] = next(secs)
+        return self.own[id(artifact)] * self.speed
+
+    def run(self, runner_inputs: Sequence[RunnerInput]) -> Any:
+        self.bests += [item.best_secs for item in runner_inputs]
+        return super().run(runner_inputs)
+
+    def measure_again(self, item: RunnerInput) -> RunnerResult:
+        self.speed = next(self.speeds)
+        self.again.append(self.own[id(item.artifact)])
+        return RunnerResult(
+            [self.again[-1] * self.speed] * 5, None, verified=True, metrics=dict(self.metrics)
+        )
+
+
+class _Told(MeasureCallback):
+    def __init__(self) -> None:
+        self.notices: list[str] = []
+
+    def notice(self, text: str) -> None:
+        self.notices.append(text)
+
+
+def tune(store: MemoryDatabase, runner: ReplayRunner, trials: int, told: MeasureCallback) -> None:
+    tune_tir(
+        matmul(32), "cpu", None, trials, database=store, builder=ReplayBuilder(), runner=runner, cost_model="random",
+        strategy="random", num_trials_per_iter=3, measure_callbacks=[told],
+    )  # fmt: skip
+
+
+def test_times_of_a_slower_machine_are_compared_by_its_drift(clock: list[float]) -> None:
+    """3 at first; a batch on a machine that takes twice as long, in which one is faster than all before; one as at first."""
+    store, told = MemoryDatabase(), _Told()
+    secs = iter([3.0, 4.0, 5.0, 2.0, 6.0, 7.0, 8.0, 9.0, 2.5])
+    runner = _Runner(secs, [2.0, 1.0, 1.0])
+    tune(store, runner, 9, told)
+    assert runner.again == [3.0, 2.0, 2.0], "the best of each batch, and once more before the final choice"
+    records = store.get_all_tuning_records()
+    assert [item.metrics.get("drift") for item in records] == [None] * 3 + [2.0] * 3 + [None] * 3
+    assert [item.run_secs for item in records[3:5]] == [(4.0,), (12.0,)], "what was measured is kept"
+    assert [item.secs for item in records] == [3.0, 4.0, 5.0, 2.0, 6.0, 7.0, 8.0, 9.0, 2.5]
+    assert runner.bests == [None, 3.0, 3.0, 6.0, 4.0, 4.0, 2.0, 2.0, 2.0]
+    assert [text.partition(":")[2].split(";")[0] for text in told.notices if "times its time" in text] == [
+        " the best candidate now takes 2.00 times its time",
+        " the best candidate now takes 1.00 times its time",
+    ]
+
+
+def test_what_repeats_do_not_tell_apart_is_no_drift(clock: list[float]) -> None:
+    store, told = MemoryDatabase(), _Told()
+    runner = _Runner(iter([3.0, 4.0, 5.0, 6.0, 7.0, 8.0]), [1.04, 0.96])
+    tune(store, runner, 6, told)
+    assert len(runner.again) == 2
+    assert all("drift" not in item.metrics for item in store.get_all_tuning_records())
+    assert not any("times its time" in text for text in told.notices)
+
+
+def test_the_best_of_an_earlier_session_is_built_and_measured_again(clock: list[float]) -> None:
+    """Who measured days ago, or with warm weights, is comparable with today by the same factor."""
+    store, told = MemoryDatabase(), _Told()
+    tune(store, ReplayRunner(lambda _: 1.0), 3, told)
+
+    class Later(_Runner):
+        def measure_again(self, item: RunnerInput) -> RunnerResult:
+            self.own.setdefault(id(item.artifact), 1.0)
+            return super().measure_again(item)
+
+    runner = Later(iter([0.5, 4.0, 5.0]), [3.0, 3.0])
+    tune(store, runner, 6, told)
+    assert runner.bests[:2] == [3.0, 1.5]
+    assert [item.metrics.get("drift") for item in store.get_all_tuning_records()] == [None] * 3 + [3.0] * 3
+    best = store.query_tuning_record(matmul(32), "cpu")
+    assert best is not None and best.secs == 0.5
+
+
+# ---- one look ----------------------------------------------------------------------------------------------------------
+
+
+def looked_at(result: RunnerResult, seen_at: float = -1000.0) -> tuple[bool, Incumbent]:
+    class Once(ReplayRunner):
+        measures_again = True
+
+        def measure_again(self, item: RunnerInput) -> RunnerResult:
+            return result
+
+    incumbent = Incumbent("it", TimeInterval.around(1.0, 0.02), seen_at=seen_at)
+    return incumbent.look_again(Once({}), None), incumbent
+
+
+@pytest.mark.parametrize(
+    ("result", "drift"),
+    [
+        (RunnerResult([1.5] * 5, None), 1.5),
+        (RunnerResult([0.5] * 5, None), 0.5),
+        (RunnerResult([1.02] * 5, None), 1.0),
+        (RunnerResult([1.5, 0.9, 1.5, 2.5, 0.7], None), 1.0),
+        (RunnerResult([1.5] * 5, None, metrics={"disturbance": 0.4}), 1.0),
+        (RunnerResult(None, "it died", ResultKind.CRASH), 1.0),
+    ],
+    ids=["slower", "faster", "the same", "it varies", "disturbed", "it failed"],
+)
+def test_what_a_look_tells(result: RunnerResult, drift: float, clock: list[float]) -> None:
+    changed, incumbent = looked_at(result)
+    assert incumbent.drift == drift and changed == (drift != 1.0)
+
+
+def test_a_moment_later_nothing_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "monotonic", lambda: 100.0)
+    changed, incumbent = looked_at(RunnerResult([9.0] * 5, None), seen_at=95.0)
+    assert not changed and incumbent.drift == 1.0 and incumbent.seen_at == 95.0
+
+
+def test_without_such_a_runner_nothing_is_asked() -> None:
+    class Plain(ReplayRunner):
+        def measure_again(self, item: RunnerInput) -> RunnerResult:
+            raise RunnerError("it was asked")
+
+    store = MemoryDatabase()
+    tune(store, Plain(lambda _: 1.0), 6, _Told())
+    assert len(store) == 6
