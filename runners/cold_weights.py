@@ -22,6 +22,8 @@ from .verify import Array, entry
 
 _MOST_COPIES = 256
 """Weights of which so many copies fit into the caches stay there: reading them from memory would take microseconds."""
+_MOST_BYTES = 1 << 30
+"""Copies take no more memory: a few candidates that are timed in turns have their own each."""
 
 
 def weight_positions(func: Any) -> list[int]:
@@ -46,7 +48,7 @@ def bind_with_cold_weights(
     size = sum(arguments[position].nbytes for position in weights)
     if not size:
         return kernel.bind(list(arguments))
-    room = 2 * (last_level_cache_bytes() if cache_bytes is None else cache_bytes)
+    room = min(2 * (last_level_cache_bytes() if cache_bytes is None else cache_bytes), _MOST_BYTES)
     calls = [kernel.bind(list(arguments))]
     for _ in range(min(-(-room // size), _MOST_COPIES) - 1):
         calls.append(kernel.bind(_with_copies(arguments, weights)))

@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -103,10 +104,16 @@ def group_timer(
     return group
 
 
+@lru_cache(maxsize=1)
+def _flusher() -> CacheFlusher:
+    """One for this process: it takes much memory."""
+    return CacheFlusher()
+
+
 def _group_with_flush(
     call: Callable[[], object], config: EvaluatorConfig, number: int
 ) -> Callable[[], float]:
-    flush, clock = CacheFlusher(), time.perf_counter
+    flush, clock = _flusher(), time.perf_counter
     # Flushing takes some milliseconds by itself; more calls than this would time the flush, not the kernel.
     number = max(config.number, min(number, _FLUSHED_CALLS // config.repeat))
 

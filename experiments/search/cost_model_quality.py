@@ -99,7 +99,7 @@ def task_records(
     rows = [item for item in measured_rows(records, structures) if np.isfinite(item[2])]
     parts = []
     for number, sketch in enumerate(structures.known):
-        mine = [(row, secs, position) for position, (own, row, secs) in enumerate(rows) if own == number]
+        mine = [(row, secs, position) for position, (own, row, secs, _) in enumerate(rows) if own == number]
         if mine:
             decisions, seconds, order = zip(*mine, strict=True)
             features = extractor.features_of(sketch.skeleton(np.stack(decisions)), target, found)

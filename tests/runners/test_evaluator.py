@@ -46,7 +46,7 @@ def test_caches_are_flushed_before_every_call(monkeypatch: pytest.MonkeyPatch) -
         def __call__(self) -> None:
             events.append("flush")
 
-    monkeypatch.setattr(evaluator, "CacheFlusher", Recorder)
+    monkeypatch.setattr(evaluator, "_flusher", lambda: Recorder(8))
     config = EvaluatorConfig(number=2, repeat=3, min_repeat_ms=0, enable_cpu_cache_flush=True)
     group_timer(lambda: events.append("call"), config, 1.0)()
     assert events == ["flush", "call"] * 2
