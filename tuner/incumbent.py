@@ -8,12 +8,10 @@ after division by the factor, which is kept with their records.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from database import Workload
-from ir.target import Target
+from database import TuningRecord
 from ir.time_interval import TimeInterval
 from runners import Builder, BuilderInput, Runner, RunnerInput
 
@@ -29,47 +27,53 @@ class Incumbent:
 
     Attributes:
         artifact: what was built of it.
-        interval: its time, comparable with those of the task's other records.
+        record: what the database has of it.
         seen_at: when it was measured the last time, in seconds of :func:`time.monotonic`.
-        drift: how many times longer it took then.
+        drift: how many times its time it took then.
     """
 
     artifact: Any
-    interval: TimeInterval
+    record: TuningRecord
     seen_at: float
     drift: float = 1.0
 
     @staticmethod
-    def measured(artifact: Any, run_secs: Sequence[float], drift: float) -> Incumbent:
-        """A candidate that has just become the best, on a machine that has drifted so much since the first of its task."""
-        return Incumbent(artifact, TimeInterval.of(run_secs).scaled(1.0 / drift), time.monotonic(), drift)
-
-    @staticmethod
-    def of_record(
-        trace_json: Any, interval: TimeInterval, workload: Workload, target: Target, builder: Builder
-    ) -> Incumbent | None:
+    def of_earlier_session(record: TuningRecord, builder: Builder) -> Incumbent | None:
         """The best candidate of earlier sessions, built again; None if that fails."""
-        program = ScheduledProgram(workload.module_json, trace_json)
-        (result,) = builder.build([BuilderInput(program, target)])
+        program = ScheduledProgram(record.workload.module_json, record.trace_json)
+        (result,) = builder.build([BuilderInput(program, record.target)])
         if result.artifact is None:
             return None
-        return Incumbent(result.artifact, interval, seen_at=-float("inf"))
+        return Incumbent(result.artifact, record, -float("inf"))
 
-    def look_again(self, runner: Runner, reference: Any) -> bool:
-        """Measure it again, unless that was done a moment ago; whether ``drift`` has changed.
+    @property
+    def interval(self) -> TimeInterval:
+        """Its time, comparable with those of the task's other records."""
+        return self.record.interval
 
-        A measurement that was disturbed itself tells nothing.
+    def look_again(self, runner: Runner, reference: Any) -> TuningRecord | None:
+        """Measure it again, unless that was done a moment ago, and see how the machine has drifted.
+
+        A measurement that was disturbed tells nothing. One that was not takes the place of a disturbed one.
 
         Args:
             runner: the one that measures the task.
             reference: the unscheduled module, from which inputs are made.
+
+        Returns:
+            the record of a measurement that takes the place of the one before; mostly there is none.
         """
         if time.monotonic() - self.seen_at < _FRESH_SECONDS:
-            return False
+            return None
         result = runner.measure_again(RunnerInput(self.artifact, reference=reference))
         self.seen_at = time.monotonic()
         if not result.run_secs or result.metrics.get("disturbance"):
-            return False
-        before, now = self.drift, TimeInterval.of(result.run_secs)
+            return None
+        if self.record.metrics.get("disturbance"):
+            self.record = self.record.measured_again(result.run_secs)
+            if self.drift != 1.0:
+                self.record.metrics["drift"] = self.drift
+            return self.record
+        now = TimeInterval.of(result.run_secs)
         self.drift = 1.0 if now.overlaps(self.interval) else now.middle / self.interval.middle
-        return self.drift != before
+        return None

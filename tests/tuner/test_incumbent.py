@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from database import MemoryDatabase
-from ir.time_interval import TimeInterval
+from database import MemoryDatabase, TuningRecord, Workload
 from runners import ReplayBuilder, ReplayRunner, ResultKind, RunnerError, RunnerInput, RunnerResult
+from tests.database.contract import FakeTrace
 from tests.programs.expressions import matmul
 from tuner import MeasureCallback, tune_tir
 from tuner.incumbent import Incumbent
@@ -120,17 +120,28 @@ def test_the_best_of_an_earlier_session_is_built_and_measured_again(clock: list[
     assert best is not None and best.secs == 0.5
 
 
+def _best_of(store: MemoryDatabase) -> str:
+    best = store.query_tuning_record(matmul(32), "cpu")
+    assert best is not None
+    return best.trace_key
+
+
 # ---- one look ----------------------------------------------------------------------------------------------------------
 
 
-def looked_at(result: RunnerResult, seen_at: float = -1000.0) -> tuple[bool, Incumbent]:
+def looked_at(
+    result: RunnerResult, seen_at: float = -1000.0, drift: float = 1.0, **metrics: float
+) -> tuple[TuningRecord | None, Incumbent]:
+    """Look at a candidate that took 1 second at first."""
+
     class Once(ReplayRunner):
         measures_again = True
 
         def measure_again(self, item: RunnerInput) -> RunnerResult:
             return result
 
-    incumbent = Incumbent("it", TimeInterval.around(1.0, 0.02), seen_at=seen_at)
+    record = TuningRecord(FakeTrace(), Workload(matmul(32)), [1.0] * 5, "cpu", verified=True, metrics=metrics)
+    incumbent = Incumbent("it", record, seen_at, drift)
     return incumbent.look_again(Once({}), None), incumbent
 
 
@@ -147,14 +158,45 @@ def looked_at(result: RunnerResult, seen_at: float = -1000.0) -> tuple[bool, Inc
     ids=["slower", "faster", "the same", "it varies", "disturbed", "it failed"],
 )
 def test_what_a_look_tells(result: RunnerResult, drift: float, clock: list[float]) -> None:
-    changed, incumbent = looked_at(result)
-    assert incumbent.drift == drift and changed == (drift != 1.0)
+    again, incumbent = looked_at(result)
+    assert incumbent.drift == drift and again is None
+    assert incumbent.interval.middle == 1.0
+
+
+@pytest.mark.parametrize("drift", [1.0, 2.0])
+def test_a_time_that_was_disturbed_gives_way_to_one_that_was_not(drift: float, clock: list[float]) -> None:
+    """It tells of no drift: the machine was no slower, the measurement was."""
+    again, incumbent = looked_at(RunnerResult([0.4] * 5, None), drift=drift, disturbance=0.6, code_size=9.0)
+    assert again is incumbent.record and again.remeasured and again.verified
+    assert again.run_secs == (0.4,) * 5 and again.secs == 0.4 / drift and incumbent.drift == drift
+    assert again.metrics == {"code_size": 9.0} | ({"drift": drift} if drift != 1.0 else {})
+    again, incumbent = looked_at(RunnerResult([0.4] * 5, None, metrics={"disturbance": 0.2}), disturbance=0.6)
+    assert again is None and incumbent.interval.middle == 1.0
 
 
 def test_a_moment_later_nothing_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time, "monotonic", lambda: 100.0)
-    changed, incumbent = looked_at(RunnerResult([9.0] * 5, None), seen_at=95.0)
-    assert not changed and incumbent.drift == 1.0 and incumbent.seen_at == 95.0
+    again, incumbent = looked_at(RunnerResult([9.0] * 5, None), seen_at=95.0)
+    assert again is None and incumbent.drift == 1.0 and incumbent.seen_at == 95.0
+
+
+def test_what_takes_the_place_of_a_disturbed_time_is_kept(clock: list[float]) -> None:
+    """The first batch was disturbed; when its best is measured again it takes a third of that."""
+    store, told = MemoryDatabase(), _Told()
+
+    class Disturbed(_Runner):
+        def run(self, runner_inputs: Sequence[RunnerInput]) -> Any:
+            (future,) = super().run(runner_inputs)
+            if len(self.kept) <= 3:
+                future.result().metrics["disturbance"] = 0.5
+            return [future]
+
+    runner = Disturbed(iter([3.0, 4.0, 5.0, 6.0, 6.0, 7.0]), [1 / 3, 1 / 3])
+    tune(store, runner, 6, told)
+    first, *_, again = [item for item in store.get_all_tuning_records() if item.trace_key == _best_of(store)]
+    assert (first.secs, again.secs) == (3.0, 1.0) and again.remeasured and again.session_id
+    assert runner.bests[3] == 1.0
+    assert not any("times its time" in text for text in told.notices)
 
 
 def test_without_such_a_runner_nothing_is_asked() -> None:

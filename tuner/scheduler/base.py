@@ -137,9 +137,7 @@ class TaskScheduler(TuningRun, ABC):
         if best is not None:
             state.best_secs = best.secs
             if self._runner.measures_again:
-                state.incumbent = Incumbent.of_record(
-                    best.trace_json, best.interval, workload, context.target, self._builder
-                )
+                state.incumbent = Incumbent.of_earlier_session(best, self._builder)
         strategy.initialize_with_tune_context(context)
         strategy.pre_tuning(
             max(0, per_task - state.earlier_trials), batch, context.sketches(), self.database, cost_model
@@ -265,7 +263,13 @@ class TaskScheduler(TuningRun, ABC):
         """Measure the best candidate again, and tell where the machine is no longer what it was."""
         if task.incumbent is None:
             return
-        if task.incumbent.look_again(self._runner, task.context.mod):
+        before = task.drift
+        again = task.incumbent.look_again(self._runner, task.context.mod)
+        if again is not None:
+            again.session_id = self._session
+            self.database.commit_tuning_record(again)
+            task.best_secs = again.secs
+        if task.drift != before:
             for callback in self._callbacks:
                 callback.notice(
                     f"{task.context.task_name}: the best candidate now takes {task.drift:.2f} times its time; what is measured is"
@@ -307,19 +311,16 @@ class TaskScheduler(TuningRun, ABC):
     def _commit(self, task: TaskState, candidate: MeasureCandidate, result: MeasureResult | None) -> None:
         assert result is not None
         task.trials += 1
-        if result.ok:
-            assert result.run_secs is not None
-            secs = result.secs / task.drift
-            if secs < task.best_secs:
-                task.best_secs = secs
-                if self._runner.measures_again and not result.cut:
-                    task.incumbent = Incumbent.measured(result.artifact, result.run_secs, task.drift)
-        else:
+        record = self._record(task, candidate, result)
+        if not result.ok:
             task.failures[str(result.kind)] += 1
             task.last_errors[str(result.kind)] = result.error_msg or ""
-        self._record(task, candidate, result)
+        elif record.secs < task.best_secs:
+            task.best_secs = record.secs
+            if self._runner.measures_again and not result.cut:
+                task.incumbent = Incumbent(result.artifact, record, time.monotonic(), task.drift)
 
-    def _record(self, task: TaskState, candidate: MeasureCandidate, result: MeasureResult) -> None:
+    def _record(self, task: TaskState, candidate: MeasureCandidate, result: MeasureResult) -> TuningRecord:
         schedule = candidate._schedule
         trace = schedule.trace if schedule is not None else candidate.sketch.trace_of(candidate.row)
         record = TuningRecord(
@@ -339,6 +340,7 @@ class TaskScheduler(TuningRun, ABC):
         if result.confirmed:
             task.confirmed.add(record.trace_key)
         self.database.commit_tuning_record(record)
+        return record
 
 
 def _illegal(message: str) -> MeasureResult:
