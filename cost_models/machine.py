@@ -74,6 +74,8 @@ class Machine:
     window: float = 400.0
     """Instructions that a core looks ahead."""
     issue_per_cycle: float = 8.0
+    polynomial_registers: float = 3.0
+    """Vectors that a polynomial such as exp's keeps: its argument, what the argument was reduced by, and the sum so far."""
     reload: float = 0.6
     """Cycles lost per vector that is spilled to the stack and loaded again although memory had it anyway."""
     loop_exit: float = 4.0

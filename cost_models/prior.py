@@ -73,11 +73,15 @@ def analyze(skeleton: Skeleton, machine: Machine) -> list[NestFacts]:
 def _body_cycles(nest: Nest, loops: NestLoops, tile: RegisterTile, machine: Machine) -> Array:
     """Cycles of one straight-line body once it runs in a steady state."""
     arithmetic, operations = np.zeros_like(tile.lanes), np.zeros_like(tile.lanes)
+    in_flight = np.zeros_like(tile.lanes)
     for group in nest.groups:
         times = executions(group, loops, tile)
+        in_flight += times * group.counts.get("float_math", 0)
         arithmetic += times * sum(machine.vector_cycles(kind) * count for kind, count in group.counts.items())
         operations += times * sum(group.counts.values())
-    spill_moves = tile.spilled
+    # Polynomials that are computed side by side keep their temporaries at the same time.
+    crowded = machine.polynomial_registers * in_flight + tile.accumulators - machine.vector_registers
+    spill_moves = tile.spilled + np.where(in_flight > 1, np.maximum(crowded, 0.0), 0.0)
     loads = (tile.loads + spill_moves) / machine.loads_per_cycle
     stores = (tile.stores + spill_moves + 2.0 * tile.scattered) / machine.stores_per_cycle
     shuffles = tile.gathered / machine.shuffles_per_cycle
@@ -131,7 +135,9 @@ def _estimate(
     # Out-of-order execution overlaps computation with most, not all, of the data movement.
     elapsed = (busiest + 0.25 * (compute + sum(memory) - busiest)) * balance
     if loops.opens_region:
-        elapsed = elapsed + loops.launches * (machine.parallel_launch + rounds * machine.job_overhead)
+        # A region of one job is a call.
+        start = np.where(jobs > 1, machine.parallel_launch + rounds * machine.job_overhead, 0.0)
+        elapsed = elapsed + loops.launches * start
     return NestEstimate(elapsed / machine.hertz, compute, body_cycles, memory, balance)
 
 

@@ -17,10 +17,11 @@ from .lane_reduction import LaneReduction
 from .multi_level_tiling import MultiLevelTiling, ReuseType
 from .multi_level_tiling_wide_vector import MultiLevelTilingWideVector
 from .multi_level_tiling_tensor_core import MultiLevelTilingTensorCore
+from .parallel_grain import ParallelGrain
 from .parallel_vectorize_unroll import ParallelizeVectorizeUnroll
 from .register_tiling import RegisterTiling
+from .spatial_tiling import SpatialTiling
 from .tensorize import MultiLevelTilingWithIntrin
-from .transpose_tiling import TransposeTiling
 
 __all__ = [
     "AddRFactor",
@@ -35,13 +36,14 @@ __all__ = [
     "MultiLevelTilingTensorCore",
     "MultiLevelTilingWideVector",
     "MultiLevelTilingWithIntrin",
+    "ParallelGrain",
     "ParallelizeVectorizeUnroll",
     "PyScheduleRule",
     "RandomComputeLocation",
     "RegisterTiling",
     "ReuseType",
     "ScheduleRule",
-    "TransposeTiling",
+    "SpatialTiling",
     "cpu_rules",
     "default_rules",
     "gpu_rules",

@@ -16,9 +16,10 @@ from .inline_constant_scalars import InlineConstantScalars
 from .lane_reduction import LaneReduction
 from .multi_level_tiling import MultiLevelTiling, ReuseType
 from .multi_level_tiling_wide_vector import MultiLevelTilingWideVector
+from .parallel_grain import ParallelGrain
 from .parallel_vectorize_unroll import ParallelizeVectorizeUnroll
 from .register_tiling import RegisterTiling
-from .transpose_tiling import TransposeTiling
+from .spatial_tiling import SpatialTiling
 
 
 def _costly() -> list[str]:
@@ -42,7 +43,8 @@ def cpu_rules() -> list[ScheduleRule]:
         RegisterTiling(),
         RandomComputeLocation(),
         LaneReduction(),
-        TransposeTiling(),
+        SpatialTiling(),
+        ParallelGrain(),
         ParallelizeVectorizeUnroll(max_jobs_per_core=64, max_vectorize_extent=64),
     ]
 

@@ -175,7 +175,9 @@ def test_hand_made_machines_are_used(large: list[Sketch]) -> None:
 
 def test_sums_of_columns_come_faster_from_whole_rows_than_from_columns_of_tiles() -> None:
     a = te.placeholder((4096, 1024), "float32", name="A")
-    tiled, plain = PostOrderApply().generate_sketches(te.create_prim_func([a, topi.sum(a, axis=0)]), TARGET)
+    tiled, plain, *_ = PostOrderApply().generate_sketches(
+        te.create_prim_func([a, topi.sum(a, axis=0)]), TARGET
+    )
     assert not plain.decisions
     narrow = [
         row for row in population(tiled, 400) if int(tiled.decisions[0].trace_decision(int(row[0]))[-1]) <= 32

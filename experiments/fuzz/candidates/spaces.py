@@ -27,7 +27,7 @@ from schedules.rule import (
     RegisterTiling,
     ReuseType,
     ScheduleRule,
-    TransposeTiling,
+    SpatialTiling,
     cpu_rules,
     gpu_rules,
     hexagon_rules,
@@ -220,7 +220,7 @@ def _moving(generator: random.Random) -> ScheduleRule:
 
 
 def _transposing(generator: random.Random) -> ScheduleRule:
-    return TransposeTiling(generator.choice([2, 4, 16]))
+    return SpatialTiling(generator.choice([1, 3, 8]), generator.choice([2, 4, 64]))
 
 
 def _marking(generator: random.Random) -> ScheduleRule:

@@ -29,7 +29,7 @@ from schedules.rule import (
     RandomComputeLocation,
     RegisterTiling,
     ScheduleRule,
-    TransposeTiling,
+    SpatialTiling,
 )
 from schedules.rule.auto_bind import bind_block
 from schedules.rule.default import default_rules
@@ -355,7 +355,7 @@ def test_a_block_without_variables_is_marked_by_nobody() -> None:
                 T.writes(B[i, j])
                 B[i, j] = A[i, j]
 
-    for rule in (ParallelizeVectorizeUnroll(), RegisterTiling(), TransposeTiling(2)):
+    for rule in (ParallelizeVectorizeUnroll(), RegisterTiling(), SpatialTiling(max_tile=2)):
         rule.initialize(TARGET)
         sch = Schedule(opaque, seed=0)
         for made in rule.apply(sch, sch.get_block("B")):
