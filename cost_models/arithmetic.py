@@ -129,6 +129,8 @@ def _lanes(loops: NestLoops, slots: list[Slot], machine: Machine, free: Array) -
         fits = np.ones(size, dtype=bool)
         for slot in slots:
             fits &= slot.strides[position] <= (0 if slot.writes and loops.reductions[position] else 1)
+            if slot.writes and slot.reads and not loops.reductions[position]:
+                fits &= slot.moved_by(position)  # else a value passes from step to step, as in a running sum
         friendly[position] = np.where(fits, 1.0, 0.0)
     length = loops.innermost(loops.extents, 1.0)
     implicit = (extent <= 1) & (loops.innermost(friendly) > 0) & (length >= 4) & free

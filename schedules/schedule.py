@@ -19,6 +19,7 @@ from .primitive.compute_at import ComputeAtPrimitives
 from .primitive.decompose_padding import DecomposePaddingPrimitives
 from .primitive.for_kind import ForKindPrimitives
 from .primitive.inline import InlinePrimitives
+from .primitive.interleave import InterleavePrimitives
 from .primitive.layout import LayoutPrimitives
 from .primitive.lookup import LookupPrimitives
 from .primitive.loops import LoopPrimitives
@@ -43,6 +44,7 @@ class Schedule(
     LoopPrimitives,
     ForKindPrimitives,
     PartitionPrimitives,
+    InterleavePrimitives,
     CachingPrimitives,
     ReindexPrimitives,
     StagingPrimitives,

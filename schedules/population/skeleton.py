@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ir import dtype as dt
-from ir import tir
+from ir import structural_equal, tir
 from ir.node import Visitor
 from ir.tir import ForKind, IterVar
 from ir.tir.evaluate import evaluate
@@ -190,6 +190,16 @@ class _Operations(Visitor):
             self._count("int_ops", node)
         self.generic_visit(node)
 
+    def accumulates(self) -> bool:
+        """Whether a store adds to what it replaces."""
+        found = [(buffer, indices) for buffer, indices, is_write in self.accesses if is_write]
+        return any(
+            buffer is other and all(map(structural_equal, indices, places))
+            for buffer, indices in found
+            for other, places, is_write in self.accesses
+            if not is_write
+        )
+
     def groups(self, variables: frozenset[Any]) -> dict[frozenset[Any], dict[str, int]]:
         """Counts of operations by those of the variables on which their values depend: on all, where they depend on what is stored."""
         stored = {buffer for buffer, _, is_write in self.accesses if is_write}
@@ -253,7 +263,7 @@ class Extraction:
             }
             self._walk(node.body, loops, {**values, **bound}, node)
         elif isinstance(node, LeafNode):
-            if block is not None and block.iter_vars:
+            if block is not None and loops:
                 self._add_nest(node, loops, values, block)
         else:
             for child in node.children():
@@ -291,7 +301,7 @@ class Extraction:
                     OperationGroup(counts, _moved([values.get(var, var) for var in changing], all_loops))
                     for changing, counts in operations.groups(variables).items()
                 ],
-                block.init is not None,
+                block.init is not None or (not block.iter_vars and operations.accumulates()),
                 reduce_values,
                 PREPROC_ANNOTATION in block.annotations,
                 block.annotations.get(SHARED_OUT_ANNOTATION),

@@ -20,6 +20,7 @@ from .multi_level_tiling_tensor_core import MultiLevelTilingTensorCore
 from .parallel_grain import ParallelGrain
 from .parallel_vectorize_unroll import ParallelizeVectorizeUnroll
 from .register_tiling import RegisterTiling
+from .row_interleaving import RowInterleaving
 from .spatial_tiling import SpatialTiling
 from .tensorize import MultiLevelTilingWithIntrin
 
@@ -42,6 +43,7 @@ __all__ = [
     "RandomComputeLocation",
     "RegisterTiling",
     "ReuseType",
+    "RowInterleaving",
     "ScheduleRule",
     "SpatialTiling",
     "cpu_rules",

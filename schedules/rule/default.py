@@ -19,6 +19,7 @@ from .multi_level_tiling_wide_vector import MultiLevelTilingWideVector
 from .parallel_grain import ParallelGrain
 from .parallel_vectorize_unroll import ParallelizeVectorizeUnroll
 from .register_tiling import RegisterTiling
+from .row_interleaving import RowInterleaving
 from .spatial_tiling import SpatialTiling
 
 
@@ -45,6 +46,7 @@ def cpu_rules() -> list[ScheduleRule]:
         LaneReduction(),
         SpatialTiling(),
         ParallelGrain(),
+        RowInterleaving(),
         ParallelizeVectorizeUnroll(max_jobs_per_core=64, max_vectorize_extent=64),
     ]
 

@@ -69,6 +69,7 @@ class Step:
             "rolling_buffer": lambda: sch.rolling_buffer(name, 0),
             "blockize": lambda: sch.blockize(self.loop(), self.flip()),
             "loop_partition": lambda: sch.loop_partition(self.loop(), [number(1, 2), None]),
+            "interleave": lambda: sch.interleave(self.loop(), number(1, 4)),
             "merge": lambda: sch.merge(self.loop(), self.other_loop()),
             "parallel": lambda: sch.parallel(self.loop()),
             "vectorize": lambda: sch.vectorize(self.loop()),

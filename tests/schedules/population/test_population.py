@@ -36,6 +36,18 @@ SHAPES = {
     "NRM": (1, 64, 96),
     "SFM": (16, 64),
     "CBR": (1, 8, 8, 8, 16, 3, 1, 1),
+    "avg_pool_nchw": (1, 4, 10, 10, 3, 2, 1),
+    "concat": (6, 20, 12),
+    "cumsum": (8, 20),
+    "embedding": (30, 48, 8),
+    "gather": (6, 40, 32),
+    "gelu": (6, 96),
+    "max_pool_nhwc": (1, 10, 10, 16, 3, 2, 1),
+    "nchw_to_nhwc": (1, 24, 5, 20),
+    "resize": (1, 2, 5, 8, 2),
+    "scatter_add": (20, 16, 6),
+    "topk": (4, 16, 2),
+    "transpose": (37, 48),
 }
 
 
@@ -72,6 +84,16 @@ def assert_same_nest(found: Nest, row: int, expected: Nest) -> None:
     assert accesses_of(found, row) == accesses_of(expected, 0)
 
 
+def assert_arrays_equal_programs(func: PrimFunc, sketch: Sketch, rows: np.ndarray) -> None:
+    """The nests of a population equal those of each of its programs."""
+    skeleton = sketch.skeleton(rows)
+    for number, row in enumerate(rows):
+        materialized = Extraction(sketch.materialize(func, row)._root("main")).evaluate({}, 1)
+        assert len(skeleton.nests) == len(materialized.nests)
+        for found, expected in zip(skeleton.nests, materialized.nests, strict=True):
+            assert_same_nest(found, number, expected)
+
+
 def accesses_of(nest: Nest, row: int) -> list[object]:
     """Buffer, direction, shape, strides and reach of each access; equal ones are counted together."""
     counts: dict[tuple[object, ...], int] = {}
@@ -95,13 +117,7 @@ def test_arrays_equal_materialized_programs(name: str) -> None:
     for sketch in sketches:
         rows = population(sketch, 4)
         assert len(rows)
-        skeleton = sketch.skeleton(rows)
-        for number, row in enumerate(rows[:8]):
-            sch = sketch.materialize(func, row)
-            (materialized,) = [Extraction(sch._root("main")).evaluate({}, 1)]
-            assert len(skeleton.nests) == len(materialized.nests)
-            for found, expected in zip(skeleton.nests, materialized.nests, strict=True):
-                assert_same_nest(found, number, expected)
+        assert_arrays_equal_programs(func, sketch, rows[:8])
 
 
 @pytest.mark.parametrize("name", sorted(SHAPES))
