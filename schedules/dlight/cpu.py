@@ -15,7 +15,7 @@ from ir.target import Target
 from ir.tir import PrimFunc
 
 from ..error import ScheduleError
-from ..population import Nest, Skeleton
+from ..population import Nest, Skeleton, Sketch
 from ..postproc import postprocess
 from ..schedule import Schedule
 from ..space import PostOrderApply
@@ -26,6 +26,8 @@ Rank = Callable[[Skeleton, Target], np.ndarray]
 _SAMPLES = 512
 _STRUCTURES = 12
 """Structures among which the default is chosen: builds take seconds."""
+_STEPS = 32
+"""Changes of one decision at a time that follow the best sample."""
 
 
 def default_schedule(mod: IRModule | PrimFunc, target: Target, rank: Rank | None = None) -> Schedule:
@@ -49,7 +51,12 @@ def default_schedule(mod: IRModule | PrimFunc, target: Target, rank: Rank | None
         costs = (rank or rule_of_thumb)(sketch.skeleton(rows), target)
         for position in np.argsort(costs, kind="stable")[:3]:
             candidates.append((float(costs[position]), number, rows[position]))
-    for _cost, number, row in sorted(candidates, key=lambda item: (item[0], item[1])):
+    candidates.sort(key=lambda item: (item[0], item[1]))
+    if candidates:
+        _, number, row = candidates[0]
+        better = _descended(sketches[number], row, rank or rule_of_thumb, target)
+        candidates.insert(0, (candidates[0][0], number, better))
+    for _cost, number, row in candidates:
         try:
             sch = sketches[number].materialize(mod, row)
             if postprocess(sch, target):
@@ -59,6 +66,21 @@ def default_schedule(mod: IRModule | PrimFunc, target: Target, rank: Rank | None
     raise ScheduleError(
         f"default schedule: none of the {len(sketches)} structures of the design space applies"
     )
+
+
+def _descended(sketch: Sketch, row: np.ndarray, rank: Rank, target: Target) -> np.ndarray:
+    """A row from which no change of one decision is better; of nests with decisions of their own a sample holds no best one."""
+    cost = float(rank(sketch.skeleton(row[None]), target)[0])
+    for _ in range(_STEPS):
+        near = sketch.neighbours(row)
+        if not len(near):
+            break
+        costs = rank(sketch.skeleton(near), target)
+        best = int(np.argmin(costs))
+        if costs[best] >= cost:
+            break
+        row, cost = near[best], float(costs[best])
+    return row
 
 
 def rule_of_thumb(skeleton: Skeleton, target: Target) -> np.ndarray:
