@@ -70,7 +70,9 @@ def analyze(skeleton: Skeleton, machine: Machine) -> list[NestFacts]:
     return result
 
 
-def _body_cycles(nest: Nest, loops: NestLoops, tile: RegisterTile, machine: Machine) -> Array:
+def _body_cycles(
+    nest: Nest, loops: NestLoops, slots: list[Slot], tile: RegisterTile, machine: Machine
+) -> Array:
     """Cycles of one straight-line body once it runs in a steady state."""
     arithmetic, operations = np.zeros_like(tile.lanes), np.zeros_like(tile.lanes)
     in_flight = np.zeros_like(tile.lanes)
@@ -96,12 +98,10 @@ def _body_cycles(nest: Nest, loops: NestLoops, tile: RegisterTile, machine: Mach
         + 2.0 * tile.scattered
         + 2.0
     )
-    # A chain of dependent additions. Where no accumulator connects bodies, the core runs as many at a time as its window holds.
-    # The compiler interleaves four vectors of a reduction that it vectorizes.
-    apart = np.clip(issued / machine.window, 0.25, 1.0)
-    chain = (
-        np.where(tile.chained, np.where(tile.implicit, 0.25, 1.0), apart) * tile.steps * machine.fma_latency
-    )
+    # A chain of dependent additions: the core runs as many at a time as its window holds. The compiler interleaves four vectors of
+    # a reduction that it vectorizes.
+    apart = np.clip(issued * _chained_bodies(loops, slots, tile) / machine.window, 0.25, 1.0)
+    chain = np.where(tile.chained & tile.implicit, 0.25, apart) * tile.steps * machine.fma_latency
     chain = np.where(nest.is_reduction, chain, 0.0)
     # Bodies beyond what the instruction cache holds are fed slowly from the level behind it.
     slow = 1.0 + np.clip(issued / 4000.0 - 1.0, 0.0, 2.0)
@@ -112,10 +112,23 @@ def _body_cycles(nest: Nest, loops: NestLoops, tile: RegisterTile, machine: Mach
     return np.asarray(np.maximum(np.sqrt(np.sqrt(total)), 1.0) + machine.reload * tile.reloads)
 
 
+def _chained_bodies(loops: NestLoops, slots: list[Slot], tile: RegisterTile) -> Array:
+    """How many bodies one after the other an accumulator connects: iterations of the loops just outside that do not move it."""
+    bodies = np.ones_like(tile.lanes)
+    connected = tile.chained
+    for position in range(loops.count - 1, -1, -1):
+        outside = position < loops.body
+        for slot in slots:
+            if slot.writes and slot.reads:
+                connected = connected & ~(outside & slot.moved_by(position))
+        bodies = np.where(outside & connected, bodies * loops.extents[position], bodies)
+    return bodies
+
+
 def _estimate(
     nest: Nest, loops: NestLoops, slots: list[Slot], tile: RegisterTile, traffic: Traffic, machine: Machine
 ) -> NestEstimate:
-    body_cycles = _body_cycles(nest, loops, tile, machine)
+    body_cycles = _body_cycles(nest, loops, slots, tile, machine)
     bodies = loops.inner[0] / tile.iterations
     exits = at_level(loops.outer, np.maximum(loops.body - 1, 0))
     compute = bodies * body_cycles + np.where(loops.body > 0, exits, 0.0) * machine.loop_exit

@@ -31,6 +31,7 @@ from .primitive.reverse_compute_at import ReverseComputeAtPrimitives
 from .primitive.rfactor import RFactorPrimitives
 from .primitive.rolling_buffer import RollingBufferPrimitives
 from .primitive.sampling import SamplingPrimitives
+from .primitive.separate import SeparatePrimitives
 from .primitive.staging import StagingPrimitives
 from .primitive.storage import StoragePrimitives
 from .primitive.tensorize import TensorizePrimitives
@@ -55,6 +56,7 @@ class Schedule(
     RollingBufferPrimitives,
     ReductionPrimitives,
     RFactorPrimitives,
+    SeparatePrimitives,
     PadEinsumPrimitives,
     DecomposePaddingPrimitives,
     BlockizePrimitives,

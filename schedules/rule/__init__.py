@@ -23,6 +23,7 @@ from .register_tiling import RegisterTiling
 from .row_interleaving import RowInterleaving
 from .spatial_tiling import SpatialTiling
 from .tensorize import MultiLevelTilingWithIntrin
+from .window_separation import WindowSeparation
 
 __all__ = [
     "AddRFactor",
@@ -46,6 +47,7 @@ __all__ = [
     "RowInterleaving",
     "ScheduleRule",
     "SpatialTiling",
+    "WindowSeparation",
     "cpu_rules",
     "default_rules",
     "gpu_rules",

@@ -21,6 +21,7 @@ from .parallel_vectorize_unroll import ParallelizeVectorizeUnroll
 from .register_tiling import RegisterTiling
 from .row_interleaving import RowInterleaving
 from .spatial_tiling import SpatialTiling
+from .window_separation import WindowSeparation
 
 
 def _costly() -> list[str]:
@@ -40,6 +41,7 @@ def cpu_rules() -> list[ScheduleRule]:
         ApplyCustomRule(),
         InlineConstantScalars(),
         AutoInline(disallow_op=_costly()),
+        WindowSeparation(),
         AddRFactor(),
         RegisterTiling(),
         RandomComputeLocation(),

@@ -94,7 +94,7 @@ class SpatialTiling(ScheduleRule):
     def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
         node = node_of(sch, block)
         reduces = why_not_reduction(node) is None and isinstance(node.body, LeafNode)
-        if not reduces and not is_injective(node):
+        if not (_reduces_alone(node) if reduces else is_injective(node)):
             return [sch]
         if PREPROC_ANNOTATION in node.annotations or not _is_plain(node):
             return [sch]
@@ -224,6 +224,11 @@ def _is_plain(node: BlockNode) -> bool:
     loops = loops_around(node)
     alone = stands_alone(node) and bool(loops) and blocks_below(loops[0]) == [node]
     return alone and not is_empty(node) and all(isinstance(loop.extent, tir.IntImm) for loop in loops)
+
+
+def _reduces_alone(node: BlockNode) -> bool:
+    """Whether no other block of the program reduces: of several, all combinations would be structures."""
+    return not any(reduce_vars(item) for item in all_blocks(root_of(node)) if item is not node)
 
 
 def _reduces_somewhere(node: BlockNode) -> bool:

@@ -66,6 +66,7 @@ class Step:
             "rfactor": lambda: sch.rfactor(self.loop(), number(-1, 1)),
             "decompose_padding": lambda: sch.decompose_padding(name, self.loop()),
             "pad_einsum": lambda: sch.pad_einsum(name, [number(1, 4) for _ in self.block.iter_vars]),
+            "separate": lambda: sch.separate(self.loop()),
             "rolling_buffer": lambda: sch.rolling_buffer(name, 0),
             "blockize": lambda: sch.blockize(self.loop(), self.flip()),
             "loop_partition": lambda: sch.loop_partition(self.loop(), [number(1, 2), None]),
