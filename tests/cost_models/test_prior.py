@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from cost_models import AnalyticalPrior, estimate_seconds
 from cost_models.arithmetic import _vectors
 from cost_models.machine import Machine
 from cost_models.prior import _body_cycles, analyze
-from ir import te, topi
+from ir import te, tir, topi
 from ir.script import tir as T
 from schedules.population.decision import TileDecision
 from schedules.population.sketch import Sketch, SketchSchedule
@@ -111,7 +112,9 @@ def test_whatever_moves_more_takes_longer(large: list[Sketch], field: str, more:
     facts = next(item for item in analyze(skeleton, MACHINE) if item.nest.is_reduction)
     base = replace(facts.tile, stores=facts.tile.stores + 20.0)  # no part of a body is free of others
     tile = replace(base, **{field: getattr(base, field) + more})
-    before, after = (_body_cycles(facts.nest, facts.loops, item, MACHINE) for item in (base, tile))
+    before, after = (
+        _body_cycles(facts.nest, facts.loops, facts.slots, item, MACHINE) for item in (base, tile)
+    )
     assert (after > before).all()
 
 
@@ -228,3 +231,50 @@ def test_what_is_stored_changes_with_every_loop() -> None:
     )
     (group,) = nest.groups
     assert all(group.moved) and group.counts == nest.operations
+
+
+def _elementwise(rows: int, columns: int, costly: bool) -> Sketch:
+    a = te.placeholder((rows, columns), "float32", name="A")
+
+    def value(i: Any, j: Any) -> Any:
+        return tir.exp(a[i, j]) if costly else a[i, j] + 1.0
+
+    (sketch,) = PostOrderApply().generate_sketches(
+        te.create_prim_func([a, te.compute((rows, columns), value)]), TARGET
+    )
+    return sketch
+
+
+def _by_factor(sketch: Sketch, column: int, factor: int) -> dict[int, float]:
+    """The estimates of all rows that begin with the first choice of other columns, by a factor of one column's tile."""
+    size = sketch.decisions[column].size
+    rows = np.zeros((size, sketch.n_columns), dtype=np.int64)
+    rows[:, column] = np.arange(size)
+    seconds = estimate_seconds(sketch.skeleton(rows), TARGET)
+    tiles = [sketch.decisions[column].trace_decision(number) for number in range(size)]
+    return {tile[factor]: float(item) for tile, item in zip(tiles, seconds, strict=True)}  # type: ignore[index]
+
+
+def test_polynomials_side_by_side_share_the_registers() -> None:
+    seconds = _by_factor(_elementwise(16, 4096, costly=True), 1, 1)
+    assert seconds[8] > seconds[2]
+    cheap = _by_factor(_elementwise(16, 4096, costly=False), 1, 1)
+    assert cheap[8] <= cheap[2]
+
+
+def test_a_parallel_region_of_one_job_is_a_call() -> None:
+    short, long = (_by_factor(_elementwise(16, columns, costly=True), 0, 0) for columns in (64, 65536))
+    assert short[1] < min(short[2], short[16]) and long[2] < long[1]
+
+
+def test_short_chains_of_additions_overlap() -> None:
+    """A core looks ahead to the sums behind a short one, not behind a long one."""
+
+    def per_addition(rows: int, length: int) -> float:
+        a, k = te.placeholder((rows, 2 * length), "float32", name="A"), te.reduce_axis((0, length), name="k")
+        func = te.create_prim_func([a, te.compute((rows,), lambda i: te.sum(a[i, 2 * k], axis=k))])
+        skeleton = Sketch(SketchSchedule(func)).skeleton(np.zeros((1, 0), dtype=np.int64))
+        (facts,) = analyze(skeleton, MACHINE)
+        return float(facts.estimate.body_cycles[0])
+
+    assert per_addition(1024, 16) < 0.7 * per_addition(16, 1024)
