@@ -70,6 +70,8 @@ class Machine:
     """Cycles to start and join a parallel region (next to nothing on one core)."""
     job_overhead: float = 60.0
     """Cycles to hand one iteration of a parallel loop to a core."""
+    region_call: float = 100.0
+    """Cycles to call a parallel region that one thread runs alone."""
     # What follows is of the model rather than of a processor, and is not measured.
     window: float = 400.0
     """Instructions that a core looks ahead."""
@@ -133,7 +135,9 @@ class Machine:
             elementary_cycles=_or(found.elementary_cycles, Machine.elementary_cycles),
             shuffles_per_cycle=_or(found.gathered_per_cycle, Machine.shuffles_per_cycle),
             # On one core a region is a call, and its jobs are iterations of a loop in it.
-            parallel_launch=_or(found.parallel_launch, Machine.parallel_launch) if cores > 1 else 100.0,
+            parallel_launch=_or(found.parallel_launch, Machine.parallel_launch)
+            if cores > 1
+            else Machine.region_call,
             job_overhead=_or(found.job_overhead, Machine.job_overhead) if cores > 1 else 0.0,
         )
 

@@ -149,7 +149,9 @@ def _estimate(
     elapsed = (busiest + 0.25 * (compute + sum(memory) - busiest)) * balance
     if loops.opens_region:
         # A region of one job is a call.
-        start = np.where(jobs > 1, machine.parallel_launch + rounds * machine.job_overhead, 0.0)
+        start = (
+            np.where(jobs > 1, machine.parallel_launch, machine.region_call) + rounds * machine.job_overhead
+        )
         elapsed = elapsed + loops.launches * start
     return NestEstimate(elapsed / machine.hertz, compute, body_cycles, memory, balance)
 
