@@ -14,6 +14,7 @@ from experiments.search.compare import ABLATIONS, WAYS, Comparison
 from experiments.search.replay import MeasuredSketch, StoredGenerator, judge, replay
 from experiments.search.stored_space import load_all
 from ir import structural_hash
+from schedules.space import Structures
 from tuner import EvolutionarySearch, TuneContext
 
 SPACES = ("GMM_1x96", "global_pool", "matvec_512")
