@@ -28,6 +28,7 @@ from .primitive.reduction import ReductionPrimitives
 from .primitive.reindex import ReindexPrimitives
 from .primitive.reverse_compute_at import ReverseComputeAtPrimitives
 from .primitive.rfactor import RFactorPrimitives
+from .primitive.rfactor_chain import RFactorChainPrimitives
 from .primitive.rolling_buffer import RollingBufferPrimitives
 from .primitive.sampling import SamplingPrimitives
 from .primitive.staging import StagingPrimitives
@@ -53,6 +54,7 @@ class Schedule(
     RollingBufferPrimitives,
     ReductionPrimitives,
     RFactorPrimitives,
+    RFactorChainPrimitives,
     PadEinsumPrimitives,
     DecomposePaddingPrimitives,
     BlockizePrimitives,

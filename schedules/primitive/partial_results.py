@@ -67,13 +67,16 @@ class Factored:
     """The loops of the block that combines the partial results."""
     final: BlockNode
 
-    def put_in_place_of(self, block: BlockNode) -> None:
-        """Replace a block. The caller's reference to it follows the one that combines; the partial results are allocated around both."""
+    def put_in_place_of(self, block: BlockNode, behind: TreeNode | None = None) -> None:
+        """Replace a block; what combines the parts comes directly behind them, or behind another nest.
+
+        The caller's reference to the block follows the one that combines; the partial results are allocated around both.
+        """
         own = loops_of_its_own(block)
         scope = scope_of(block)
         assert scope is not None
         replace_node(block, self.rf_block)
-        insert_beside(own[0], self.nest, before=False)
+        insert_beside(behind or own[0], self.nest, before=False)
         scope.change(alloc_buffers=(*scope.alloc_buffers, *self.partial))
         names = ("iter_vars", "iter_values", "reads", "writes", "predicate", "init", "annotations")
         block.change(**{name: getattr(self.final, name) for name in names})

@@ -22,6 +22,7 @@ from ..affine import constant_difference, mentions, simplify_polynomial
 from ..analysis import (
     consumers_of,
     is_output_block,
+    read_buffers,
     require,
     require_blocks_only,
     scope_children,
@@ -45,6 +46,7 @@ from ..tree import (
     fresh_block_name,
     insert_beside,
     loops_around,
+    loops_of_its_own,
     scope_of,
 )
 from .partial_results import PartLoops, Reduction, Terms, factored, partial_buffer, point
@@ -430,13 +432,17 @@ class _Chain:
         ]
         scope = scope_of(self._parts.block)
         assert scope is not None
-        self._factored.put_in_place_of(self._parts.block)
-        for nest in reversed(scaling):
-            insert_beside(self._factored.nest, nest, before=False)
+        behind = self._last_nest()
+        self._factored.put_in_place_of(self._parts.block, behind)
         made: dict[int, BlockNode] = {}
+        last = self._factored.nest
+        for nest in scaling:
+            insert_beside(last, nest, before=False)
+            last = nest
         for item, new in sums:
-            new.put_in_place_of(item.parts.block)
+            new.put_in_place_of(item.parts.block, None if behind is None else last)
             made[id(item)] = new.rf_block
+            last = new.nest
         for weight in self.weights.values():
             self._put_weight(weight)
             made[id(weight)] = weight.parts.block
@@ -445,6 +451,21 @@ class _Chain:
         rooms = [weight.buffer for weight in self.weights.values()] + [scale.buffer for scale in self._scales]
         scope.change(alloc_buffers=(*kept, *rooms))
         return [self._factored.rf_block, *[made[id(item)] for item in self._order]]
+
+    def _last_nest(self) -> TreeNode | None:
+        """The nest behind which all parts are known, where the blocks stand in one sequence and no other needs a result earlier."""
+        blocks = [self._parts.block, *[item.parts.block for item in self._order]]
+        nests = [loops_of_its_own(block)[0] for block in blocks]
+        order = scope_children(self._parts.block)
+        last = max(blocks, key=lambda block: order.index(block))
+        results = {buffer for block in blocks for buffer in written_buffers(block)}
+        between = order[order.index(self._parts.block) : order.index(last)]
+        waits = any(
+            read_buffers(block) & results for block in between if all(block is not item for item in blocks)
+        )
+        if waits or any(nest.parent is not nests[0].parent for nest in nests):
+            return None
+        return loops_of_its_own(last)[0]
 
     def _axis_of(self, item: _Sum) -> int:
         """Where the parts of a sum are counted: behind the indices that it shares with the maximum, before those of its own."""

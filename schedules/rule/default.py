@@ -17,6 +17,7 @@ from .lane_reduction import LaneReduction
 from .multi_level_tiling import MultiLevelTiling, ReuseType
 from .multi_level_tiling_wide_vector import MultiLevelTilingWideVector
 from .parallel_vectorize_unroll import ParallelizeVectorizeUnroll
+from .reduction_chain import ReductionChain
 from .register_tiling import RegisterTiling
 from .transpose_tiling import TransposeTiling
 
@@ -38,6 +39,7 @@ def cpu_rules() -> list[ScheduleRule]:
         ApplyCustomRule(),
         InlineConstantScalars(),
         AutoInline(disallow_op=_costly()),
+        ReductionChain(),
         AddRFactor(),
         RegisterTiling(),
         RandomComputeLocation(),
