@@ -18,6 +18,7 @@ from .multi_level_tiling import MultiLevelTiling, ReuseType
 from .multi_level_tiling_wide_vector import MultiLevelTilingWideVector
 from .multi_level_tiling_tensor_core import MultiLevelTilingTensorCore
 from .parallel_vectorize_unroll import ParallelizeVectorizeUnroll
+from .reduction_chain import ReductionChain
 from .register_tiling import RegisterTiling
 from .tensorize import MultiLevelTilingWithIntrin
 from .transpose_tiling import TransposeTiling
@@ -38,6 +39,7 @@ __all__ = [
     "ParallelizeVectorizeUnroll",
     "PyScheduleRule",
     "RandomComputeLocation",
+    "ReductionChain",
     "RegisterTiling",
     "ReuseType",
     "ScheduleRule",

@@ -105,8 +105,8 @@ class ReductionChain(ScheduleRule):
                 yield Tile(keys, n_rows)
 
     def _leaves_cores_idle(self, chain: _Chain, tile: Tile) -> bool:
-        jobs = prod(chain.rows) // tile.rows
-        return tile.keys < chain.extent and jobs < self.max_jobs_per_core * int(self.target.num_cores) != 1
+        jobs, cores = prod(chain.rows) // tile.rows, int(self.target.num_cores)
+        return cores > 1 and tile.keys < chain.extent and jobs < self.max_jobs_per_core * cores
 
     # ---- one variant --------------------------------------------------------------------------------------------
 
