@@ -312,17 +312,17 @@ def _tuple_combiner(
 
 
 class Abstraction(StmtExprMutator):
-    """Replaces expressions equal to given ones by variables."""
+    """Replaces expressions equal to given ones, by variables for instance."""
 
-    def __init__(self, table: list[tuple[tir.PrimExpr, tir.Var]]) -> None:
+    def __init__(self, table: Sequence[tuple[tir.PrimExpr, tir.PrimExpr]]) -> None:
         super().__init__()
         self._entries = table
 
     def visit(self, node: Any) -> Any:
         if isinstance(node, tir.PrimExpr) and not isinstance(node, tir.IntImm | tir.FloatImm):
-            for expr, var in self._entries:
+            for expr, new in self._entries:
                 if structural_equal(node, expr):
-                    return var
+                    return new
         return super().visit(node)
 
 

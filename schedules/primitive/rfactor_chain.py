@@ -18,7 +18,7 @@ from ir import structural_equal, tir
 from ir.tir import IterVar
 from ir.tir.stmt_functor import StmtExprMutator, loads_in, substitute
 
-from ..affine import constant_difference, mentions, simplify_polynomial
+from ..affine import constant_difference, mentions
 from ..analysis import (
     consumers_of,
     is_output_block,
@@ -31,7 +31,6 @@ from ..analysis import (
     written_buffers,
 )
 from ..argument import Loops
-from ..bounds import analyzer_of
 from ..declaration import PrimitiveFamily, primitive
 from ..effects import require_no_effects
 from ..error import ScheduleError
@@ -45,10 +44,10 @@ from ..tree import (
     blocks_below,
     fresh_block_name,
     insert_beside,
-    loops_around,
     loops_of_its_own,
     scope_of,
 )
+from .axis_parts import Parts, parts_of, share_out
 from .partial_results import PartLoops, Reduction, Terms, factored, partial_buffer, point
 from .rfactor import Abstraction, reduction_below, reduction_of
 
@@ -75,8 +74,10 @@ class RFactorChainPrimitives(PrimitiveFamily):
         to the whole: zeros. All of this are ordinary blocks; the parts need not be computed in order.
 
         Args:
-            loops: first that of the maximum, then those of the blocks that depend on it, producers first: sums, and elementwise blocks that
-                only these sums read (the weights of attention), whose results are then kept part by part, relative to their part's maximum.
+            loops: first that of the maximum, then those of the blocks that depend on it, producers first: sums; elementwise blocks
+                that these read (the weights of attention), whose results are then kept part by part, relative to the maximum of
+                their part; and elementwise blocks behind the sums that read weights too (the division of a softmax), which
+                bring them to the maximum of all.
 
         Returns:
             For each loop the block that computes the parts; references to the reductions follow the blocks that combine them.
@@ -97,49 +98,6 @@ class RFactorChainPrimitives(PrimitiveFamily):
         return self._new(chain.rewrite())
 
 
-# ---- parts of an axis -------------------------------------------------------------------------------------------
-
-
-@dataclass
-class _Parts:
-    """How a loop shares out an axis of a block: into parts of one size, one an iteration."""
-
-    block: BlockNode
-    loop: LoopNode
-    axis: IterVar
-    size: tir.PrimExpr
-    place: tir.PrimExpr
-    """Where in its part an iteration is, in variables of loops."""
-
-
-def _parts_of(block: BlockNode, loop: LoopNode) -> _Parts:
-    around = loops_around(block)
-    bound = [
-        (item, value)
-        for item, value in zip(block.iter_vars, block.iter_values, strict=True)
-        if mentions(value, {loop.var})
-    ]
-    require(
-        len(bound) == 1 and loop.begins_at_zero,
-        _NAME,
-        f"loop {loop.var.name!r} feeds {len(bound)} variables of block {block.name!r} from {loop.min} on; it must feed one, from 0 on",
-    )
-    axis, value = bound[0]
-    place = simplify_polynomial(substitute(value, {loop.var: tir.const(0, loop.var.dtype)}))
-    size = simplify_polynomial(substitute(value, {loop.var: tir.const(1, loop.var.dtype)}) - place)
-    analyzer = analyzer_of(around)
-    is_split = constant_difference(value, loop.var * size + place) == 0 and (
-        analyzer.can_prove(place >= 0) and analyzer.can_prove(place < size)
-    )
-    require(
-        is_split,
-        _NAME,
-        f"loop {loop.var.name!r} does not share out {axis.var.name!r} = {value} of block {block.name!r} into parts;"
-        " it must be the outer loop of a split",
-    )
-    return _Parts(block, loop, axis, size, place)
-
-
 # ---- the chain --------------------------------------------------------------------------------------------------
 
 
@@ -147,7 +105,7 @@ def _parts_of(block: BlockNode, loop: LoopNode) -> _Parts:
 class _Weight:
     """An elementwise block between the maximum and the sums."""
 
-    parts: _Parts
+    parts: Parts
     store: tir.BufferStore
     buffer: tir.Buffer
     """Room for its results part by part."""
@@ -156,6 +114,7 @@ class _Weight:
     value: tir.PrimExpr
     """The value relative to the part's maximum."""
     reads: tuple[tir.BufferRegion, ...]
+    factor: tir.PrimExpr | None
     name: tir.Var
     """Stands for an element in terms."""
 
@@ -173,9 +132,19 @@ class _Weight:
 class _Sum:
     """A sum that depends on the maximum."""
 
-    parts: _Parts
+    parts: Parts
     reduction: Reduction
     terms: Terms
+
+
+@dataclass
+class _Reader:
+    """An elementwise block behind the sums, such as the division of a softmax."""
+
+    parts: Parts
+    store: tir.BufferStore
+    value: tir.PrimExpr
+    reads: tuple[tir.BufferRegion, ...]
 
 
 @dataclass
@@ -204,7 +173,7 @@ class _Chain:
         block = reduction_below(loop, _NAME)
         require_blocks_only(block, _NAME)
         require_no_effects([block], _NAME)
-        self._parts = _parts_of(block, loop)
+        self._parts = parts_of(block, loop, _NAME)
         self._reduction = reduction_of(block, _NAME)
         self._rescaling = self._of_extreme()
         self._factored = factored(block, loop, len(self._reduction.indices), self._reduction)
@@ -215,7 +184,8 @@ class _Chain:
         self.within = tir.Var("within", loop.var.dtype)
         self.weights: dict[tir.Buffer, _Weight] = {}
         self._sums: list[_Sum] = []
-        self._order: list[_Weight | _Sum] = []
+        self._readers: list[_Reader] = []
+        self._order: list[_Weight | _Sum | _Reader] = []
         self._scales: list[_Scale] = []
 
     def _of_extreme(self) -> Rescaling:
@@ -265,7 +235,7 @@ class _Chain:
             )
         require_blocks_only(block, _NAME)
         require_no_effects([block], _NAME)
-        parts = _parts_of(block, loop)
+        parts = parts_of(block, loop, _NAME)
         require(
             constant_difference(parts.size, first.size) == 0
             and constant_difference(loop.extent, first.loop.extent) == 0,
@@ -273,10 +243,17 @@ class _Chain:
             f"loop {loop.var.name!r} makes {loop.extent} parts of {parts.size} of block {block.name!r}, the first loop makes"
             f" {first.loop.extent} parts of {first.size}",
         )
-        made = self._sum(parts) if is_sum else self._weight(parts)
-        self._order.append(made)
+        if is_sum:
+            self._order.append(self._sum(parts))
+        else:
+            self._order.append(self._reader(parts) if self._is_behind(block) else self._weight(parts))
 
-    def _sum(self, parts: _Parts) -> _Sum:
+    def _is_behind(self, block: BlockNode) -> bool:
+        """Whether a block needs the sums, or is read elsewhere, so that its results are those of the whole."""
+        sums = {buffer for item in self._sums for buffer in item.reduction.outputs}
+        return is_output_block(block) or bool(read_buffers(block) & sums)
+
+    def _sum(self, parts: Parts) -> _Sum:
         block = parts.block
         reduction = reduction_of(block, _NAME)
         require(
@@ -304,7 +281,7 @@ class _Chain:
             self._scales.append(known)
         return tir.BufferLoad(known.buffer, [*at, self.part])
 
-    def _weight(self, parts: _Parts) -> _Weight:
+    def _weight(self, parts: Parts) -> _Weight:
         block = parts.block
         store = block.body.leaf if isinstance(block.body, LeafNode) else None
         plain = (
@@ -326,30 +303,46 @@ class _Chain:
         room = tir.decl_buffer(shape, room.dtype, room.name, scope=store.buffer.scope())
         name = tir.Var(store.buffer.name, store.buffer.dtype)
         self._rescaling.know(name, reading.factors[0])
-        made = _Weight(parts, store, room, reading.at, reading.values[0], reading.reads, name)
+        made = _Weight(
+            parts, store, room, reading.at, reading.values[0], reading.reads, reading.factors[0], name
+        )
         self.weights[store.buffer] = made
+        return made
+
+    def _reader(self, parts: Parts) -> _Reader:
+        block = parts.block
+        store = block.body.leaf if isinstance(block.body, LeafNode) else None
+        loads = [load for load in loads_in(store) if load.buffer in self.weights] if store is not None else []
+        require(
+            isinstance(store, tir.BufferStore) and loads,
+            _NAME,
+            f"block {block.name!r} behind the sums is no elementwise block that reads weights of the chain",
+        )
+        assert isinstance(store, tir.BufferStore)
+        whole: list[tuple[tir.PrimExpr, tir.PrimExpr]] = []
+        reads = [region for region in block.reads if region.buffer not in self.weights]
+        for load in loads:
+            weight = self.weights[load.buffer]
+            scale = self._scale(weight.factor, self._at_of_weight(parts, load))
+            indices = weight.indices(load, self.part, self.within)
+            value: tir.PrimExpr = tir.BufferLoad(weight.buffer, indices)
+            reads.append(point(weight.buffer, indices))
+            if scale is not None:
+                value = scale * value
+                reads.append(point(scale.buffer, scale.indices))
+            whole.append((load, value))
+        made = _Reader(parts, store, Abstraction(whole).visit(store.value), tuple(reads))
+        self._readers.append(made)
         return made
 
     # ---- terms --------------------------------------------------------------------------------------------------
 
-    def _read(self, parts: _Parts, terms: list[tir.PrimExpr]) -> _Reading:
+    def _read(self, parts: Parts, terms: list[tir.PrimExpr]) -> _Reading:
         """What terms are relative to the maximum of their part, and by which factors they are brought to that of all."""
         block, axis, result = parts.block, parts.axis.var, self.result
         loads = [load for term in terms for load in loads_in(term)]
         at = [tuple(load.indices) for load in loads if load.buffer is result]
-        for load in loads:
-            weight = self.weights.get(load.buffer)
-            if weight is None:
-                continue
-            others = [index for i, index in enumerate(load.indices) if i != weight.dim]
-            require(
-                load.indices[weight.dim] is axis
-                and not mentions(tir.seq(*map(tir.Evaluate, others)), {axis}),
-                _NAME,
-                f"block {block.name!r} reads {load.buffer.name} at {load.indices[weight.dim]}, maybe of other parts than its own",
-            )
-            names = dict(zip(weight.store.indices, load.indices, strict=True))
-            at.append(tuple(substitute(index, names) for index in weight.at))
+        at += [self._at_of_weight(parts, load) for load in loads if load.buffer in self.weights]
         require(
             at,
             _NAME,
@@ -367,6 +360,18 @@ class _Chain:
         self._require_still_the_same(block)
         return self._relative(parts, terms, at[0])
 
+    def _at_of_weight(self, parts: Parts, load: tir.BufferLoad) -> tuple[tir.PrimExpr, ...]:
+        """Relative to which maximum a weight is that a block reads, which must be of the part at hand."""
+        weight, axis = self.weights[load.buffer], parts.axis.var
+        others = [index for i, index in enumerate(load.indices) if i != weight.dim]
+        require(
+            load.indices[weight.dim] is axis and not any(mentions(index, {axis}) for index in others),
+            _NAME,
+            f"block {parts.block.name!r} reads {load.buffer.name} at {load.indices[weight.dim]}, maybe of other parts than its own",
+        )
+        names = dict(zip(weight.store.indices, load.indices, strict=True))
+        return tuple(substitute(index, names) for index in weight.at)
+
     def _require_still_the_same(self, block: BlockNode) -> None:
         """What the maximum was taken of must not be overwritten before it is read again."""
         source = {load.buffer for load in loads_in(self._reduction.operands[0])}
@@ -379,7 +384,7 @@ class _Chain:
                 f"block {other.name!r} overwrites what block {self._parts.block.name!r} is the maximum of",
             )
 
-    def _relative(self, parts: _Parts, terms: list[tir.PrimExpr], at: tuple[tir.PrimExpr, ...]) -> _Reading:
+    def _relative(self, parts: Parts, terms: list[tir.PrimExpr], at: tuple[tir.PrimExpr, ...]) -> _Reading:
         rescaling, result = self._rescaling, self.result
         names: dict[Any, Any] = dict(zip(self._reduction.indices, at, strict=True))
         names[self._parts.axis.var] = parts.axis.var
@@ -420,7 +425,7 @@ class _Chain:
                 require(
                     id(other) in inside,
                     _NAME,
-                    f"block {other.name!r}, outside of the chain, reads {buffer.name}; inline {weight.parts.block.name!r} first",
+                    f"block {other.name!r}, outside of the chain, reads {buffer.name}; take it in, or inline {weight.parts.block.name}",
                 )
         scaling = [self._scale_nest(scale) for scale in self._scales]
         sums = [
@@ -446,6 +451,9 @@ class _Chain:
         for weight in self.weights.values():
             self._put_weight(weight)
             made[id(weight)] = weight.parts.block
+        for reader in self._readers:
+            self._put_reader(reader)
+            made[id(reader)] = reader.parts.block
         gone = set(self.weights)
         kept = [buffer for buffer in scope.alloc_buffers if buffer not in gone]
         rooms = [weight.buffer for weight in self.weights.values()] + [scale.buffer for scale in self._scales]
@@ -454,7 +462,8 @@ class _Chain:
 
     def _last_nest(self) -> TreeNode | None:
         """The nest behind which all parts are known, where the blocks stand in one sequence and no other needs a result earlier."""
-        blocks = [self._parts.block, *[item.parts.block for item in self._order]]
+        within = [item for item in self._order if not isinstance(item, _Reader)]
+        blocks = [self._parts.block, *[item.parts.block for item in within]]
         nests = [loops_of_its_own(block)[0] for block in blocks]
         order = scope_children(self._parts.block)
         last = max(blocks, key=lambda block: order.index(block))
@@ -491,33 +500,14 @@ class _Chain:
 
     def _put_weight(self, weight: _Weight) -> None:
         """Let an elementwise block keep its results part by part."""
-        parts, block = weight.parts, weight.parts.block
-        part = IterVar(
-            parts.loop.range(), tir.Var(f"v{parts.loop.var.name}", parts.loop.var.dtype), IterVar.DataPar
-        )
-        within = IterVar(
-            tir.Range.from_min_extent(tir.const(0, parts.axis.var.dtype), parts.size),
-            tir.Var(f"{parts.axis.var.name}_within", parts.axis.var.dtype),
-            IterVar.DataPar,
-        )
-        whole = part.var * parts.size + within.var
-        names = {parts.axis.var: whole, self.part: part.var, self.within: within.var}
-        indices = weight.indices(weight.store, part.var, within.var)
-        position = next(i for i, item in enumerate(block.iter_vars) if item is parts.axis)
-        before, behind = slice(position), slice(position + 1, None)
-        value = substitute(weight.value, names)
-        block.change(
-            iter_vars=(*block.iter_vars[before], part, within, *block.iter_vars[behind]),
-            iter_values=(
-                *block.iter_values[before],
-                parts.loop.var,
-                parts.place,
-                *block.iter_values[behind],
-            ),
-            reads=tuple(substitute(region, names) for region in weight.reads),
-            writes=(point(weight.buffer, indices),),
-        )
-        block.set_body(LeafNode(tir.BufferStore(weight.buffer, value, indices)))
+        indices = weight.indices(weight.store, self.part, self.within)
+        store = tir.BufferStore(weight.buffer, weight.value, indices)
+        share_out(weight.parts, self.part, self.within, store, weight.reads, [point(weight.buffer, indices)])
+
+    def _put_reader(self, reader: _Reader) -> None:
+        """Let a block bring the weights that it reads to the maximum of all."""
+        store = tir.BufferStore(reader.store.buffer, reader.value, reader.store.indices)
+        share_out(reader.parts, self.part, self.within, store, reader.reads, reader.parts.block.writes)
 
 
 def _combined(reduction: Reduction) -> list[tir.PrimExpr]:

@@ -37,7 +37,15 @@ from ..random_variable import BlockRV, LoopRV
 from ..schedule import Schedule
 from ..tree import BlockNode, LeafNode, LoopNode, blocks_below, loops_around
 from .base import ScheduleRule, unless_refused
-from .block_facts import has_data_reuse, is_injective, is_scheduled, loop_position, node_of, reduce_vars
+from .block_facts import (
+    VECTORIZE,
+    has_data_reuse,
+    is_injective,
+    is_scheduled,
+    loop_position,
+    node_of,
+    reduce_vars,
+)
 from .compute_location import free_depth
 
 
@@ -68,23 +76,22 @@ class ReductionChain(ScheduleRule):
         if not _is_extreme(node) or is_scheduled(node):
             return [sch]
         found: list[Schedule] = []
-        for start in unless_refused(sch, partial(_with_own_weights, block=block)):
+        for start in [*unless_refused(sch, lambda copy: [copy]), *_with_weights_again(sch, block)]:
             chain = _chain_of(node_of(start, block))
             if chain is None:
                 continue
             for tile in self._tiles(chain):
-                found += unless_refused(start, partial(self._fuse, block=block, tile=tile, whole_rows=True))
-                if self._leaves_cores_idle(chain, tile):
-                    found += unless_refused(
-                        start, partial(self._fuse, block=block, tile=tile, whole_rows=False)
-                    )
+                for whole_rows in (True, False):
+                    if whole_rows or self._leaves_cores_idle(chain, tile):
+                        fuse = partial(self._fuse, block=block, tile=tile, whole_rows=whole_rows)
+                        found += unless_refused(start, fuse)
         return [*found, sch]
 
     # ---- sizes --------------------------------------------------------------------------------------------------
 
     def _tiles(self, chain: _Chain) -> list[Tile]:
         """For each cache the tile in it that uses what it loads most often."""
-        budgets = (int(self.target.l1_cache_bytes), int(self.target.l2_cache_bytes) // 2)
+        budgets = (int(self.target.l1_cache_bytes) // 2, int(self.target.l2_cache_bytes) // 2)
         found: list[Tile] = []
         for budget in budgets:
             best = max(self._fitting(chain, budget), key=lambda tile: _reuse(chain, tile), default=None)
@@ -100,9 +107,16 @@ class ReductionChain(ScheduleRule):
             # what is the same for all rows, and for each row an element and a weight of it
             per_key = chain.key_bytes + n_rows * chain.element_bytes
             keys = (budget - n_rows * chain.row_bytes) // per_key
-            keys = _good_size(chain.extent, keys) if keys > 0 else 0
+            keys = self._good_size(chain, keys) if keys > 0 else 0
             if 1 < keys < chain.extent or (keys == chain.extent and chain.has_product):
                 yield Tile(keys, n_rows)
+
+    def _good_size(self, chain: _Chain, most: int) -> int:
+        """The most keys in whole vectors, up to ``most``, that divide the extent, if they are half as many; else a power of two."""
+        most = min(chain.extent, most)
+        lanes = max(1, int(self.target.vector_bits) // 8 // chain.item_bytes)
+        good = [size for size in range(lanes, most + 1, lanes) if chain.extent % size == 0]
+        return good[-1] if good and 2 * good[-1] > most else 1 << (most.bit_length() - 1)
 
     def _leaves_cores_idle(self, chain: _Chain, tile: Tile) -> bool:
         jobs, cores = prod(chain.rows) // tile.rows, int(self.target.num_cores)
@@ -114,10 +128,13 @@ class ReductionChain(ScheduleRule):
         chain = _chain_of(node_of(sch, block))
         assert chain is not None
         depth = len(chain.rows)
-        outer = [_split_member(sch, member, tile) for member in chain.members]
-        parts = sch.rfactor_chain(*outer)
+        outer = [_split_member(sch, member, tile) for member in [*chain.members, *chain.readers]]
+        made = sch.rfactor_chain(*outer)
+        parts, readers = made[: len(chain.members)], made[len(chain.members) :]
         loop = sch.merge(*[sch.get_loops(part)[depth] for part in parts])
         _feed(sch, parts, loop)
+        for reader in readers:
+            sch.annotate(sch.get_loops(reader)[-1], VECTORIZE, 1)
         if not whole_rows or not depth:
             return [sch]
         inside = {id(node) for node in blocks_below(sch._loop(loop))}
@@ -151,6 +168,9 @@ class _Chain:
 
     members: list[_Member]
     """The maximum first."""
+    readers: list[_Member]
+    """Elementwise blocks behind the sums that read weights."""
+    item_bytes: int
     extent: int
     rows: list[int]
     has_product: bool
@@ -189,12 +209,20 @@ def _is_sum(node: BlockNode) -> bool:
     return why_not_reduction(node) is None and len(reduce_vars(node)) == 1
 
 
-def _with_own_weights(sch: Schedule, block: BlockRV) -> list[Schedule]:
-    """Inline the weights that others than sums read, too, such as the division of a softmax: those compute them again."""
-    for weight in _weights_of(node_of(sch, block)):
-        if not all(map(_is_sum, consumers_of(weight))):
-            sch.compute_inline(sch.get_block(weight.name))
-    return [sch]
+def _with_weights_again(sch: Schedule, block: BlockRV) -> list[Schedule]:
+    """The schedule with weights inlined that others than sums read, too, such as the division of a softmax: those compute them again."""
+    weights = [
+        weight.name
+        for weight in _weights_of(node_of(sch, block))
+        if not all(map(_is_sum, consumers_of(weight)))
+    ]
+
+    def inlined(copy: Schedule) -> list[Schedule]:
+        for name in weights:
+            copy.compute_inline(copy.get_block(name))
+        return [copy]
+
+    return unless_refused(sch, inlined) if weights else []
 
 
 def _chain_of(node: BlockNode) -> _Chain | None:
@@ -214,23 +242,35 @@ def _chain_of(node: BlockNode) -> _Chain | None:
             return None
         members.append(member)
     for other in scope_children(node):
-        if other is node or not _is_sum(other):
-            continue
-        for producer in members:
-            load = _load_of(other, producer.node)
-            if load is not None:
-                names = dict(
-                    zip([item.min for item in producer.node.writes[0].region], load.indices, strict=True)
-                )
-                rows = first.rows if producer is first else producer.rows
-                member = _member(other, [names.get(row) for row in rows], reduce_vars(other)[0])
-                if member is not None:
-                    members.append(member)
-                break
-    same = all(_extent_of(item.node, item.axis) == extent for item in members)
-    if len(members) < 2 or not any(_is_sum(item.node) for item in members[1:]) or not same:
+        if other is not node and _is_sum(other):
+            member = _reading_member(other, members, reduce_vars(other)[0])
+            members += [] if member is None else [member]
+    readers: list[_Member] = []
+    for kept in members[1:]:
+        for other in consumers_of(kept.node) if not _is_sum(kept.node) else ():
+            if any(other is item.node for item in [*members, *readers]):
+                continue
+            load = _load_of(other, kept.node)
+            place = next(i for i, item in enumerate(kept.node.writes[0].region) if item.min is kept.axis)
+            reader = _reading_member(other, [kept], load.indices[place]) if load is not None else None
+            if reader is None or not is_injective(other):
+                return None
+            readers.append(reader)
+    same = all(_extent_of(item.node, item.axis) == extent for item in [*members, *readers])
+    if not any(_is_sum(item.node) for item in members[1:]) or not same:
         return None
-    return _measured(members, extent)
+    return _measured(members, readers, extent)
+
+
+def _reading_member(node: BlockNode, producers: Sequence[_Member], axis: Any) -> _Member | None:
+    """A block that reads what one of the members writes, as a member; None if it reads none, or has no loops as those have."""
+    for producer in producers:
+        load = _load_of(node, producer.node)
+        if load is not None:
+            written = [item.min for item in producer.node.writes[0].region]
+            names = dict(zip(written, load.indices, strict=True))
+            return _member(node, [names.get(row) for row in producer.rows], axis)
+    return None
 
 
 def _member(node: BlockNode, rows: Sequence[Any], axis: Any) -> _Member | None:
@@ -255,7 +295,7 @@ def _extent_of(node: BlockNode, var: Any) -> int | None:
     return extent.value if isinstance(extent, tir.IntImm) else None
 
 
-def _measured(members: list[_Member], extent: int) -> _Chain | None:
+def _measured(members: list[_Member], readers: list[_Member], extent: int) -> _Chain | None:
     """The chain with what a tile of it holds."""
     first = members[0]
     rows = [_extent_of(first.node, row) for row in first.rows]
@@ -281,6 +321,8 @@ def _measured(members: list[_Member], extent: int) -> _Chain | None:
     n_stored = 1 + sum(not _is_sum(item.node) for item in members[1:])
     return _Chain(
         members,
+        readers,
+        n_bytes,
         extent,
         rows,  # type: ignore[arg-type]
         own > 0 or summed > 0,
@@ -298,13 +340,6 @@ def _sources(node: BlockNode) -> list[BlockNode]:
         if is_injective(producer):
             found += _sources(producer)
     return found
-
-
-def _good_size(extent: int, most: int) -> int:
-    """The largest divisor up to ``most`` if it is at least half of that, else the largest power of two."""
-    most = min(extent, most)
-    divisor = next(size for size in range(most, 0, -1) if extent % size == 0)
-    return divisor if 2 * divisor > most else 1 << (most.bit_length() - 1)
 
 
 def _reuse(chain: _Chain, tile: Tile) -> float:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ir import IRModule, te, tir
+from ir import IRModule, assert_structural_equal, te, tir
 from ir.script import from_source
 from ir.script import tir as T
 from ir.tir import PrimFunc
@@ -24,6 +24,7 @@ from tests.runners.verify.conftest import native, verdict
 from ..checks import assert_program, assert_refused, assert_replays, main_of, outputs_of
 
 LOG_SUM_EXP = [("peak", 1), ("total", 1)]
+SOFTMAX = [("peak", 1), ("weight", 1), ("total", 1), ("result", 1)]
 ATTENTION = [("peak", 2), ("weight", 2), ("mixed", 3), ("total", 2)]
 """Blocks and their loops over the keys."""
 
@@ -113,6 +114,29 @@ def test_weights_are_kept_part_by_part_and_sums_share_a_factor() -> None:
     verify_trace_roundtrip(sch, func)
 
 
+def test_what_reads_weights_behind_the_sums_brings_them_to_the_maximum_of_all() -> None:
+    @T.prim_func
+    def result(
+        total: T.Buffer((2,), "float32"),
+        weight: T.Buffer((2, 3, 4), "float32"),
+        scale: T.Buffer((2, 3), "float32"),
+        result: T.Buffer((2, 10), "float32"),
+    ):
+        for i, j0, j1 in T.grid(2, 3, 4):
+            with T.block("result"):
+                vi, v0, v1 = T.axis.remap("SSS", [i, j0, j1])
+                T.where(j0 * 4 + j1 < 10)
+                T.reads(total[vi], weight[vi, v0, v1], scale[vi, v0])
+                T.writes(result[vi, v0 * 4 + v1])
+                result[vi, v0 * 4 + v1] = scale[vi, v0] * weight[vi, v0, v1] / total[vi]
+
+    func = chains.softmax(2, 10)
+    sch = in_parts(func, SOFTMAX, 4)
+    nests = main_of(sch).body.block.body.seq
+    assert_structural_equal(nests[-1], result.body.block.body, map_free_vars=True)
+    assert_replays(sch, func)
+
+
 def test_the_parts_come_first_and_can_share_loops() -> None:
     """Flash attention: scores, weights and sums of one part after the other."""
     func = chains.attention(2, 4, 6, 3)
@@ -173,7 +197,9 @@ def test_chains_mean_the_same(data: st.DataObject) -> None:
         sch = in_parts(func, ATTENTION, size)
     else:
         func = getattr(chains, kind)(rows, keys)
-        sch = in_parts(func, LOG_SUM_EXP, size, "weight" if kind == "softmax" else "")
+        kept = kind == "softmax" and data.draw(st.booleans())
+        inlined = "weight" if kind == "softmax" and not kept else ""
+        sch = in_parts(func, SOFTMAX if kept else LOG_SUM_EXP, size, inlined)
     special = data.draw(st.booleans())
     assert_close_on(func, sch, arrays_of(func, data.draw(st.integers(0, 1000)), special))
 
@@ -236,7 +262,8 @@ def test_parts_of_nothing_but_infinities_count_as_they_do_in_the_whole() -> None
 
 PROGRAMS: dict[str, tuple[PrimFunc, list[tuple[str, int]], str]] = {
     "log-sum-exp": (chains.log_sum_exp(24, 100), LOG_SUM_EXP, ""),
-    "softmax": (chains.softmax(24, 100), LOG_SUM_EXP, "weight"),
+    "softmax": (chains.softmax(24, 100), SOFTMAX, ""),
+    "softmax with weights computed again": (chains.softmax(24, 100), LOG_SUM_EXP, "weight"),
     "cross entropy": (chains.cross_entropy(24, 100), LOG_SUM_EXP, ""),
     "attention": (chains.attention(2, 16, 33, 8), ATTENTION, ""),
     "causal attention": (chains.attention(2, 33, 33, 8, "causal"), ATTENTION, ""),
@@ -344,8 +371,15 @@ def test_refuses_weights_that_others_read() -> None:
     sch = Schedule(chains.softmax(3, 8))
     loops = part_loops(sch, [("peak", 1), ("weight", 1), ("total", 1)], 4)
     assert_refused(
-        sch, lambda: sch.rfactor_chain(*loops), "block 'result'", "outside of the chain", "inline 'weight'"
+        sch, lambda: sch.rfactor_chain(*loops), "block 'result'", "outside of the chain", "inline weight"
     )
+
+
+def test_refuses_what_reads_no_weights_behind_the_sums() -> None:
+    sch = Schedule(chains.softmax(3, 8))
+    sch.compute_inline("weight")
+    loops = part_loops(sch, [*LOG_SUM_EXP, ("result", 1)], 4)
+    assert_refused(sch, lambda: sch.rfactor_chain(*loops), "block 'result' behind the sums", "reads weights")
 
 
 def test_refuses_a_sum_whose_weights_are_not_in_the_chain() -> None:

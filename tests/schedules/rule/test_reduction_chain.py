@@ -16,7 +16,7 @@ from schedules import Schedule, ScheduleError
 from schedules.population.sketch import SketchSchedule
 from schedules.postproc import postprocess
 from schedules.rule import ReductionChain, ScheduleRule
-from schedules.rule.block_facts import node_of
+from schedules.rule.block_facts import VECTORIZE
 from schedules.rule.reduction_chain import Tile
 from schedules.space import PostOrderApply
 from tests.programs import chains
@@ -25,7 +25,7 @@ from tests.runners.verify.conftest import native, verdict
 from ..checks import assert_replays, main_of, outputs_of
 from ..rule_contract import RuleContract
 
-ONE_CORE = Target("llvm -mcpu=x86-64-v3 -num-cores 1 -l1-cache-bytes 256 -l2-cache-bytes 4096")
+ONE_CORE = Target("llvm -mcpu=x86-64-v3 -num-cores 1 -l1-cache-bytes 512 -l2-cache-bytes 4096")
 """Of caches so small that small programs have tiles."""
 
 
@@ -53,7 +53,7 @@ def test_a_row_is_looked_at_once_in_tiles_for_each_cache() -> None:
     found = offers(chains.log_sum_exp(4, 1024))
     *tiled, plain = found
     assert plain.trace is not None and not fused([plain])
-    # an element of a key: 4 bytes of 256, and of half of 4096
+    # an element of a key: 4 bytes of half of 512, and of half of 4096
     assert [loops_of(sch, "total_rf")[1] for sch in tiled] == [16, 2]
     for sch in tiled:
         assert [
@@ -97,12 +97,16 @@ def shares_rows(sch: Schedule) -> bool:
     return loops_at(sch, "mixed_rf")[0] is loops_at(sch, "mixed")[0]
 
 
-def test_the_weights_of_a_softmax_are_computed_again_by_its_division() -> None:
-    (tiled, *_), plain = (found := offers(chains.softmax(2, 1024)))[:-1], found[-1]
-    names = [node_of(plain, block).name for block in plain.get_child_blocks(plain.get_block("root"))]
-    assert "weight" in names
+def test_the_weights_of_a_softmax_are_kept_or_computed_again() -> None:
+    *tiled, plain = offers(chains.softmax(2, 1024))
+    kept, again = tiled[0], tiled[-1]
+    assert loops_at(kept, "weight")[1] is loops_at(kept, "total_rf")[1]
+    assert "weight_rf" in kept.mod.script() and "weight_rf" not in plain.mod.script()
     with pytest.raises(ScheduleError, match="no block named 'weight'"):
-        tiled.get_block("weight")
+        again.get_block("weight")
+    for sch in (kept, again):
+        assert loops_at(sch, "result")[0] is loops_at(sch, "total_rf")[0]
+    assert VECTORIZE in kept._loop(kept.get_loops("result")[-1]).annotations
 
 
 @pytest.mark.parametrize(
