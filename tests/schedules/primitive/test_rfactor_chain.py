@@ -17,6 +17,7 @@ from ir.tir import PrimFunc
 from runners.native import build_native
 from runners.verify import Reference, compute_reference
 from schedules import Schedule
+from schedules.population.sketch import Sketch, SketchSchedule
 from schedules.testing import verify_trace_roundtrip
 from tests.programs import chains
 from tests.runners.verify.conftest import native, verdict
@@ -423,3 +424,17 @@ def main(x: T.Buffer((3, 8), "float32"), total: T.Buffer((3,), "float32")):
     )
     loops = part_loops(sch, LOG_SUM_EXP, 4)
     assert_refused(sch, lambda: sch.rfactor_chain(*loops), "block 'changed' overwrites")
+
+
+def test_parts_may_be_open_decisions() -> None:
+    func = chains.attention(2, 4, 24, 3)
+    start = SketchSchedule(func, seed=0)
+    factors = start.sample_perfect_tile(start.get_loops("peak")[2], 2, 24)
+    start.rfactor_chain(*[start.split(start.get_loops(name)[place], factors)[0] for name, place in ATTENTION])
+    sketch = Sketch(start)
+    rows = sketch.all_rows(100)
+    assert rows is not None and len(rows) == 8  # the divisors of 24
+    for row in rows[::3]:
+        sch = sketch.materialize(func, row)
+        assert_replays(sch, func)
+        assert_close_on(func, sch, arrays_of(func, 0))
