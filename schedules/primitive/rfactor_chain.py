@@ -389,7 +389,11 @@ class _Chain:
         names: dict[Any, Any] = dict(zip(self._reduction.indices, at, strict=True))
         names[self._parts.axis.var] = parts.axis.var
         extreme = substitute(self._reduction.operands[0], names)
-        table = [(extreme, rescaling.extreme), (tir.BufferLoad(result, at), rescaling.result)]
+        own = tir.BufferLoad(result, at)
+        finite = tir.Var("finite", result.dtype)
+        table: list[tuple[tir.PrimExpr, tir.PrimExpr]] = [(extreme, rescaling.extreme)]
+        table += [(form, finite) for form in self.finite_forms(own)]
+        table.append((own, rescaling.result))
         table += [
             (load, self.weights[load.buffer].name)
             for term in terms
@@ -399,8 +403,13 @@ class _Chain:
         abstraction = Abstraction(table)
         factors = []
         for term in terms:
+            abstract = abstraction.visit(term)
+            is_finite = mentions(abstract, {finite}) and not mentions(abstract, {rescaling.result})
             try:
-                factors.append(rescaling.factor(abstraction.visit(term)))
+                factor = rescaling.factor(substitute(abstract, {finite: rescaling.result}))
+                if factor is not None and is_finite:
+                    factor = substitute(factor, {rescaling.after: self.finite_forms(rescaling.after)[0]})
+                factors.append(factor)
             except NotRescalable as reason:
                 raise ScheduleError(
                     f"{_NAME}: the terms of block {parts.block.name!r}, {term}, are no multiples of themselves relative to another"
@@ -413,6 +422,11 @@ class _Chain:
             factors,
             tuple(map(rewriting.region, parts.block.reads)),
         )
+
+    def finite_forms(self, value: tir.PrimExpr) -> tuple[tir.PrimExpr, tir.PrimExpr]:
+        """A maximum, or 0 for the infinity that it begins with, as programs write that: numbers are as far from it as from any other."""
+        is_empty, zero = tir.EQ(value, self.identity), tir.const(0, value.dtype)
+        return tir.Select(is_empty, zero, value), tir.if_then_else(is_empty, zero, value)
 
     # ---- the new blocks -----------------------------------------------------------------------------------------
 
@@ -523,12 +537,20 @@ class _InParts(StmtExprMutator):
         super().__init__()
         self._chain = chain
         self._own = tir.BufferLoad(chain.part_of_result, [*at, chain.part])
+        self._finite = chain.finite_forms(self._own)[0]
+        self._forms = chain.finite_forms(tir.BufferLoad(chain.result, at))
+
+    def visit(self, node: Any) -> Any:
+        """What is written for a finite maximum is one already."""
+        is_form = isinstance(node, tir.Select | tir.Call) and any(
+            structural_equal(node, form) for form in self._forms
+        )
+        return self._finite if is_form else super().visit(node)
 
     def visit_BufferLoad(self, load: tir.BufferLoad) -> tir.PrimExpr:
-        """Of the maximum of a part that is nothing but infinities another number: they are as far from any, not from themselves."""
+        """A part of nothing but infinities is 0 times what it is multiplied by, and not NaN."""
         if load.buffer is self._chain.result:
-            is_empty = tir.EQ(self._own, self._chain.identity)
-            return tir.Select(is_empty, tir.const(0, load.dtype), self._own)
+            return self._finite
         weight = self._chain.weights.get(load.buffer)
         if weight is not None:
             return tir.BufferLoad(weight.buffer, weight.indices(load, self._chain.part, self._chain.within))

@@ -51,7 +51,8 @@ def attention(
     """Blocks ``score``, ``masked``, ``peak``, ``weight``, ``mixed``, ``total`` and ``attention``.
 
     Args:
-        mask: "none", "causal" (query i looks at keys up to i), or "added" (another input, which may be -infinity).
+        mask: "none", "causal" (query i looks at keys up to i), "added" (another input, which may be -infinity), or "earlier" (at keys
+            before i, others are -infinity; a query that looks at none gets zeros: so ``relax.nn.attention`` is legalized).
         base: of the exponentials, "exp" or "exp2".
     """
     query = te.placeholder((heads, queries, dim), "float32", name="query")
@@ -68,16 +69,28 @@ def attention(
         scaled = score[h, i, j] * (1 / math.sqrt(dim))
         if mask == "causal":
             return te.if_then_else(j <= i, scaled, te.min_value("float32"))
+        if mask == "earlier":
+            return te.if_then_else(j < i, scaled, tir.const(-math.inf, "float32"))
         return scaled + bias[i, j] if mask == "added" else scaled
+
+    def finite(value: Any) -> Any:
+        nothing = value.equal(tir.const(-math.inf, "float32"))
+        return tir.Select(nothing, tir.const(0.0, "float32"), value) if mask == "earlier" else value
+
+    def divided(value: Any, by: Any) -> Any:
+        zero = tir.const(0.0, "float32")
+        return tir.Select(by.equal(zero), zero, value / by) if mask == "earlier" else value / by
 
     masked = te.compute(shape, seen, name="masked")
     peak = te.compute(shape[:2], lambda h, i: te.max(masked[h, i, m], axis=m), name="peak")
     power = getattr(tir, base)
-    weight = te.compute(shape, lambda h, i, j: power(masked[h, i, j] - peak[h, i]), name="weight")
+    weight = te.compute(shape, lambda h, i, j: power(masked[h, i, j] - finite(peak[h, i])), name="weight")
     mixed = te.compute(
         (heads, queries, dim), lambda h, i, e: te.sum(weight[h, i, r] * value[h, r, e], axis=r), name="mixed"
     )
     total = te.compute(shape[:2], lambda h, i: te.sum(weight[h, i, s], axis=s), name="total")
-    out = te.compute((heads, queries, dim), lambda h, i, e: mixed[h, i, e] / total[h, i], name="attention")
+    out = te.compute(
+        (heads, queries, dim), lambda h, i, e: divided(mixed[h, i, e], total[h, i]), name="attention"
+    )
     inputs = [query, key, value, bias] if mask == "added" else [query, key, value]
     return te.create_prim_func([*inputs, out])

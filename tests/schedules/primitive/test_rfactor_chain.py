@@ -192,8 +192,10 @@ def test_chains_mean_the_same(data: st.DataObject) -> None:
     """Extents that parts do not divide, one part, one key a part; rows of infinities and NaN; masks."""
     rows, keys = data.draw(st.integers(1, 3)), data.draw(st.integers(1, 9))
     size = data.draw(st.integers(1, keys))
-    kind = data.draw(st.sampled_from(["log_sum_exp", "softmax", "cross_entropy", "none", "causal", "added"]))
-    if kind in ("none", "causal", "added"):
+    kind = data.draw(
+        st.sampled_from(["log_sum_exp", "softmax", "cross_entropy", "none", "causal", "added", "earlier"])
+    )
+    if kind in ("none", "causal", "added", "earlier"):
         func = chains.attention(1, rows, keys, 2, kind, data.draw(st.sampled_from(["exp", "exp2"])))
         sch = in_parts(func, ATTENTION, size)
     else:
@@ -258,6 +260,19 @@ def test_parts_of_nothing_but_infinities_count_as_they_do_in_the_whole() -> None
         assert np.isnan(found[0, 3]).all()
 
 
+def test_a_maximum_that_the_program_makes_finite_stays_so() -> None:
+    """Where -infinity stands for "no key", as relax.nn.attention has it, a query without keys has the sum 0."""
+    func = chains.attention(1, 3, 6, 2, "earlier")
+    text = in_parts(func, ATTENTION, 2).mod.script()
+    scale = 'T.exp(peak_rf[v_h, v_i, vm_0] - T.Select(peak[v_h, v_i] == T.float32("-inf"), T.float32(0), peak[v_h, v_i]))'
+    assert scale in text
+    assert text.count("T.Select(peak_rf") == 1  # made finite once
+    arrays = [*arrays_of(func, 0)[:3], np.zeros((1, 3, 2), "float32")]
+    (*_, found) = outputs_of(main_of(in_parts(func, ATTENTION, 2)), arrays)
+    np.testing.assert_array_equal(found[0, 0], 0)
+    np.testing.assert_allclose(found[0, 1], arrays[2][0, 0], rtol=1e-6)
+
+
 # ---- the check of candidates ------------------------------------------------------------------------------------
 
 
@@ -268,6 +283,7 @@ PROGRAMS: dict[str, tuple[PrimFunc, list[tuple[str, int]], str]] = {
     "cross entropy": (chains.cross_entropy(24, 100), LOG_SUM_EXP, ""),
     "attention": (chains.attention(2, 16, 33, 8), ATTENTION, ""),
     "causal attention": (chains.attention(2, 33, 33, 8, "causal"), ATTENTION, ""),
+    "attention to earlier keys": (chains.attention(2, 33, 33, 8, "earlier"), ATTENTION, ""),
     "attention with a mask": (chains.attention(2, 16, 33, 8, "added"), ATTENTION, ""),
 }
 

@@ -71,7 +71,7 @@ def test_short_rows_stay_in_one_piece() -> None:
     assert len(offers(chains.log_sum_exp(4, 48))) == 1
 
 
-@pytest.mark.parametrize("mask", ["none", "causal", "added"])
+@pytest.mark.parametrize("mask", ["none", "causal", "added", "earlier"])
 def test_attention_is_computed_tile_by_tile(mask: str) -> None:
     """Scores, their mask, weights and sums of some queries and keys share the loops over both."""
     *tiled, _ = offers(chains.attention(2, 64, 64, 8, mask), max_row_tile=8)
@@ -148,6 +148,7 @@ CANDIDATES = {
     "cross entropy": chains.cross_entropy(6, 1000),
     "attention": chains.attention(2, 48, 64, 16),
     "causal attention": chains.attention(1, 64, 64, 16, "causal"),
+    "attention to earlier keys": chains.attention(1, 64, 64, 16, "earlier"),
     "decoding": chains.attention(3, 1, 200, 8),
 }
 
