@@ -38,6 +38,7 @@ from ..schedule import Schedule
 from ..tree import BlockNode, LeafNode, LoopNode, blocks_below, loops_around
 from .base import ScheduleRule, unless_refused
 from .block_facts import (
+    PARALLEL,
     VECTORIZE,
     has_data_reuse,
     is_injective,
@@ -47,6 +48,9 @@ from .block_facts import (
     reduce_vars,
 )
 from .compute_location import free_depth
+
+_JOBS_PER_CORE = 64
+"""So many iterations of parallel loops let cores that are done early help others; loops inside of them stay serial."""
 
 
 @dataclass(frozen=True)
@@ -136,6 +140,7 @@ class ReductionChain(ScheduleRule):
         for reader in readers:
             sch.annotate(sch.get_loops(reader)[-1], VECTORIZE, 1)
         if not whole_rows or not depth:
+            self._share(sch, loop)
             return [sch]
         inside = {id(node) for node in blocks_below(sch._loop(loop))}
         scope = scope_children(node_of(sch, parts[0]))
@@ -147,7 +152,19 @@ class ReductionChain(ScheduleRule):
         rows = [sch.get_loops(sch.get_block(node.name))[depth - 1] for node in combining]
         around = sch.merge(sch.get_loops(parts[0])[depth - 1], *rows)
         _take_epilogues(sch, around)
+        self._share(sch, around)
         return [sch]
+
+    def _share(self, sch: Schedule, innermost: LoopRV) -> None:
+        """Mark the loops down to one for the cores: where the chain's blocks are computed is settled, too."""
+        (block, *_) = blocks_below(sch._loop(innermost))
+        depth = len(loops_around(sch._loop(innermost))) + 1
+        jobs = 1
+        for loop in sch.get_loops(sch.get_block(block.name))[:depth]:
+            if jobs < _JOBS_PER_CORE * int(self.target.num_cores):
+                sch.annotate(loop, PARALLEL, 1)
+            extent = sch._loop(loop).extent
+            jobs *= extent.value if isinstance(extent, tir.IntImm) else 1
 
 
 # ---- what a chain is --------------------------------------------------------------------------------------------

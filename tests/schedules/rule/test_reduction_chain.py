@@ -16,7 +16,7 @@ from schedules import Schedule, ScheduleError
 from schedules.population.sketch import SketchSchedule
 from schedules.postproc import postprocess
 from schedules.rule import ReductionChain, ScheduleRule
-from schedules.rule.block_facts import VECTORIZE
+from schedules.rule.block_facts import PARALLEL, VECTORIZE
 from schedules.rule.reduction_chain import Tile
 from schedules.space import PostOrderApply
 from tests.programs import chains
@@ -90,6 +90,12 @@ def test_tiles_of_the_keys_go_to_the_cores_where_there_are_few_rows() -> None:
     whole, shared, *_ = offers(func, target=many)
     assert shares_rows(whole) and not shares_rows(shared)
     assert all(map(shares_rows, fused(offers(func))))  # one core has nobody to share with
+
+
+def test_the_loops_over_rows_go_to_the_cores() -> None:
+    (tiled, *_) = offers(chains.attention(2, 64, 64, 8), max_row_tile=8)
+    marked = [PARALLEL in sch_loop.annotations for sch_loop in map(tiled._loop, tiled.get_loops("mixed_rf"))]
+    assert marked[:3] == [True, True, False]
 
 
 def shares_rows(sch: Schedule) -> bool:
