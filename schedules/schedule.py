@@ -29,6 +29,7 @@ from .primitive.reduction import ReductionPrimitives
 from .primitive.reindex import ReindexPrimitives
 from .primitive.reverse_compute_at import ReverseComputeAtPrimitives
 from .primitive.rfactor import RFactorPrimitives
+from .primitive.rfactor_chain import RFactorChainPrimitives
 from .primitive.rolling_buffer import RollingBufferPrimitives
 from .primitive.sampling import SamplingPrimitives
 from .primitive.separate import SeparatePrimitives
@@ -57,6 +58,7 @@ class Schedule(
     ReductionPrimitives,
     RFactorPrimitives,
     SeparatePrimitives,
+    RFactorChainPrimitives,
     PadEinsumPrimitives,
     DecomposePaddingPrimitives,
     BlockizePrimitives,

@@ -6,16 +6,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from itertools import count
 from typing import Any
 
 from ir import structural_equal, tir
 from ir.tir import IterVar
 from ir.tir.conjunction import conjuncts
-from ir.tir.stmt_functor import StmtExprMutator, substitute, variables_in
+from ir.tir.stmt_functor import StmtExprMutator, substitute
 
-from ..affine import mentions, simplify_polynomial
+from ..affine import mentions
 from ..analysis import require, require_blocks_only, why_not_reduction
 from ..argument import Argument, Loop
 from ..bounds import analyzer_of
@@ -23,37 +21,19 @@ from ..declaration import PrimitiveFamily, primitive
 from ..effects import require_no_effects
 from ..error import ScheduleError
 from ..random_variable import BlockRV, LoopRV
-from ..reduction_order import loops_of_sums, predicate_at_begin
+from ..reduction_order import loops_of_sums
 from ..surroundings import why_not_only_loops
 from ..touches import buffers_read_elsewhere
 from ..tree import (
     BlockNode,
     LeafNode,
     LoopNode,
-    TreeNode,
-    all_blocks,
     blocks_below,
-    insert_beside,
     loops_around,
     loops_of_its_own,
-    replace_node,
-    root_of,
-    scope_of,
 )
+from .partial_results import Reduction, factored
 from .reduction import require_begun_once
-
-
-@dataclass
-class Reduction:
-    """An update ``outputs = combine(outputs, operands)`` of one value or of several together (an argmax)."""
-
-    outputs: list[tir.Buffer]
-    indices: tuple[tir.PrimExpr, ...]
-    inits: list[tir.BufferStore]
-    operands: list[tir.PrimExpr]
-    """What one iteration contributes to each output."""
-    combine: Callable[[Sequence[tir.PrimExpr], Sequence[tir.PrimExpr]], list[tir.PrimExpr]]
-    """(what is there, what comes in) -> the new values."""
 
 
 class RFactorPrimitives(PrimitiveFamily):
@@ -72,7 +52,7 @@ class RFactorPrimitives(PrimitiveFamily):
                 more than loops decides whether it runs, a loop of its reduction runs other blocks too, or the axis is out of range.
         """
         node = self._loop(loop)
-        block = _block_of(node)
+        block = reduction_below(node, "rfactor")
         require_blocks_only(block, "rfactor")
         require_no_effects([block], "rfactor")
         reduction = reduction_of(block, "rfactor")
@@ -83,39 +63,27 @@ class RFactorPrimitives(PrimitiveFamily):
             f"factor_axis {factor_axis} is outside [{-(ndim + 1)}, {ndim}] for buffer {reduction.outputs[0].name}",
         )
         axis = factor_axis if factor_axis >= 0 else factor_axis + ndim + 1
-        partial = [_partial_buffer(buffer, node.extent, axis) for buffer in reduction.outputs]
-        own = loops_of_its_own(block)
-        rf_block = _partial_block(block, node, axis, partial, reduction)
-        final_nest, final_block = _final_block(block, node, own, axis, partial, reduction)
-        scope = scope_of(block)
-        assert scope is not None
-        replace_node(block, rf_block)
-        insert_beside(own[0], final_nest, before=False)
-        scope.change(alloc_buffers=(*scope.alloc_buffers, *partial))
-        # The caller's reference to the block follows the final block; the partial block is returned.
-        names = ("iter_vars", "iter_values", "reads", "writes", "predicate", "init", "annotations")
-        block.change(**{name: getattr(final_block, name) for name in names})
-        replace_node(final_block, block)
-        block.set_body(final_block.body)
-        return self._new(rf_block)
+        parts = factored(block, node, axis, reduction)
+        parts.put_in_place_of(block)
+        return self._new(parts.rf_block)
 
 
-def _block_of(loop: LoopNode) -> BlockNode:
+def reduction_below(loop: LoopNode, primitive: str) -> BlockNode:
     """The only block under the loop, which must reduce over it."""
     blocks = list(blocks_below(loop))
     require(
-        len(blocks) == 1, "rfactor", f"loop {loop.var.name!r} has {len(blocks)} blocks below it, it needs one"
+        len(blocks) == 1, primitive, f"loop {loop.var.name!r} has {len(blocks)} blocks below it, it needs one"
     )
     block = blocks[0]
     reason = why_not_reduction(block)
-    require(reason is None, "rfactor", f"block {block.name!r} is not a reduction block: {reason}")
+    require(reason is None, primitive, f"block {block.name!r} is not a reduction block: {reason}")
     require(
         not buffers_read_elsewhere(block),
-        "rfactor",
+        primitive,
         f"block {block.name!r} reads elements that other instances of it write, which the parts would come before",
     )
     reason = why_not_only_loops(block)
-    require(reason is None, "rfactor", f"{reason}")
+    require(reason is None, primitive, f"{reason}")
     own = loops_of_its_own(block)
     for around in loops_around(block):
         require(
@@ -125,14 +93,14 @@ def _block_of(loop: LoopNode) -> BlockNode:
                 for item, value in zip(block.iter_vars, block.iter_values, strict=True)
                 if item.iter_type == IterVar.CommReduce
             ),
-            "rfactor",
+            primitive,
             f"loop {around.var.name!r} reduces in block {block.name!r} and runs other blocks too, which would see parts of its results",
         )
     for item, value in zip(block.iter_vars, block.iter_values, strict=True):
         if item.iter_type == IterVar.DataPar:
             require(
                 not mentions(value, {loop.var}),
-                "rfactor",
+                primitive,
                 f"loop {loop.var.name!r} feeds data-parallel variable {item.var.name!r}; it must be a reduction loop",
             )
     bound: dict[int, list[Any]] = {IterVar.DataPar: [], IterVar.CommReduce: []}
@@ -141,28 +109,28 @@ def _block_of(loop: LoopNode) -> BlockNode:
     for around in loops_around(block):
         require(
             not all(any(mentions(value, {around.var}) for value in values) for values in bound.values()),
-            "rfactor",
+            primitive,
             f"loop {around.var.name!r} feeds both data-parallel and reduction variables of block {block.name!r}",
         )
     require(
         any(mentions(value, {loop.var}) for value in block.iter_values),
-        "rfactor",
+        primitive,
         f"loop {loop.var.name!r} is not used by block {block.name!r}",
     )
     for around in loops_around(block):
         others = {other.var for other in loops_around(block)}
         require(
             not mentions(around.extent, others) and not mentions(around.min, others),
-            "rfactor",
+            primitive,
             f"loop {around.var.name!r} runs over {around.extent} from {around.min}, which another loop says: there is no number of parts,"
             " or of their elements",
         )
-    require_begun_once(block, loops_of_sums(block, loops_around(block)), "rfactor")
-    _require_parts_begin(block, loop)
+    require_begun_once(block, loops_of_sums(block, loops_around(block)), primitive)
+    _require_parts_begin(block, loop, primitive)
     return block
 
 
-def _require_parts_begin(block: BlockNode, loop: LoopNode) -> None:
+def _require_parts_begin(block: BlockNode, loop: LoopNode, primitive: str) -> None:
     """Every part must have its first iteration inside the predicate, for there it is initialised."""
     reductions = {
         item.var: item.min
@@ -179,7 +147,7 @@ def _require_parts_begin(block: BlockNode, loop: LoopNode) -> None:
         if mentions(condition, {loop.var}):
             require(
                 analyzer.can_prove(substitute(condition, reductions)),
-                "rfactor",
+                primitive,
                 f"some iteration of loop {loop.var.name!r} lies outside the predicate {condition} of block {block.name!r} altogether",
             )
 
@@ -319,7 +287,7 @@ def _tuple_combiner(
             )
     there_vars = [tir.Var(f"x{n}", load.dtype) for n, load in enumerate(own)]
     coming_vars = [tir.Var(f"y{n}", item.dtype) for n, item in enumerate(coming)]
-    abstract = _Abstract([*zip(own, there_vars, strict=True), *zip(coming, coming_vars, strict=True)])
+    abstract = Abstraction([*zip(own, there_vars, strict=True), *zip(coming, coming_vars, strict=True)])
     results = [abstract.visit(value) for value in values]
     known = {*there_vars, *coming_vars}
     for result in results:
@@ -343,18 +311,18 @@ def _tuple_combiner(
     ]
 
 
-class _Abstract(StmtExprMutator):
-    """Replaces expressions equal to given ones by variables."""
+class Abstraction(StmtExprMutator):
+    """Replaces expressions equal to given ones, by variables for instance."""
 
-    def __init__(self, table: list[tuple[tir.PrimExpr, tir.Var]]) -> None:
+    def __init__(self, table: Sequence[tuple[tir.PrimExpr, tir.PrimExpr]]) -> None:
         super().__init__()
         self._entries = table
 
     def visit(self, node: Any) -> Any:
         if isinstance(node, tir.PrimExpr) and not isinstance(node, tir.IntImm | tir.FloatImm):
-            for expr, var in self._entries:
+            for expr, new in self._entries:
                 if structural_equal(node, expr):
-                    return var
+                    return new
         return super().visit(node)
 
 
@@ -396,187 +364,3 @@ def _require_selection(
     require(len(signs) == 1, primitive, refused)
     ((key, sign),) = signs
     _require_identity(tir.Max if sign > 0 else tir.Min, inits[key], name, primitive)
-
-
-# ---- the two blocks ---------------------------------------------------------------------------------------------
-
-
-def _partial_buffer(buffer: tir.Buffer, extent: tir.PrimExpr, axis: int) -> tir.Buffer:
-    shape = list(buffer.shape)
-    shape.insert(axis, extent)
-    return tir.decl_buffer(
-        shape, buffer.dtype, f"{buffer.name}.rf", scope="" if buffer.scope() == "global" else buffer.scope()
-    )
-
-
-def _parts_of(loop: LoopNode, kind: int) -> IterVar:
-    """The variable that counts the parts from 0, wherever the loop begins."""
-    return IterVar(
-        tir.Range.from_min_extent(tir.const(0, loop.var.dtype), loop.extent),
-        tir.Var(f"v{loop.var.name}", loop.var.dtype),
-        kind,
-    )
-
-
-def _part_in(loop: LoopNode, var: tir.PrimExpr) -> tir.PrimExpr:
-    """The number of the part that an iteration computes."""
-    return var if loop.begins_at_zero else var - loop.min
-
-
-def _partial_block(
-    block: BlockNode, loop: LoopNode, axis: int, partial: list[tir.Buffer], reduction: Reduction
-) -> BlockNode:
-    """The block that reduces over everything but ``loop``, which becomes data-parallel.
-
-    Where nothing is left to reduce it stores what each iteration contributes.
-    """
-    buffers = dict(zip(reduction.outputs, partial, strict=True))
-    parts = _parts_of(loop, IterVar.DataPar)
-    factor_var = parts.var
-    iter_vars = [parts]
-    values: list[Any] = [_part_in(loop, loop.var)]
-    renamed: dict[Any, Any] = {}
-    reduce_vars: dict[Any, Any] = {loop.var: factor_var if loop.begins_at_zero else loop.min + factor_var}
-    around = {item.var: item for item in loops_around(block)}
-    for item, value in zip(block.iter_vars, block.iter_values, strict=True):
-        if item.iter_type == IterVar.DataPar or not mentions(value, {loop.var}):
-            fresh = tir.Var(item.var.name, item.var.dtype)
-            renamed[item.var] = fresh
-            iter_vars.append(IterVar(item.dom, fresh, item.iter_type))
-            values.append(value)
-            continue
-        for var in variables_in(value):
-            if var not in reduce_vars and var in around:
-                fresh = tir.Var(f"v{var.name}", var.dtype)
-                reduce_vars[var] = fresh
-                iter_vars.append(IterVar(around[var].range(), fresh, IterVar.CommReduce))
-                values.append(var)
-        renamed[item.var] = substitute(value, reduce_vars)
-
-    def widened(region: tir.BufferRegion) -> tir.BufferRegion:
-        ranges = [
-            tir.Range.from_min_extent(
-                simplify_polynomial(substitute(item.min, renamed)), substitute(item.extent, renamed)
-            )
-            for item in region.region
-        ]
-        new = buffers.get(region.buffer)
-        if new is None:
-            return tir.BufferRegion(region.buffer, ranges)
-        point = tir.Range.from_min_extent(factor_var, tir.const(1, factor_var.dtype))
-        return tir.BufferRegion(new, [*ranges[:axis], point, *ranges[axis:]])
-
-    indices = [substitute(index, renamed) for index in reduction.indices]
-    indices.insert(axis, factor_var)
-    operands = [substitute(item, renamed) for item in reduction.operands]
-    init: tir.Stmt | None = None
-    if any(item.iter_type == IterVar.CommReduce for item in iter_vars):
-        init = tir.seq(
-            *[
-                tir.BufferStore(buffer, item.value, indices)
-                for buffer, item in zip(partial, reduction.inits, strict=True)
-            ]
-        )
-        values_there = [tir.BufferLoad(buffer, indices) for buffer in partial]
-        update = _store_all(partial, reduction.combine(values_there, operands), indices)
-    else:
-        update = tir.seq(
-            *[tir.BufferStore(buffer, item, indices) for buffer, item in zip(partial, operands, strict=True)]
-        )
-    return BlockNode(
-        _unused_name(f"{block.name}_rf", block),
-        tuple(iter_vars),
-        tuple(values),
-        tuple(widened(region) for region in block.reads),
-        tuple(widened(region) for region in block.writes),
-        LeafNode(update),
-        block.predicate,
-        init,
-        annotations=block.annotations,
-    )
-
-
-def _unused_name(wanted: str, block: BlockNode) -> str:
-    """A name, with a number where a block of the function has it already."""
-    taken = {item.name for item in all_blocks(root_of(block))}
-    numbered = (f"{wanted}_{number}" for number in count(1))
-    return wanted if wanted not in taken else next(name for name in numbered if name not in taken)
-
-
-def _final_block(
-    block: BlockNode,
-    loop: LoopNode,
-    own: Sequence[LoopNode],
-    axis: int,
-    partial: list[tir.Buffer],
-    reduction: Reduction,
-) -> tuple[TreeNode, BlockNode]:
-    """The block that reduces the partial results, under copies of ``loop`` and of the data-parallel loops among the block's ``own``."""
-    spatial = [
-        (item, value)
-        for item, value in zip(block.iter_vars, block.iter_values, strict=True)
-        if item.iter_type == IterVar.DataPar
-    ]
-    needed = [
-        item for item in own if item is loop or any(mentions(value, {item.var}) for _, value in spatial)
-    ]
-    loop_vars: dict[Any, Any] = {item.var: tir.Var(item.var.name, item.var.dtype) for item in needed}
-    parts = _parts_of(loop, IterVar.CommReduce)
-    reduce_var = parts.var
-    block_vars: dict[Any, Any] = {item.var: tir.Var(item.var.name, item.var.dtype) for item, _ in spatial}
-    indices = [substitute(index, block_vars) for index in reduction.indices]
-    rf_indices = [*indices[:axis], reduce_var, *indices[axis:]]
-    there = [tir.BufferLoad(buffer, indices) for buffer in reduction.outputs]
-    values = reduction.combine(there, [tir.BufferLoad(buffer, rf_indices) for buffer in partial])
-    predicate: Any = tir.const(True)
-    gone = [item for item in own if item.var not in loop_vars]
-    for condition in predicate_at_begin(block, conjuncts(block.predicate), gone, "rfactor"):
-        if not mentions(condition, {loop.var}):
-            predicate = tir.operators.logical_and(predicate, substitute(condition, loop_vars))
-
-    def point(points: list[Any]) -> list[tir.Range]:
-        return [tir.Range.from_min_extent(item, tir.const(1, item.dtype)) for item in points]
-
-    inits = [tir.BufferStore(item.buffer, item.value, indices) for item in reduction.inits]
-    final = BlockNode(
-        block.name,
-        (
-            parts,
-            *[IterVar(item.dom, block_vars[item.var], item.iter_type) for item, _ in spatial],
-        ),
-        (
-            _part_in(loop, loop_vars[loop.var]),
-            *[substitute(item_value, loop_vars) for _, item_value in spatial],
-        ),
-        tuple(tir.BufferRegion(buffer, point(rf_indices)) for buffer in partial),
-        tuple(tir.BufferRegion(buffer, point(indices)) for buffer in reduction.outputs),
-        LeafNode(_store_all(reduction.outputs, values, indices)),
-        predicate,
-        tir.seq(*inits),
-        annotations=block.annotations,
-    )
-    node: TreeNode = final
-    for item in reversed(needed):
-        node = LoopNode(
-            loop_vars[item.var],
-            substitute(item.extent, loop_vars),
-            node,
-            item.kind,
-            item.min,
-            item.annotations,
-            item.thread_binding,
-        )
-    return node, final
-
-
-def _store_all(buffers: list[tir.Buffer], values: list[tir.PrimExpr], indices: list[Any]) -> tir.Stmt:
-    """The stores of new values; several are bound by let first, since each may read what another overwrites."""
-    if len(buffers) == 1:
-        return tir.BufferStore(buffers[0], values[0], indices)
-    names = [tir.Var(f"v_{buffer.name}", value.dtype) for buffer, value in zip(buffers, values, strict=True)]
-    body: tir.Stmt = tir.SeqStmt(
-        [tir.BufferStore(buffer, var, indices) for buffer, var in zip(buffers, names, strict=True)]
-    )
-    for var, value in zip(reversed(names), reversed(values), strict=True):
-        body = tir.LetStmt(var, value, body)
-    return body

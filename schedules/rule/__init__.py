@@ -19,6 +19,7 @@ from .multi_level_tiling_wide_vector import MultiLevelTilingWideVector
 from .multi_level_tiling_tensor_core import MultiLevelTilingTensorCore
 from .parallel_grain import ParallelGrain
 from .parallel_vectorize_unroll import ParallelizeVectorizeUnroll
+from .reduction_chain import ReductionChain
 from .register_tiling import RegisterTiling
 from .row_interleaving import RowInterleaving
 from .spatial_tiling import SpatialTiling
@@ -42,6 +43,7 @@ __all__ = [
     "ParallelizeVectorizeUnroll",
     "PyScheduleRule",
     "RandomComputeLocation",
+    "ReductionChain",
     "RegisterTiling",
     "ReuseType",
     "RowInterleaving",

@@ -13,7 +13,7 @@ from ..affine import coefficient_of, mentions
 from ..analysis import consumers_of, why_not_complete, why_not_reduction
 from ..random_variable import BlockRV
 from ..schedule import Schedule
-from ..tree import BlockNode, LeafNode, LoopNode, blocks_below, loops_around
+from ..tree import BlockNode, LeafNode, LoopNode, blocks_below, loops_around, loops_of_its_own
 
 PREPROC_ANNOTATION = "meta_schedule.layout_rewrite_preproc"
 PARALLEL, VECTORIZE, UNROLL = "meta_schedule.parallel", "meta_schedule.vectorize", "meta_schedule.unroll"
@@ -68,6 +68,19 @@ def has_data_reuse(block: BlockNode) -> bool:
     ]
     missing = any(var not in used for used in operand_vars(block) for var in wide)
     return missing and bool(reduce_vars(block))
+
+
+def is_product(block: BlockNode) -> bool:
+    """Whether a reduction uses every operand again, for results along an axis of its own that the operand does not depend on."""
+    wide = [
+        item.var
+        for item in block.iter_vars
+        if item.iter_type == IterVar.DataPar and not is_one(item.dom.extent)
+    ]
+    used = operand_vars(block)
+    return (
+        has_data_reuse(block) and len(used) > 1 and all(any(var not in item for var in wide) for item in used)
+    )
 
 
 def reduces_side_by_side(block: BlockNode) -> bool:
@@ -188,6 +201,42 @@ def loop_position(block: BlockNode, var: Any) -> int | None:
                 if loop.var is value:
                     return position
     return None
+
+
+def own_loop_position(block: BlockNode, var: Any) -> int | None:
+    """The position, among the loops around a block, of the only loop of its own that feeds a variable, one by one.
+
+    In the tile of another nest the loops that the block shares say where the tile begins.
+    """
+    value = next(
+        value for item, value in zip(block.iter_vars, block.iter_values, strict=True) if item.var is var
+    )
+    own = loops_of_its_own(block)
+    first = len(loops_around(block)) - len(own)
+    feeding = [(i, loop) for i, loop in enumerate(own) if mentions(value, {loop.var})]
+    if len(feeding) != 1 or coefficient_of(value, feeding[0][1].var) != 1:
+        return None
+    return first + feeding[0][0]
+
+
+def fills_tile(block: BlockNode) -> bool:
+    """Whether untouched loops of a block's own, one a variable, run through a tile that loops shared with other blocks place."""
+    own = loops_of_its_own(block)
+    first = len(loops_around(block)) - len(own)
+    if first == 0 or not own or any(loop.annotations or loop.thread_binding is not None for loop in own):
+        return False
+    feeding = [
+        [
+            item.var
+            for item, value in zip(block.iter_vars, block.iter_values, strict=True)
+            if mentions(value, {loop.var})
+        ]
+        for loop in own
+    ]
+    return all(
+        len(fed) == 1 and own_loop_position(block, fed[0]) == first + position
+        for position, fed in enumerate(feeding)
+    )
 
 
 def contains_call(block: BlockNode, names: frozenset[str]) -> bool:

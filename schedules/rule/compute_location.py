@@ -31,7 +31,7 @@ class RandomComputeLocation(ScheduleRule):
         if not consumers or any(PREPROC_ANNOTATION in item.annotations for item in consumers):
             return [sch]
         common = _common_loops(consumers)
-        depth = _free_depth(node, consumers, common)
+        depth = free_depth(node, consumers, common)
         is_complete = why_not_complete(node) is None
         tiled = [i for i, loop in enumerate(common) if "meta_schedule.parallel" in loop.annotations]
         likely = [depth - 1] if depth else []
@@ -82,7 +82,7 @@ def _common_loops(consumers: list[BlockNode]) -> list[LoopNode]:
     return common
 
 
-def _free_depth(node: BlockNode, consumers: list[BlockNode], common: list[LoopNode]) -> int:
+def free_depth(node: BlockNode, consumers: list[BlockNode], common: list[LoopNode]) -> int:
     """How many of the common loops select distinct parts of what the block writes: under those nothing is repeated."""
     buffers = {region.buffer for region in node.writes}
     depth = 0

@@ -18,6 +18,7 @@ from .multi_level_tiling import MultiLevelTiling, ReuseType
 from .multi_level_tiling_wide_vector import MultiLevelTilingWideVector
 from .parallel_grain import ParallelGrain
 from .parallel_vectorize_unroll import ParallelizeVectorizeUnroll
+from .reduction_chain import ReductionChain
 from .register_tiling import RegisterTiling
 from .row_interleaving import RowInterleaving
 from .spatial_tiling import SpatialTiling
@@ -42,6 +43,7 @@ def cpu_rules() -> list[ScheduleRule]:
         InlineConstantScalars(),
         AutoInline(disallow_op=_costly()),
         WindowSeparation(),
+        ReductionChain(),
         AddRFactor(),
         RegisterTiling(),
         RandomComputeLocation(),

@@ -35,17 +35,20 @@ from ..error import ScheduleError
 from ..population.sketch import SketchSchedule
 from ..random_variable import BlockRV, ExprRV, LoopRV
 from ..schedule import Schedule
-from ..tree import BlockNode, loops_around
+from ..tree import BlockNode, loops_around, loops_of_its_own
 from .base import unless_refused
 from .block_facts import (
     PREPROC_ANNOTATION,
     contiguous_var,
     elementwise_consumer,
+    fills_tile,
     has_data_reuse,
     is_one,
+    is_product,
     loop_position,
     node_of,
     operand_loads,
+    own_loop_position,
     reduce_vars,
     reduces_side_by_side,
     spatial_vars,
@@ -91,7 +94,11 @@ class RegisterTiling(MultiLevelTiling):
         # The tile's epilogue takes whole tiles: a block that runs for a part of its domain (a triangle) fills none.
         runs_everywhere = isinstance(node.predicate, tir.IntImm)
         reuses = has_data_reuse(node)
-        if not runs_everywhere or not stands_alone(node) or not (reuses or reduces_side_by_side(node)):
+        if not runs_everywhere:
+            return [sch]
+        if fills_tile(node) and is_product(node) and self.structure.startswith("SS"):
+            return self._tile_inside(sch, block)
+        if not stands_alone(node) or not (reuses or reduces_side_by_side(node)):
             return [sch]
         vector_var = self._vector_axis(node)
         packs = self._packable(sch, node, vector_var) if self.pack_operands and reuses else []
@@ -115,6 +122,25 @@ class RegisterTiling(MultiLevelTiling):
         # without reuse registers save no loads: whole rows, one after the other, may come faster from memory than columns of tiles
         return found if found and reuses else [*found, sch]
 
+    def _tile_inside(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
+        """Tile a product in the tile of another nest, packing what is not contiguous along the vector axis."""
+        node = node_of(sch, block)
+        vector_var = self._vector_axis(node)
+        if vector_var is None:
+            return [sch]
+        packs = self._packable(sch, node, vector_var) if self.pack_operands else []
+        scattered = [index for index, _ in packs if node.reads[index].region[-1].min is not vector_var]
+        tile = partial(
+            self._tile,
+            block=block,
+            vector_var=vector_var,
+            packs=scattered,
+            constants={index for index, is_constant in packs if is_constant},
+            padding={},
+            stage=_stage_in_cache,
+        )
+        return unless_refused(sch, tile) or [sch]
+
     def _lanes(self, node: BlockNode) -> int:
         return int(max(1, self.target.vector_bits // dt.bits(node.writes[0].buffer.dtype)))
 
@@ -129,10 +155,10 @@ class RegisterTiling(MultiLevelTiling):
     def _vector_axis(self, node: BlockNode) -> Any:
         """The output's contiguous axis, unless it is narrow and another axis is contiguous in no operand anyway."""
         var = contiguous_var(node)
-        if var is not None and loop_position(node, var) is not None:
+        if var is not None and _position(node, var) is not None:
             return var
         return next(
-            (item for item in reversed(spatial_vars(node)) if loop_position(node, item) is not None), None
+            (item for item in reversed(spatial_vars(node)) if _position(node, item) is not None), None
         )
 
     def _packable(self, sch: Schedule, node: BlockNode, vector_var: Any) -> list[tuple[int, bool]]:
@@ -186,18 +212,22 @@ class RegisterTiling(MultiLevelTiling):
         epilogue = stage(sch, block)
         pad_loops(sch, block, padding)
         packed_buffers = [(node.reads[index].buffer, index in constants) for index in packs]
-        tiles, vector_tile = self._split_loops(sch, block, vector_var)
-        self._restrict(sch, vector_tile, node)
-        levels = [[loop for column in level for loop in column] for level in _levels(self.structure, tiles)]
+        # in the tile of another nest the cores have their share already
+        is_inside = not stands_alone(node)
+        structure = self.structure[1:] if is_inside else self.structure
+        tiles, vector_tile = self._split_loops(sch, block, vector_var, structure)
+        self._restrict(sch, vector_tile, node, is_inside)
+        levels = [[loop for column in level for loop in column] for level in _levels(structure, tiles)]
         sch.reorder(*[loop for level in levels for loop in level])
-        spatial_levels = [level for kind, level in zip(self.structure, levels, strict=True) if kind == "S"]
-        for loop in spatial_levels[0]:
-            sch.annotate(loop, "meta_schedule.parallel", 1)
+        spatial_levels = [level for kind, level in zip(structure, levels, strict=True) if kind == "S"]
+        if not is_inside:
+            for loop in spatial_levels[0]:
+                sch.annotate(loop, "meta_schedule.parallel", 1)
         innermost = spatial_levels[-1]
-        first_reduction = self.structure.index("R")
+        first_reduction = structure.index("R")
         place = [loop for level in levels[:first_reduction] for loop in level][-1]
         self._mark_register_tile(sch, innermost, vector_tile)
-        self._mark_inner_reduction(sch, levels)
+        self._mark_inner_reduction(sch, levels, structure)
         sch.reverse_compute_at(epilogue, place, preserve_unit_loops=True)
         self._mark_epilogue(sch, epilogue)
         if vector_tile is not None:
@@ -206,21 +236,20 @@ class RegisterTiling(MultiLevelTiling):
         return [sch]
 
     def _split_loops(
-        self, sch: Schedule, block: BlockRV, vector_var: Any
+        self, sch: Schedule, block: BlockRV, vector_var: Any, structure: str
     ) -> tuple[dict[str, list[list[LoopRV]]], tuple[LoopRV, ExprRV] | None]:
-        """Split every loop by a perfect tile: loops by kind and axis, and the vector axis' innermost loop and factor."""
+        """Split every loop of the block's own by a perfect tile: loops by kind and axis, and the vector axis' innermost one and factor."""
         node = node_of(sch, block)
-        kinds = {}
-        for item, value in zip(node.iter_vars, node.iter_values, strict=True):
-            kinds[value] = "R" if item.var in reduce_vars(node) else "S"
-        vector_position = loop_position(node, vector_var) if vector_var is not None else None
+        reducing = {_position(node, var) for var in reduce_vars(node)}
+        n_shared = 0 if stands_alone(node) else len(loops_around(node)) - len(loops_of_its_own(node))
+        vector_position = _position(node, vector_var) if vector_var is not None else None
         loop_nodes = loops_around(node)
         tiles: dict[str, list[list[LoopRV]]] = {"S": [], "R": []}
         vector_tile = None
         self._samples: dict[str, list[list[ExprRV]]] = {"S": [], "R": []}
-        for position, loop in enumerate(sch.get_loops(block)):
-            kind = kinds.get(loop_nodes[position].var, "S")
-            n = self.structure.count(kind)
+        for position, loop in list(enumerate(sch.get_loops(block)))[n_shared:]:
+            kind = "R" if position in reducing else "S"
+            n = structure.count(kind)
             if is_one(loop_nodes[position].extent):
                 tiles[kind].append([loop])
                 continue
@@ -234,7 +263,9 @@ class RegisterTiling(MultiLevelTiling):
                 vector_tile = (parts[-1], factors[-1])
         return tiles, vector_tile
 
-    def _restrict(self, sch: Schedule, vector_tile: tuple[LoopRV, ExprRV] | None, node: BlockNode) -> None:
+    def _restrict(
+        self, sch: Schedule, vector_tile: tuple[LoopRV, ExprRV] | None, node: BlockNode, is_inside: bool
+    ) -> None:
         """Build the machine's limits into the tables of a sketch: vector width, register file, unrolled code, cores."""
         if not isinstance(sch, SketchSchedule):
             return
@@ -273,7 +304,7 @@ class RegisterTiling(MultiLevelTiling):
 
             sch.constrain([*inner, *unrolled], short)
         outer = [factors[0] for factors in self._samples["S"]]
-        if outer:
+        if outer and not is_inside:
             most = _largest_parallelism(self._samples["S"], sch)
 
             def busy(*values: np.ndarray) -> np.ndarray:
@@ -294,11 +325,11 @@ class RegisterTiling(MultiLevelTiling):
             is_vector = vector_tile is not None and loop is vector_tile[0]
             sch.annotate(loop, "meta_schedule.vectorize" if is_vector else "meta_schedule.unroll", 1)
 
-    def _mark_inner_reduction(self, sch: Schedule, levels: list[list[LoopRV]]) -> None:
+    def _mark_inner_reduction(self, sch: Schedule, levels: list[list[LoopRV]], structure: str) -> None:
         """The last reduction level is unrolled where it was sampled."""
-        if self.structure.count("R") < 2:
+        if structure.count("R") < 2:
             return
-        last = len(self.structure) - 1 - self.structure[::-1].index("R")
+        last = len(structure) - 1 - structure[::-1].index("R")
         for loop in levels[last]:
             sch.annotate(loop, "meta_schedule.unroll", 1)
 
@@ -352,6 +383,11 @@ class RegisterTiling(MultiLevelTiling):
             sch.annotate(loop, "meta_schedule.parallel", 1)
             break
         sch.annotate(loops[-1], "meta_schedule.vectorize", 1)
+
+
+def _position(node: BlockNode, var: Any) -> int | None:
+    """The position of the loop that runs over a variable, or over the part of it that is in the tile of another nest."""
+    return loop_position(node, var) if stands_alone(node) else own_loop_position(node, var)
 
 
 def _stage_for_consumer(sch: Schedule, block: BlockRV) -> BlockRV:

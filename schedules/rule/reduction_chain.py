@@ -1,0 +1,426 @@
+"""ReductionChain: a maximum, the sums that depend on it, and the product that feeds them, tile by tile of their common axis.
+
+    for i, k: m[i] = max(m[i], x[i, k])                   for i:
+    for i, k: p[i, k] = exp(x[i, k] - m[i])                   for k0:  # a tile of keys has a maximum and sums of its own
+    for i, k: s[i] += p[i, k]                       ->            m_rf, p_rf, s_rf, o_rf of k0
+    for i, e, k: o[i, e] += p[i, k] * v[k, e]                 m, s, o of those of all tiles, rescaled
+    for i, e: y[i, e] = o[i, e] / s[i]                        for e: y[i, e] = o[i, e] / s[i]
+
+Scores and weights then live in the cache only, and each row of x is looked at once. Where a product computes x, some rows share each
+tile. The unfused form stays in the space. (Milakov, Gimelshein: "Online normalizer calculation for softmax", 2018; Rabe, Staats:
+"Self-attention does not need O(n²) memory", 2021; Dao et al.: "FlashAttention", 2022; how parts are brought together is said in
+:mod:`schedules.primitive.rfactor_chain`.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from math import prod
+from typing import Any
+
+from ir import dtype as dt
+from ir import tir
+from ir.tir.stmt_functor import loads_in
+
+from ..analysis import (
+    consumers_of,
+    is_output_block,
+    producers_of,
+    scope_children,
+    why_not_complete,
+    why_not_reduction,
+)
+from ..error import ScheduleError
+from ..random_variable import BlockRV, LoopRV
+from ..schedule import Schedule
+from ..tree import BlockNode, LeafNode, LoopNode, blocks_below, loops_around
+from .base import ScheduleRule, unless_refused
+from .block_facts import (
+    PARALLEL,
+    VECTORIZE,
+    has_data_reuse,
+    is_injective,
+    is_scheduled,
+    loop_position,
+    node_of,
+    reduce_vars,
+)
+from .compute_location import free_depth
+
+_JOBS_PER_CORE = 64
+"""So many iterations of parallel loops let cores that are done early help others; loops inside of them stay serial."""
+
+
+@dataclass(frozen=True)
+class Tile:
+    """How much of the axis, and how many rows, are looked at together."""
+
+    keys: int
+    rows: int = 1
+
+
+class ReductionChain(ScheduleRule):
+    """Offer chains of reductions over one axis as one pass over its tiles, in tiles for the first and for the second cache.
+
+    Args:
+        max_row_tile: rows that share a tile at most, where a product computes what is reduced.
+        max_jobs_per_core: with fewer tiles of rows per core, tiles of the axis are offered to the cores, too.
+    """
+
+    def __init__(self, max_row_tile: int = 64, max_jobs_per_core: int = 4) -> None:
+        if max_row_tile < 1:
+            raise ScheduleError(f"ReductionChain: max_row_tile must be positive, got {max_row_tile}")
+        self.max_row_tile = max_row_tile
+        self.max_jobs_per_core = max_jobs_per_core
+
+    def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
+        node = node_of(sch, block)
+        if not _is_extreme(node) or is_scheduled(node):
+            return [sch]
+        found: list[Schedule] = []
+        for start in [*unless_refused(sch, lambda copy: [copy]), *_with_weights_again(sch, block)]:
+            chain = _chain_of(node_of(start, block))
+            if chain is None:
+                continue
+            for tile in self._tiles(chain):
+                for whole_rows in (True, False):
+                    if whole_rows or self._leaves_cores_idle(chain, tile):
+                        fuse = partial(self._fuse, block=block, tile=tile, whole_rows=whole_rows)
+                        found += unless_refused(start, fuse)
+        return [*found, sch]
+
+    # ---- sizes --------------------------------------------------------------------------------------------------
+
+    def _tiles(self, chain: _Chain) -> list[Tile]:
+        """For each cache the tile in it that uses what it loads most often."""
+        budgets = (int(self.target.l1_cache_bytes) // 2, int(self.target.l2_cache_bytes) // 2)
+        found: list[Tile] = []
+        for budget in budgets:
+            best = max(self._fitting(chain, budget), key=lambda tile: _reuse(chain, tile), default=None)
+            if best is not None and best not in found:
+                found.append(best)
+        return found
+
+    def _fitting(self, chain: _Chain, budget: int) -> Iterator[Tile]:
+        rows = [1]
+        if chain.has_product:
+            rows = [size for size in range(1, self.max_row_tile + 1) if chain.rows[-1] % size == 0]
+        for n_rows in rows:
+            # what is the same for all rows, and for each row an element and a weight of it
+            per_key = chain.key_bytes + n_rows * chain.element_bytes
+            keys = (budget - n_rows * chain.row_bytes) // per_key
+            keys = self._good_size(chain, keys) if keys > 0 else 0
+            if 1 < keys < chain.extent or (keys == chain.extent and chain.has_product):
+                yield Tile(keys, n_rows)
+
+    def _good_size(self, chain: _Chain, most: int) -> int:
+        """The most keys in whole vectors, up to ``most``, that divide the extent, if they are half as many; else a power of two."""
+        most = min(chain.extent, most)
+        lanes = max(1, int(self.target.vector_bits) // 8 // chain.item_bytes)
+        good = [size for size in range(lanes, most + 1, lanes) if chain.extent % size == 0]
+        return good[-1] if good and 2 * good[-1] > most else 1 << (most.bit_length() - 1)
+
+    def _leaves_cores_idle(self, chain: _Chain, tile: Tile) -> bool:
+        jobs, cores = prod(chain.rows) // tile.rows, int(self.target.num_cores)
+        return cores > 1 and tile.keys < chain.extent and jobs < self.max_jobs_per_core * cores
+
+    # ---- one variant --------------------------------------------------------------------------------------------
+
+    def _fuse(self, sch: Schedule, block: BlockRV, tile: Tile, whole_rows: bool) -> list[Schedule]:
+        chain = _chain_of(node_of(sch, block))
+        assert chain is not None
+        depth = len(chain.rows)
+        outer = [_split_member(sch, member, tile) for member in [*chain.members, *chain.readers]]
+        made = sch.rfactor_chain(*outer)
+        parts, readers = made[: len(chain.members)], made[len(chain.members) :]
+        loop = sch.merge(*[sch.get_loops(part)[depth] for part in parts])
+        _feed(sch, parts, loop)
+        for reader in readers:
+            sch.annotate(sch.get_loops(reader)[-1], VECTORIZE, 1)
+        if not whole_rows or not depth:
+            self._share(sch, loop)
+            return [sch]
+        inside = {id(node) for node in blocks_below(sch._loop(loop))}
+        scope = scope_children(node_of(sch, parts[0]))
+        combining = [
+            node
+            for node in scope
+            if id(node) not in inside and any(id(item) in inside for item in producers_of(node))
+        ]
+        rows = [sch.get_loops(sch.get_block(node.name))[depth - 1] for node in combining]
+        around = sch.merge(sch.get_loops(parts[0])[depth - 1], *rows)
+        _take_epilogues(sch, around)
+        self._share(sch, around)
+        return [sch]
+
+    def _share(self, sch: Schedule, innermost: LoopRV) -> None:
+        """Mark the loops down to one for the cores: where the chain's blocks are computed is settled, too."""
+        (block, *_) = blocks_below(sch._loop(innermost))
+        depth = len(loops_around(sch._loop(innermost))) + 1
+        jobs = 1
+        for loop in sch.get_loops(sch.get_block(block.name))[:depth]:
+            if jobs < _JOBS_PER_CORE * int(self.target.num_cores):
+                sch.annotate(loop, PARALLEL, 1)
+            extent = sch._loop(loop).extent
+            jobs *= extent.value if isinstance(extent, tir.IntImm) else 1
+
+
+# ---- what a chain is --------------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Member:
+    """A block of a chain with the variables that run over the rows, in the order of the maximum's, and along the axis."""
+
+    node: BlockNode
+    rows: list[Any]
+    axis: Any
+
+
+@dataclass
+class _Chain:
+    """A maximum, the weights relative to it, and sums."""
+
+    members: list[_Member]
+    """The maximum first."""
+    readers: list[_Member]
+    """Elementwise blocks behind the sums that read weights."""
+    item_bytes: int
+    extent: int
+    rows: list[int]
+    has_product: bool
+    """Whether rows have operands in common, so that a tile of several rows loads less."""
+    key_bytes: int
+    """What a tile of one key holds that all rows use."""
+    element_bytes: int
+    """What it holds for each row."""
+    row_bytes: int
+    """What a tile of one row holds that all keys use."""
+
+
+def _is_extreme(node: BlockNode) -> bool:
+    """Whether a block is a maximum or minimum of floats over one axis."""
+    if why_not_reduction(node) is not None or not isinstance(node.body, LeafNode):
+        return False
+    store = node.body.leaf
+    return (
+        isinstance(store, tir.BufferStore)
+        and isinstance(store.value, tir.Max | tir.Min)
+        and dt.is_float(store.buffer.dtype)
+        and len(reduce_vars(node)) == 1
+    )
+
+
+def _weights_of(node: BlockNode) -> list[BlockNode]:
+    """Elementwise blocks that depend on a maximum and are summed up."""
+    return [
+        item
+        for item in consumers_of(node)
+        if is_injective(item) and not is_output_block(item) and any(map(_is_sum, consumers_of(item)))
+    ]
+
+
+def _is_sum(node: BlockNode) -> bool:
+    return why_not_reduction(node) is None and len(reduce_vars(node)) == 1
+
+
+def _with_weights_again(sch: Schedule, block: BlockRV) -> list[Schedule]:
+    """The schedule with weights inlined that others than sums read, too, such as the division of a softmax: those compute them again."""
+    weights = [
+        weight.name
+        for weight in _weights_of(node_of(sch, block))
+        if not all(map(_is_sum, consumers_of(weight)))
+    ]
+
+    def inlined(copy: Schedule) -> list[Schedule]:
+        for name in weights:
+            copy.compute_inline(copy.get_block(name))
+        return [copy]
+
+    return unless_refused(sch, inlined) if weights else []
+
+
+def _chain_of(node: BlockNode) -> _Chain | None:
+    """The chain of which a block is the maximum; None where nothing depends on it along the same axis."""
+    first = _member(node, node.writes[0].region, reduce_vars(node)[0])
+    extent = _extent_of(node, first.axis) if first is not None else None
+    if first is None or extent is None:
+        return None
+    members = [first]
+    for weight in _weights_of(node):
+        load = _load_of(weight, node)
+        free = [
+            item.var for item in weight.iter_vars if load is not None and item.var not in set(load.indices)
+        ]
+        member = _member(weight, load.indices, free[0]) if load is not None and len(free) == 1 else None
+        if member is None:
+            return None
+        members.append(member)
+    for other in scope_children(node):
+        if other is not node and _is_sum(other):
+            member = _reading_member(other, members, reduce_vars(other)[0])
+            members += [] if member is None else [member]
+    readers: list[_Member] = []
+    for kept in members[1:]:
+        for other in consumers_of(kept.node) if not _is_sum(kept.node) else ():
+            if any(other is item.node for item in [*members, *readers]):
+                continue
+            load = _load_of(other, kept.node)
+            place = next(i for i, item in enumerate(kept.node.writes[0].region) if item.min is kept.axis)
+            reader = _reading_member(other, [kept], load.indices[place]) if load is not None else None
+            if reader is None or not is_injective(other):
+                return None
+            readers.append(reader)
+    same = all(_extent_of(item.node, item.axis) == extent for item in [*members, *readers])
+    if not any(_is_sum(item.node) for item in members[1:]) or not same:
+        return None
+    return _measured(members, readers, extent)
+
+
+def _reading_member(node: BlockNode, producers: Sequence[_Member], axis: Any) -> _Member | None:
+    """A block that reads what one of the members writes, as a member; None if it reads none, or has no loops as those have."""
+    for producer in producers:
+        load = _load_of(node, producer.node)
+        if load is not None:
+            written = [item.min for item in producer.node.writes[0].region]
+            names = dict(zip(written, load.indices, strict=True))
+            return _member(node, [names.get(row) for row in producer.rows], axis)
+    return None
+
+
+def _member(node: BlockNode, rows: Sequence[Any], axis: Any) -> _Member | None:
+    """A member, if single loops run over its rows and along its axis."""
+    variables = [getattr(row, "min", row) for row in rows]
+    if any(not isinstance(var, tir.Var) or loop_position(node, var) is None for var in [*variables, axis]):
+        return None
+    return _Member(node, variables, axis)
+
+
+def _load_of(node: BlockNode, producer: BlockNode) -> tir.BufferLoad | None:
+    """The first load of what another block writes."""
+    buffers = {region.buffer for region in producer.writes}
+    leaf = node.body.leaf if isinstance(node.body, LeafNode) else None
+    return (
+        next((load for load in loads_in(leaf) if load.buffer in buffers), None) if leaf is not None else None
+    )
+
+
+def _extent_of(node: BlockNode, var: Any) -> int | None:
+    extent = next(item.dom.extent for item in node.iter_vars if item.var is var)
+    return extent.value if isinstance(extent, tir.IntImm) else None
+
+
+def _measured(members: list[_Member], readers: list[_Member], extent: int) -> _Chain | None:
+    """The chain with what a tile of it holds."""
+    first = members[0]
+    rows = [_extent_of(first.node, row) for row in first.rows]
+    n_bytes = dt.bytes_of(first.node.writes[0].buffer.dtype)
+    own = 0
+    for item in members[1:]:
+        others = [
+            _extent_of(item.node, axis.var)
+            for axis in item.node.iter_vars
+            if axis.var not in item.rows and axis.var is not item.axis
+        ]
+        if None in others:
+            return None
+        own += prod(others) if others else 0  # type: ignore[arg-type]
+    if None in rows:
+        return None
+    summed = sum(
+        _extent_of(node, reduced) or 0
+        for node in _sources(first.node)
+        if has_data_reuse(node)
+        for reduced in reduce_vars(node)
+    )
+    n_stored = 1 + sum(not _is_sum(item.node) for item in members[1:])
+    return _Chain(
+        members,
+        readers,
+        n_bytes,
+        extent,
+        rows,  # type: ignore[arg-type]
+        own > 0 or summed > 0,
+        (own + summed) * n_bytes,
+        n_stored * n_bytes,
+        (own + summed) * n_bytes,
+    )
+
+
+def _sources(node: BlockNode) -> list[BlockNode]:
+    """The blocks that compute what a block reads, through elementwise ones."""
+    found = []
+    for producer in producers_of(node):
+        found.append(producer)
+        if is_injective(producer):
+            found += _sources(producer)
+    return found
+
+
+def _reuse(chain: _Chain, tile: Tile) -> float:
+    """How often a tile uses what it loads: by keys and by rows."""
+    return tile.keys * tile.rows / (tile.keys + tile.rows) if chain.has_product else tile.keys
+
+
+# ---- steps ------------------------------------------------------------------------------------------------------
+
+
+def _split_member(sch: Schedule, member: _Member, tile: Tile) -> LoopRV:
+    """Bring a block's loops into the order tiles of rows, tiles of keys, the rest; returns the loop over the tiles of keys."""
+    block = sch.get_block(member.node.name)
+    loops = sch.get_loops(block)
+    places = [loop_position(member.node, var) for var in [*member.rows, member.axis]]
+    *rows, axis = [loops[place] for place in places if place is not None]
+    others = [loop for position, loop in enumerate(loops) if position not in places]
+    inner: list[LoopRV] = []
+    if tile.rows > 1:
+        rows[-1], in_tile = sch.split(rows[-1], [None, tile.rows])
+        inner.append(in_tile)
+    outer, within = sch.split(axis, [None, tile.keys])
+    sch.reorder(*rows, outer, *inner, *others, within)
+    return outer
+
+
+def _feed(sch: Schedule, parts: Sequence[BlockRV], loop: LoopRV) -> None:
+    """Compute what only the tile reads in the tile, if none of it is computed twice."""
+    place = sch._loop(loop)
+    around = [*loops_around(place), place]
+    done = False
+    while not done:
+        done = True
+        for node in [item for block in blocks_below(place) for item in producers_of(block)]:
+            if _is_fed_once(node, place, around):
+                sch.compute_at(sch.get_block(node.name), loop, preserve_unit_loops=True)
+                done = False
+                break
+
+
+def _is_fed_once(node: BlockNode, place: LoopNode, around: list[LoopNode]) -> bool:
+    consumers = consumers_of(node)
+    below = {id(item) for item in blocks_below(place)}
+    if id(node) in below or is_output_block(node) or is_scheduled(node):
+        return False
+    if why_not_complete(node) is not None and why_not_reduction(node) is not None:
+        return False
+    if not consumers or any(id(item) not in below for item in consumers):
+        return False
+    return free_depth(node, consumers, around) == len(around)
+
+
+def _take_epilogues(sch: Schedule, loop: LoopRV) -> None:
+    """Move the elementwise blocks behind a loop into it that take its results only."""
+    done = False
+    while not done:
+        done = True
+        inside = blocks_below(sch._loop(loop))
+        for node in [item for block in inside for item in consumers_of(block)]:
+            if any(node is item for item in inside) or not is_injective(node):
+                continue
+            try:
+                sch.reverse_compute_at(sch.get_block(node.name), loop)
+            except ScheduleError:
+                continue  # it takes results of others, too; it stays where it is
+            done = False
+            break
