@@ -206,13 +206,17 @@ class RegisterTiling(MultiLevelTiling):
         return [sch]
 
     def _split_loops(
-        self, sch: Schedule, block: BlockRV, vector_var: Any
+        self, sch: Schedule, block: BlockRV, vector_var: Any, whole: Sequence[Any] = ()
     ) -> tuple[dict[str, list[list[LoopRV]]], tuple[LoopRV, ExprRV] | None]:
-        """Split every loop by a perfect tile: loops by kind and axis, and the vector axis' innermost loop and factor."""
+        """Split every loop by a perfect tile: loops by kind and axis, and the vector axis' innermost loop and factor.
+
+        Loops of extent 1 stay whole, and so do those of the variables in ``whole``.
+        """
         node = node_of(sch, block)
         kinds = {}
         for item, value in zip(node.iter_vars, node.iter_values, strict=True):
             kinds[value] = "R" if item.var in reduce_vars(node) else "S"
+        kept = {loop_position(node, var) for var in whole}
         vector_position = loop_position(node, vector_var) if vector_var is not None else None
         loop_nodes = loops_around(node)
         tiles: dict[str, list[list[LoopRV]]] = {"S": [], "R": []}
@@ -221,7 +225,7 @@ class RegisterTiling(MultiLevelTiling):
         for position, loop in enumerate(sch.get_loops(block)):
             kind = kinds.get(loop_nodes[position].var, "S")
             n = self.structure.count(kind)
-            if is_one(loop_nodes[position].extent):
+            if is_one(loop_nodes[position].extent) or position in kept:
                 tiles[kind].append([loop])
                 continue
             is_vector = position == vector_position
@@ -234,8 +238,17 @@ class RegisterTiling(MultiLevelTiling):
                 vector_tile = (parts[-1], factors[-1])
         return tiles, vector_tile
 
-    def _restrict(self, sch: Schedule, vector_tile: tuple[LoopRV, ExprRV] | None, node: BlockNode) -> None:
-        """Build the machine's limits into the tables of a sketch: vector width, register file, unrolled code, cores."""
+    def _restrict(
+        self,
+        sch: Schedule,
+        vector_tile: tuple[LoopRV, ExprRV] | None,
+        node: BlockNode,
+        serial: Sequence[ExprRV] = (),
+    ) -> None:
+        """Build the machine's limits into the tables of a sketch: vector width, register file, unrolled code, cores.
+
+        The outermost factors of spatial loops run on the cores, but for those in ``serial``.
+        """
         if not isinstance(sch, SketchSchedule):
             return
         lanes = self._lanes(node)
@@ -272,9 +285,10 @@ class RegisterTiling(MultiLevelTiling):
                 return tile * steps <= np.where(tile >= registers // 2, 112, 256)
 
             sch.constrain([*inner, *unrolled], short)
-        outer = [factors[0] for factors in self._samples["S"]]
+        shared = [factors for factors in self._samples["S"] if factors[0] not in serial]
+        outer = [factors[0] for factors in shared]
         if outer:
-            most = _largest_parallelism(self._samples["S"], sch)
+            most = _largest_parallelism(shared, sch)
 
             def busy(*values: np.ndarray) -> np.ndarray:
                 jobs = np.ones(1)
