@@ -32,7 +32,7 @@ from .reference_order import in_fast_order
 from .result import ResultKind
 from .runner import RunnerResult
 from .sampling import CallTimer, Race, sample, take_group
-from .verify import VERSION, Array, Reference, ReferenceStore, entry, make_value, params_of
+from .verify import VERSION, Array, Reference, ReferenceStore, entry, make_value, params_of, rounding_program
 from .worker import phase
 
 Build = Callable[[Any, Any], Callable[..., Any]]
@@ -183,7 +183,7 @@ def run_candidate(
         if reference_key is None:
             return _time(kernel, None, best, settings)
         begin = time.perf_counter()
-        known = _reference(reference_key, reference, target, f_build, settings.reference_timeout_sec)
+        known = _reference(reference_key, reference, target, f_build, settings.reference_timeout_sec, kernel)
         took = time.perf_counter() - begin
         report = _time(kernel, known, best, settings, again)
         if report.kind is ResultKind.WRONG_RESULT:
@@ -225,7 +225,7 @@ def confirm_candidate(
         else:
             phase("load", timeout_sec)
             kernel = pickle.loads(shipped)
-        known = _reference(reference_key, reference, target, f_build)
+        known = _reference(reference_key, reference, target, f_build, candidate=kernel)
         known.once = True
         wrong = confirmed(kernel, known, limit)
         if wrong is not None:
@@ -234,17 +234,29 @@ def confirm_candidate(
 
 
 def _reference(
-    key: str, mod: Any, target: Any, f_build: Build | None, limit: float = REFERENCE_SECONDS
+    key: str,
+    mod: Any,
+    target: Any,
+    f_build: Build | None,
+    limit: float = REFERENCE_SECONDS,
+    candidate: Kernel | None = None,
 ) -> Reference:
+    """The reference of a workload, with what a candidate may round otherwise."""
     known = _REFERENCES.in_memory(key)
-    if known is None:
-        if mod is None:
+    program = None if candidate is None else rounding_program(candidate.mod)
+    if known is None or program is not None:
+        if mod is None and known is None:
             raise Forgotten(f"reference {key}")
-        notice = _slow_reference(mod, limit)
+        notice = _slow_reference(candidate.mod if mod is None and candidate is not None else mod, limit)
         phase(REFERENCE_PHASE, limit, notice)
-        known = _REFERENCES.get(
-            key, mod, lambda program: _reference_run(program, target, f_build, limit, notice)
-        )
+
+        def make_run(program: Any) -> Callable[[list[Array]], object]:
+            return _reference_run(program, target, f_build, limit, notice)
+
+        if known is None:
+            known = _REFERENCES.get(key, mod, make_run)
+        if program is not None:
+            known = _REFERENCES.allowing(key, known, program, make_run)
     return known
 
 
@@ -418,7 +430,7 @@ def _checked_rival(
     if reference is None:
         return RunReport(ResultKind.OK, None, None, False, False, None)
     key, begin = ReferenceStore.key(reference, target), time.perf_counter()
-    known = _reference(key, reference, target, f_build)
+    known = _reference(key, reference, target, f_build, candidate=kernel)
     if passed:
         _, wrong, _ = checked(kernel, known, Race(None, 1.0), timeout_sec)
     else:

@@ -7,11 +7,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from ir import structural_hash
 from ir.node import post_order_visit
+from ir.tir.function import PrimFunc
 from ir.tir.stmt import ForKind
 
 from .ndarray import aligned_empty
 from .verify import Array, entry
+
+_MAPS, _PROGRAMS = "layout_rewrite_maps", "weight_programs"
+"""Attributes of a kernel that say how its parameters are made of the original ones (:mod:`schedules.layout_rewrite`)."""
 
 Room = Callable[[int, list[int], Any], Array]
 
@@ -71,18 +76,47 @@ class Kernel:
 
 
 def pack_arguments(mod: Any, arguments: list[Array], room: Room | None = None) -> list[Array]:
-    """Arguments in the layouts that the candidate takes: constants that it wants packed are packed here, unmeasured.
+    """Arguments in the layouts that the candidate takes: constants that it wants packed are packed here, unmeasured, and so is
+    what it wants computed of them.
 
     ``room(position, shape, dtype)`` is the memory for one; new memory without it.
     """
-    maps = entry(mod).attrs.get("layout_rewrite_maps")
-    if not maps:
-        return arguments
+    attrs = entry(mod).attrs
+    maps, programs = (
+        {int(k): v for k, v in dict(attrs.get(name) or {}).items()} for name in (_MAPS, _PROGRAMS)
+    )
     packed = list(arguments)
-    for key, index_map in dict(maps).items():
-        position = int(key)
+    for position in sorted({*maps, *programs}):
         value = arguments[position]
-        shape = [int(extent) for extent in index_map.map_shape(value.shape)]
-        out = aligned_empty(shape, value.dtype) if room is None else room(position, shape, value.dtype)
-        packed[position] = index_map.map_ndarray(value, out)
+        if position in programs:
+            value = _computed(programs[position], value)
+        if position in maps:
+            shape = [int(extent) for extent in maps[position].map_shape(value.shape)]
+            out = aligned_empty(shape, value.dtype) if room is None else room(position, shape, value.dtype)
+            value = maps[position].map_ndarray(value, out)
+        elif room is not None:
+            out = room(position, value.shape, value.dtype)
+            out[...] = value
+            value = out
+        packed[position] = value
     return packed
+
+
+def _computed(program: PrimFunc, weight: Array) -> Array:
+    """What a program makes of a weight."""
+    made = program.buffer_map[program.params[1]]
+    out: Array = aligned_empty([int(extent) for extent in made.shape], weight.dtype)
+    key = structural_hash(program)
+    if key not in _PROGRAMS_BUILT:
+        while len(_PROGRAMS_BUILT) >= _MOST_BUILT:
+            _PROGRAMS_BUILT.pop(next(iter(_PROGRAMS_BUILT)))
+        from .native import build_native  # LLVM is heavy, and most kernels only want copies
+
+        _PROGRAMS_BUILT[key] = build_native(program, "cpu")
+    _PROGRAMS_BUILT[key](weight, out)
+    return out
+
+
+_MOST_BUILT = 32
+_PROGRAMS_BUILT: dict[int, Callable[..., Any]] = {}
+"""Candidates of a kernel share what they make of its weights: it is built once by each worker."""

@@ -172,6 +172,20 @@ def exact_quotient(a: Any, b: Any) -> tir.PrimExpr | None:
     return None if factor % divisor else Polynomial({tuple(left): factor // divisor}, above.dtype).to_expr()
 
 
+def floor_quotient(expr: Any, divisor: int) -> tir.PrimExpr | None:
+    """``expr // divisor`` where the divisor, a positive number, divides all of a polynomial but its constant; None otherwise.
+
+    >>> n = tir.Var("n", "int64")
+    >>> print(floor_quotient(n * 8 + 7, 4))
+    n * T.int64(2) + T.int64(1)
+    """
+    found = polynomial(expr)
+    if any(coefficient % divisor for monomial, coefficient in found.terms.items() if monomial):
+        return None
+    quotients = {monomial: count // divisor for monomial, count in found.terms.items() if count // divisor}
+    return Polynomial(quotients, found.dtype).to_expr()
+
+
 def mentions(expr: Any, variables: Iterable[Any] | Mapping[Any, Any]) -> bool:
     """Whether any of the variables occurs in the expression."""
     wanted = variables if isinstance(variables, set | dict) else set(variables)

@@ -1,7 +1,7 @@
 """Weights in the layout that a schedule wants: separate the packing of constant weights from the kernel that uses them.
 
 A scheduled function may contain blocks annotated ``meta_schedule.layout_rewrite_preproc`` that copy a constant weight into
-panels. Those copies run once when a model is compiled; the kernel proper takes the packed weight as its parameter.
+panels, or transform it before that. Those run once when a model is compiled; the kernel proper takes the packed weight as its parameter.
 """
 
 from __future__ import annotations
@@ -13,51 +13,89 @@ from ir.tir import IndexMap, PrimFunc
 from ir.tir.stmt_functor import substitute
 
 from .error import ScheduleError
-from .tree import BlockNode, LeafNode, child_blocks, detach, tree_of
+from .tree import BlockNode, LeafNode, LoopNode, TreeNode, child_blocks, detach, tree_of
 
 PREPROC = "meta_schedule.layout_rewrite_preproc"
 MAPS_ATTRIBUTE = "layout_rewrite_maps"
+PROGRAMS_ATTRIBUTE = "weight_programs"
+
+
+def layout_free_parameters(func: PrimFunc) -> list[tir.Buffer]:
+    """The parameters that are constants of a model, whose layout is the kernel's to choose (``layout_free_buffers``)."""
+    free = [int(getattr(item, "value", item)) for item in func.attrs.get("layout_free_buffers", ())]
+    return [func.buffer_map[func.params[position]] for position in free]
 
 
 def split_weight_packing(func: PrimFunc) -> PrimFunc:
     """The kernel without its weight packing: packed buffers become parameters in place of the originals.
 
     The attribute ``layout_rewrite_maps`` maps the positions of such parameters to the IndexMap from the original layout to the
-    packed one; the same function comes back when nothing is packed.
+    packed one. Where weights are not only copied, but computed (as for Winograd's convolutions), ``weight_programs`` maps their positions
+    to a PrimFunc from the original weight to what is computed, which the IndexMap, if there is one, begins with. The same function comes
+    back when nothing is packed.
 
     Raises:
-        ScheduleError: an annotated block is not a plain copy of a parameter.
+        ScheduleError: an annotated block reads more than one tensor, or what is neither a parameter nor written by such a block.
     """
     root = tree_of(func.body)
     if not isinstance(root, BlockNode):
         return func
     maps: dict[int, IndexMap] = dict(func.attrs.get(MAPS_ATTRIBUTE, {}))
+    programs: dict[int, PrimFunc] = dict(func.attrs.get(PROGRAMS_ATTRIBUTE, {}))
+    position_of: dict[tir.Buffer, int] = {
+        func.buffer_map[param]: position
+        for position, param in enumerate(func.params)
+        if param in func.buffer_map
+    }
     buffers = dict(func.buffer_map)
     for block in child_blocks(root):
         if PREPROC not in block.annotations:
             continue
-        position, packed, index_map = _packing(func, block)
+        source, made = _source_and_result(block)
+        if source not in position_of:
+            raise ScheduleError(
+                f"layout rewrite: block {block.name!r} packs {source.name}, which is no parameter"
+            )
+        position = position_of.pop(source)
+        position_of[made] = position
+        store = block.body.leaf if isinstance(block.body, LeafNode) else None
+        if isinstance(store, tir.BufferStore) and isinstance(store.value, tir.BufferLoad):
+            forward = _forward_map(block, store.value.indices, store.indices)
+            if position in maps:
+                raise ScheduleError(f"layout rewrite: block {block.name!r} packs what is packed already")
+            maps[position] = forward
+        elif position in maps or position in programs:
+            raise ScheduleError(f"layout rewrite: block {block.name!r} computes from what is packed already")
+        else:
+            programs[position] = _program(block, source, made)
         detach(block)
-        parameter = func.params[position]
-        buffers[parameter] = packed
-        root.change(alloc_buffers=tuple(item for item in root.alloc_buffers if item is not packed))
-        maps[position] = index_map
+        root.change(alloc_buffers=tuple(item for item in root.alloc_buffers if item is not made))
+        buffers[func.params[position]] = made
     if all(buffers[param] is buffer for param, buffer in func.buffer_map.items()):
         return func
     kernel: PrimFunc = func.replace(body=root.stmt(), buffer_map=buffers).with_attr(MAPS_ATTRIBUTE, maps)
-    return kernel
+    return kernel.with_attr(PROGRAMS_ATTRIBUTE, programs) if programs else kernel
 
 
-def _packing(func: PrimFunc, block: BlockNode) -> tuple[int, tir.Buffer, IndexMap]:
-    """(parameter position, packed buffer, map from the original indices to the packed ones)."""
-    store = block.body.leaf if isinstance(block.body, LeafNode) else None
-    if not isinstance(store, tir.BufferStore) or not isinstance(store.value, tir.BufferLoad):
-        raise ScheduleError(f"layout rewrite: block {block.name!r} is not a plain copy")
-    source = store.value.buffer
-    for position, param in enumerate(func.params):
-        if func.buffer_map.get(param) is source:
-            return position, store.buffer, _forward_map(block, store.value.indices, store.indices)
-    raise ScheduleError(f"layout rewrite: block {block.name!r} packs {source.name}, which is no parameter")
+def _source_and_result(block: BlockNode) -> tuple[tir.Buffer, tir.Buffer]:
+    """The only tensor that an annotated block reads, and the only one that it writes."""
+    read, written = ({region.buffer for region in regions} for regions in (block.reads, block.writes))
+    if len(read) != 1 or len(written) != 1:
+        raise ScheduleError(f"layout rewrite: block {block.name!r} does not make one tensor of another one")
+    return read.pop(), written.pop()
+
+
+def _program(block: BlockNode, source: tir.Buffer, made: tir.Buffer) -> PrimFunc:
+    """The nest of a block as a program of its own."""
+    top: TreeNode = block
+    while isinstance(top.parent, LoopNode):
+        top = top.parent
+    root = tir.Block((), (), (), "root", top.stmt())
+    return PrimFunc(
+        [source, made],
+        tir.BlockRealize((), True, root),
+        attrs={"global_symbol": "main", "tir.noalias": True},
+    )
 
 
 def _forward_map(

@@ -18,6 +18,7 @@ from .affine import (
     Polynomial,
     constant_difference,
     exact_quotient,
+    floor_quotient,
     mentions,
     polynomial,
     simplify_polynomial,
@@ -54,7 +55,7 @@ def relax_index(
         running = {**running, **dict(digits.values())}
         parts = split_by(moved, running)
     if parts is None:
-        return _relax_by_intervals(index, running)
+        return _relax_quotient(index, running, shape) or _relax_by_intervals(index, running)
     coefficients, rest = parts
     if not all(_has_known_sign(terms, running, shape) for terms in coefficients.values()):
         return _relax_by_intervals(index, running)
@@ -68,6 +69,21 @@ def relax_index(
             coefficient = simplify_polynomial(coefficient * -1)
         extent = extent + coefficient * reach
     return simplify_polynomial(low), simplify_polynomial(extent)
+
+
+def _relax_quotient(
+    index: tir.PrimExpr, running: Mapping[Any, tir.PrimExpr], shape: Sequence[Any]
+) -> tuple[tir.PrimExpr, tir.PrimExpr] | None:
+    """What a quotient by a number covers, from what is divided: of whole tiles the ends are quotients without a remainder, which intervals
+    of open extents do not find.
+    """
+    if not isinstance(index, tir.FloorDiv) or not isinstance(index.b, tir.IntImm) or index.b.value <= 0:
+        return None
+    found = relax_index(index.a, running, shape)
+    if found is None:
+        return None
+    low, high = (floor_quotient(end, index.b.value) for end in (found[0], found[0] + found[1] - 1))
+    return None if low is None or high is None else (low, simplify_polynomial(high - low + 1))
 
 
 def _has_known_sign(

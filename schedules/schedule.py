@@ -37,6 +37,7 @@ from .primitive.staging import StagingPrimitives
 from .primitive.storage import StoragePrimitives
 from .primitive.tensorize import TensorizePrimitives
 from .primitive.unsafe import UnsafePrimitives
+from .primitive.winograd import WinogradPrimitives
 from .random_variable import BlockRV, LoopRV
 
 
@@ -68,6 +69,7 @@ class Schedule(
     StoragePrimitives,
     AnnotationPrimitives,
     UnsafePrimitives,
+    WinogradPrimitives,
 ):
     """A schedulable program.
 

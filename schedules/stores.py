@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any
 
 from ir import tir
+from ir.arith.deep_equal import expr_deep_equal
 from ir.node import Visitor
 from ir.tir.intrinsic.declaration import CallEffectKind, effect_of
 from ir.tir.stmt_functor import substitute
@@ -39,10 +41,13 @@ class Store:
 
 
 def stores_in(block: BlockNode, buffer: tir.Buffer) -> list[Store]:
-    """The stores in a block to a buffer or to views of it."""
-    return [
+    """The stores in a block to a buffer or to views of it. Those that differ in constant indices only, and together fill a box of these,
+    are one store with a loop over each of them: straight-line code is an unrolled loop.
+    """
+    found = [
         store for visitor, leaf in _visited(block, buffer) for store in _placed(visitor.found, leaf, block)
     ]
+    return _rolled(found)
 
 
 def calls_in(block: BlockNode, buffer: tir.Buffer) -> list[Store]:
@@ -56,6 +61,48 @@ def is_harmless(node: TreeNode) -> bool:
     """Whether what is in a node runs whenever the node does."""
     template = getattr(node, "template", None)
     return template is None or not isinstance(template, tir.IfThenElse | tir.While)
+
+
+def _rolled(stores: Sequence[Store]) -> list[Store]:
+    """Stores, in place of which one stands that runs in loops over their constant indices, where such loops would reach the same places."""
+    first = stores[0] if stores else None
+    if first is None or len(stores) == 1:
+        return list(stores)
+    points = [_constants(store.indices) for store in stores]
+    if any(point.keys() != points[0].keys() or not point for point in points) or not all(
+        _alike(first, store) for store in stores[1:]
+    ):
+        return list(stores)
+    values = {axis: {point[axis] for point in points} for axis in points[0]}
+    spans = {axis: (min(found), max(found) - min(found) + 1) for axis, found in values.items()}
+    if len({tuple(point.values()) for point in points}) < prod(span for _, span in spans.values()):
+        return list(stores)
+    loops, indices = list(first.loops), list(first.indices)
+    for axis, (begin, span) in spans.items():
+        dtype = indices[axis].dtype
+        number = tir.Var("number", dtype)
+        loops.append((number, tir.Range.from_min_extent(tir.const(0, dtype), tir.const(span, dtype))))
+        indices[axis] = number + tir.const(begin, dtype)
+    return [replace(first, indices=tuple(indices), loops=tuple(loops))]
+
+
+def _constants(indices: Sequence[tir.PrimExpr]) -> dict[int, int]:
+    """The constant ones of some indices by their position."""
+    return {axis: index.value for axis, index in enumerate(indices) if isinstance(index, tir.IntImm)}
+
+
+def _alike(one: Store, other: Store) -> bool:
+    """Whether two stores differ in constant indices at most."""
+    return (
+        one.buffer is other.buffer
+        and one.is_conditional == other.is_conditional
+        and one.loops == other.loops
+        and [id(node) for node in one.nodes] == [id(node) for node in other.nodes]
+        and all(
+            isinstance(a, tir.IntImm) or expr_deep_equal(a, b)
+            for a, b in zip(one.indices, other.indices, strict=True)
+        )
+    )
 
 
 def _visited(block: BlockNode, buffer: tir.Buffer) -> Iterator[tuple[_Stores, LeafNode]]:

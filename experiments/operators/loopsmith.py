@@ -71,9 +71,10 @@ def call(
     """
     from database import open_database
     from ir import IRModule
+    from runners.kernel import pack_arguments
     from runners.native import build_native
     from runners.ndarray import aligned_empty
-    from schedules.layout_rewrite import MAPS_ATTRIBUTE, split_module
+    from schedules.layout_rewrite import split_module
 
     chosen = target(threads)
     if first is None:
@@ -85,11 +86,9 @@ def call(
     if record is None:
         raise LookupError(f"the database has no record of {name} {tuple(shape)}; tune it first")
     scheduled = split_module(record.schedule().mod)
-    maps = scheduled["main"].attrs.get(MAPS_ATTRIBUTE, {})
     inputs, expected = data.read(arrays)
-    packed = [maps[i].map_ndarray(item) if i in maps else item for i, item in enumerate(inputs)]
     aligned = []
-    for item in packed:
+    for item in pack_arguments(scheduled, list(inputs)):
         copy = aligned_empty(item.shape, item.dtype)
         copy[...] = item
         aligned.append(copy)

@@ -21,17 +21,15 @@ def best_traces(name: str, shape: Sequence[int], database: str, threads: int, be
 def call(name: str, shape: Sequence[int], arrays: str, threads: int, trace: Any) -> Ready:
     """A candidate, built and ready to be called, weights packed beforehand."""
     from ir import IRModule, save_json
+    from runners.kernel import pack_arguments
     from runners.native import build_native
     from runners.ndarray import aligned_empty
-    from schedules.layout_rewrite import MAPS_ATTRIBUTE
     from tuner.program import ScheduledProgram
 
     scheduled = ScheduledProgram(save_json(IRModule({"main": suite.workload(name, shape)})), trace)()
-    maps = scheduled["main"].attrs.get(MAPS_ATTRIBUTE, {})
     inputs, expected = data.read(arrays)
     arguments = []
-    for position, item in enumerate(inputs):
-        packed = maps[position].map_ndarray(item) if position in maps else item
+    for packed in pack_arguments(scheduled, list(inputs)):
         copy = aligned_empty(packed.shape, packed.dtype)
         copy[...] = packed
         arguments.append(copy)

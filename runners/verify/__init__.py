@@ -7,6 +7,7 @@ each element of its outputs must lie within its bounds (:mod:`.compare`), and no
 
 from __future__ import annotations
 
+from .allowance import allowing, rounding_program
 from .compare import Bounds
 from .facts import KernelFacts, Param, entry, facts_of, params_of
 from .guards import pattern
@@ -22,6 +23,8 @@ __all__ = [
     "Arguments",
     "Array",
     "Bounds",
+    "allowing",
+    "rounding_program",
     "Case",
     "Kind",
     "Iterations",

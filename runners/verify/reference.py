@@ -227,12 +227,12 @@ def kinds_for(facts: KernelFacts, longest_sum: float = 0) -> tuple[Kind, ...]:
         and (not kind.outstanding or (chooses and _tells_choices(kind, facts)))
         and (not kind.seldom or (facts.meets and facts.terms > 1))
         and (small_constants(facts) or not kind.near_nothing)
-        and (kind.others is None or _hides_terms(facts, longest_sum))
+        and (kind.others is None or hides_terms(facts, longest_sum))
     ]
     return tuple(asked[:most])
 
 
-def _hides_terms(facts: KernelFacts, longest_sum: float) -> bool:
+def hides_terms(facts: KernelFacts, longest_sum: float) -> bool:
     """Whether the roundings of a sum of all terms hide a single one, so that a sum of few of them tells more."""
     return math.isfinite(facts.narrow) and longest_sum > 2 * most_telling(1 / facts.narrow)
 
@@ -275,7 +275,7 @@ def compute_reference(mod: Any, make_run: MakeRun, facts: KernelFacts | None = N
 def _in_float64(
     mod: Any, shadow: ShadowProgram, make_run: MakeRun, facts: KernelFacts
 ) -> Iterator[tuple[Case, float]]:
-    long = _hides_terms(facts, shadow.longest_sum)
+    long = hides_terms(facts, shadow.longest_sum)
     counting = long and not shadow.whole_sums
     run = make_run(shadow_of(mod, counting=True).mod if counting else shadow.mod)
     exact = not counting  # small integers tell each term
@@ -285,29 +285,42 @@ def _in_float64(
             continue
         if long and not exact and not counting:
             run, counting = make_run(shadow_of(mod, counting=True).mod), True
-        arguments.prepare(facts, kind, number)
-        given = arguments.arrays
-        rooms: list[Guarded] = []
-        errors: list[Array | None] = []
-        passed = [given[position] for position in shadow.inputs]
-        for position, has_error, dtype in zip(shadow.outputs, shadow.errors, shadow.wide):
-            room = Guarded(facts.params[position].shape, dtype)
-            room.arm(number)
-            np.copyto(room.array, given[position], casting="unsafe")
-            rooms.append(room)
-            errors.append(np.zeros(facts.params[position].shape) if has_error else None)
-            passed += [item for item in (room.array, errors[-1]) if item is not None]
-        begin = time.perf_counter()
-        run([*passed, np.array([1.0 if kind.exact else 0.0])])
-        took = time.perf_counter() - begin
+        case, took, is_exact = case_in_float64(run, shadow, facts, arguments, kind, number)
         if kind.exact:
-            exact = exact and _are_exact(rooms, errors)
-        _require_in_bounds(arguments, kind, [facts.params[item] for item in shadow.outputs], rooms)
-        bounds = [
-            bounds_of(room.array, error, facts.params[position].dtype)
-            for position, room, error in zip(shadow.outputs, rooms, errors)
-        ]
-        yield Case(kind, number, bounds), took
+            exact = exact and is_exact
+        yield case, took
+
+
+def case_in_float64(
+    run: Run, shadow: ShadowProgram, facts: KernelFacts, arguments: Arguments, kind: Kind, number: int
+) -> tuple[Case, float, bool]:
+    """One run of a program in float64: the bounds of its outputs, its seconds, and whether all results are numbers without any error.
+
+    Raises:
+        ProgramError: it writes beside its outputs.
+    """
+    arguments.prepare(facts, kind, number)
+    given = arguments.arrays
+    rooms: list[Guarded] = []
+    errors: list[Array | None] = []
+    passed = [given[position] for position in shadow.inputs]
+    for position, has_error, dtype in zip(shadow.outputs, shadow.errors, shadow.wide):
+        room = Guarded(facts.params[position].shape, dtype)
+        room.arm(number)
+        np.copyto(room.array, given[position], casting="unsafe")
+        rooms.append(room)
+        errors.append(np.zeros(facts.params[position].shape) if has_error else None)
+        passed += [item for item in (room.array, errors[-1]) if item is not None]
+    begin = time.perf_counter()
+    run([*passed, np.array([1.0 if kind.exact else 0.0])])
+    took = time.perf_counter() - begin
+    is_exact = _are_exact(rooms, errors) if kind.exact else False
+    _require_in_bounds(arguments, kind, [facts.params[item] for item in shadow.outputs], rooms)
+    bounds = [
+        bounds_of(room.array, error, facts.params[position].dtype)
+        for position, room, error in zip(shadow.outputs, rooms, errors)
+    ]
+    return Case(kind, number, bounds), took, is_exact
 
 
 def _are_exact(values: Sequence[Guarded], errors: Sequence[Array | None]) -> bool:

@@ -13,15 +13,18 @@ import numpy as np
 
 from ir import structural_hash
 
+from .allowance import allowing
 from .compare import Bounds
 from .facts import KernelFacts, facts_of
 from .kinds import KINDS, Array
 from .reference import Case, MakeRun, Reference, compute_reference
 
-VERSION = "16"
+VERSION = "17"
 """The version of the check, which records name. 1: the program as it is, two kinds of inputs, a tolerance; 2: a float64 reference,
 bounds by stage, guarded memory, six kinds of inputs; 3 to 16: inputs that tell more, scratch memory that holds a pattern and is written
-before it is read, bounds of integers, of what is stored where rounded floats say, and of sums in whatever order."""
+before it is read, bounds of integers, of what is stored where rounded floats say, and of sums in whatever order; 17: candidates that
+compute by another algorithm are allowed its roundings."""
+_ALL_BITS = (1 << 64) - 1
 
 
 class ReferenceStore:
@@ -52,22 +55,37 @@ class ReferenceStore:
 
     def forget(self, key: str) -> None:
         """Drop a workload from memory: a wrong candidate may have written into it."""
-        self._memory.pop(key, None)
+        for known in [item for item in self._memory if item.split("-")[0] == key]:
+            del self._memory[known]
 
     def get(self, key: str, mod: Any, make_run: MakeRun) -> Reference:
         """The reference of a workload: from memory, from the file, or computed by ``make_run(module)(arguments)``."""
         known = self.in_memory(key)
         if known is None:
             facts = facts_of(mod)
-            # Before the new one is made: its arrays then take the place of the old ones.
-            while self._memory and self._nbytes() + 3 * facts.nbytes > self._memory_bytes:
-                self._memory.popitem(last=False)
+            self._make_room(facts)
             known = self._load(key, facts)
             if known is None:
                 known = compute_reference(mod, make_run, facts)
                 self._save(key, known)
             self._memory[key] = known
         return known
+
+    def allowing(self, key: str, reference: Reference, program: Any, make_run: MakeRun) -> Reference:
+        """The reference of a workload for candidates that round as a program does (:func:`.allowance.allowing`)."""
+        own_key = f"{key}-{structural_hash(program) & _ALL_BITS:016x}"
+        known = self.in_memory(own_key) or self._load(own_key, reference.facts)
+        if known is None:
+            self._make_room(reference.facts)
+            known = allowing(reference, program, make_run)
+            self._save(own_key, known)
+        self._memory[own_key] = known
+        return known
+
+    def _make_room(self, facts: KernelFacts) -> None:
+        """Before a new one is made: its arrays then take the place of the old ones."""
+        while self._memory and self._nbytes() + 3 * facts.nbytes > self._memory_bytes:
+            self._memory.popitem(last=False)
 
     def _nbytes(self) -> int:
         return sum(item.nbytes for item in self._memory.values())

@@ -17,6 +17,8 @@ from ir.tir import PrimFunc
 from ..error import ScheduleError
 from ..population import Nest, Skeleton, Sketch
 from ..postproc import postprocess
+from ..rule import WinogradConvolution
+from ..rule.default import default_rules
 from ..schedule import Schedule
 from ..space import PostOrderApply
 
@@ -41,7 +43,10 @@ def default_schedule(mod: IRModule | PrimFunc, target: Target, rank: Rank | None
     Raises:
         ScheduleError: no structure of the design space applies, which is a defect.
     """
-    sketches = PostOrderApply(max_sketches=_STRUCTURES).generate_sketches(mod, target)
+    # What rounds otherwise, and reads four times the weights, is for a search to measure and to check.
+    rules = [rule for rule in default_rules(target) if not isinstance(rule, WinogradConvolution)]
+    space = PostOrderApply(sch_rules=rules, max_sketches=_STRUCTURES)
+    sketches = space.generate_sketches(mod, target)
     generator = np.random.default_rng(0)
     candidates: list[tuple[float, int, np.ndarray]] = []
     for number, sketch in enumerate(sketches):

@@ -133,6 +133,8 @@ class _Operations(Visitor):
         """(kind, expression) of every operation."""
         self.accesses: list[tuple[tir.Buffer, tuple[Any, ...], bool]] = []
         self.inner: list[tir.For] = []
+        self.lets: list[tuple[Any, Any]] = []
+        """Names in the order in which they are bound."""
 
     def _count(self, name: str, node: Any) -> None:
         self.counts[name] = self.counts.get(name, 0) + 1
@@ -157,6 +159,11 @@ class _Operations(Visitor):
         else:
             self.visit(value)
         self.accesses.append((store.buffer, store.indices, True))
+
+    def visit_LetStmt(self, let: tir.LetStmt) -> None:
+        self.visit(let.value)
+        self.lets.append((let.var, let.value))
+        self.visit(let.body)
 
     def visit_For(self, loop: tir.For) -> None:
         self.inner.append(loop)
@@ -203,9 +210,13 @@ class _Operations(Visitor):
     def groups(self, variables: frozenset[Any]) -> dict[frozenset[Any], dict[str, int]]:
         """Counts of operations by those of the variables on which their values depend: on all, where they depend on what is stored."""
         stored = {buffer for buffer, _, is_write in self.accesses if is_write}
+        known: dict[Any, _Names] = {}
+        for name, value in self.lets:
+            known[name] = _Names(stored, known)
+            known[name].visit(value)
         found: dict[frozenset[Any], dict[str, int]] = {}
         for kind, node in self.sites:
-            names = _Names(stored)
+            names = _Names(stored, known)
             names.visit(node)
             counts = found.setdefault(variables if names.changes else variables & names.variables, {})
             counts[kind] = counts.get(kind, 0) + 1
@@ -213,16 +224,21 @@ class _Operations(Visitor):
 
 
 class _Names(Visitor):
-    """The variables of an expression, and whether it reads one of the buffers that are stored to."""
+    """The variables of an expression, and whether it reads one of the buffers that are stored to; names for values stand for theirs."""
 
-    def __init__(self, stored: set[tir.Buffer]) -> None:
+    def __init__(self, stored: set[tir.Buffer], known: Mapping[Any, _Names] | None = None) -> None:
         super().__init__()
-        self._stored = stored
+        self._stored, self._known = stored, known or {}
         self.variables: set[Any] = set()
         self.changes = False
 
     def visit_Var(self, var: Any) -> None:
-        self.variables.add(var)
+        named = self._known.get(var)
+        if named is None:
+            self.variables.add(var)
+        else:
+            self.variables |= named.variables
+            self.changes |= named.changes
 
     def visit_BufferLoad(self, load: tir.BufferLoad) -> None:
         self.changes |= load.buffer in self._stored

@@ -12,6 +12,7 @@ from .compute_location import RandomComputeLocation
 from .cross_thread_reduction import CrossThreadReduction
 from .custom import ApplyCustomRule, FunctionRule
 from .default import cpu_rules, default_rules, gpu_rules, hexagon_rules
+from .im2col import Im2col
 from .inline_constant_scalars import InlineConstantScalars
 from .lane_reduction import LaneReduction
 from .multi_level_tiling import MultiLevelTiling, ReuseType
@@ -25,6 +26,7 @@ from .row_interleaving import RowInterleaving
 from .spatial_tiling import SpatialTiling
 from .tensorize import MultiLevelTilingWithIntrin
 from .window_separation import WindowSeparation
+from .winograd_convolution import WinogradConvolution
 
 __all__ = [
     "AddRFactor",
@@ -33,6 +35,7 @@ __all__ = [
     "AutoInline",
     "CrossThreadReduction",
     "FunctionRule",
+    "Im2col",
     "InlineConstantScalars",
     "LaneReduction",
     "MultiLevelTiling",
@@ -50,6 +53,7 @@ __all__ = [
     "ScheduleRule",
     "SpatialTiling",
     "WindowSeparation",
+    "WinogradConvolution",
     "cpu_rules",
     "default_rules",
     "gpu_rules",

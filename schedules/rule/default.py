@@ -12,6 +12,7 @@ from .base import ScheduleRule
 from .compute_location import RandomComputeLocation
 from .cross_thread_reduction import CrossThreadReduction
 from .custom import ApplyCustomRule
+from .im2col import Im2col
 from .inline_constant_scalars import InlineConstantScalars
 from .lane_reduction import LaneReduction
 from .multi_level_tiling import MultiLevelTiling, ReuseType
@@ -23,6 +24,7 @@ from .register_tiling import RegisterTiling
 from .row_interleaving import RowInterleaving
 from .spatial_tiling import SpatialTiling
 from .window_separation import WindowSeparation
+from .winograd_convolution import WinogradConvolution
 
 
 def _costly() -> list[str]:
@@ -44,6 +46,8 @@ def cpu_rules() -> list[ScheduleRule]:
         AutoInline(disallow_op=_costly()),
         WindowSeparation(),
         ReductionChain(),
+        WinogradConvolution(),
+        Im2col(),
         AddRFactor(),
         RegisterTiling(),
         RandomComputeLocation(),

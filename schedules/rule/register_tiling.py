@@ -216,7 +216,8 @@ class RegisterTiling(MultiLevelTiling):
         is_inside = not stands_alone(node)
         structure = self.structure[1:] if is_inside else self.structure
         tiles, vector_tile = self._split_loops(sch, block, vector_var, structure)
-        self._restrict(sch, vector_tile, node, is_inside)
+        outermost = [factors[0] for factors in self._samples["S"]]
+        self._restrict(sch, vector_tile, node, outermost if is_inside else ())
         levels = [[loop for column in level for loop in column] for level in _levels(structure, tiles)]
         sch.reorder(*[loop for level in levels for loop in level])
         spatial_levels = [level for kind, level in zip(structure, levels, strict=True) if kind == "S"]
@@ -236,11 +237,20 @@ class RegisterTiling(MultiLevelTiling):
         return [sch]
 
     def _split_loops(
-        self, sch: Schedule, block: BlockRV, vector_var: Any, structure: str
+        self,
+        sch: Schedule,
+        block: BlockRV,
+        vector_var: Any,
+        structure: str,
+        whole: Sequence[Any] = (),
     ) -> tuple[dict[str, list[list[LoopRV]]], tuple[LoopRV, ExprRV] | None]:
-        """Split every loop of the block's own by a perfect tile: loops by kind and axis, and the vector axis' innermost one and factor."""
+        """Split every loop of the block's own by a perfect tile: loops by kind and axis, and the vector axis' innermost one and factor.
+
+        Loops of extent 1 stay whole, and so do those of the variables in ``whole``.
+        """
         node = node_of(sch, block)
         reducing = {_position(node, var) for var in reduce_vars(node)}
+        kept = {_position(node, var) for var in whole}
         n_shared = 0 if stands_alone(node) else len(loops_around(node)) - len(loops_of_its_own(node))
         vector_position = _position(node, vector_var) if vector_var is not None else None
         loop_nodes = loops_around(node)
@@ -250,7 +260,7 @@ class RegisterTiling(MultiLevelTiling):
         for position, loop in list(enumerate(sch.get_loops(block)))[n_shared:]:
             kind = "R" if position in reducing else "S"
             n = structure.count(kind)
-            if is_one(loop_nodes[position].extent):
+            if is_one(loop_nodes[position].extent) or position in kept:
                 tiles[kind].append([loop])
                 continue
             is_vector = position == vector_position
@@ -264,9 +274,16 @@ class RegisterTiling(MultiLevelTiling):
         return tiles, vector_tile
 
     def _restrict(
-        self, sch: Schedule, vector_tile: tuple[LoopRV, ExprRV] | None, node: BlockNode, is_inside: bool
+        self,
+        sch: Schedule,
+        vector_tile: tuple[LoopRV, ExprRV] | None,
+        node: BlockNode,
+        serial: Sequence[ExprRV] = (),
     ) -> None:
-        """Build the machine's limits into the tables of a sketch: vector width, register file, unrolled code, cores."""
+        """Build the machine's limits into the tables of a sketch: vector width, register file, unrolled code, cores.
+
+        The outermost factors of spatial loops run on the cores, but for those in ``serial``.
+        """
         if not isinstance(sch, SketchSchedule):
             return
         lanes = self._lanes(node)
@@ -303,9 +320,10 @@ class RegisterTiling(MultiLevelTiling):
                 return tile * steps <= np.where(tile >= registers // 2, 112, 256)
 
             sch.constrain([*inner, *unrolled], short)
-        outer = [factors[0] for factors in self._samples["S"]]
-        if outer and not is_inside:
-            most = _largest_parallelism(self._samples["S"], sch)
+        shared = [factors for factors in self._samples["S"] if factors[0] not in serial]
+        outer = [factors[0] for factors in shared]
+        if outer:
+            most = _largest_parallelism(shared, sch)
 
             def busy(*values: np.ndarray) -> np.ndarray:
                 jobs = np.ones(1)

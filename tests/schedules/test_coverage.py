@@ -616,3 +616,44 @@ def main(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32"), I: T.Buffer((1,
     sch = Schedule(from_source(text), error_render_level="none")
     with pytest.raises(ScheduleError, match="which changes meanwhile"):
         sch.cache_write("B", 0, "global")
+
+
+STRAIGHT_LINE = """
+P = T.alloc_buffer((4, 3, 4, 2))
+for i, j in T.grid(4, 3):
+    with T.block("B"):
+        vi, vj = T.axis.remap("SS", [i, j])
+        T.reads(A[vi, vj])
+        T.writes(P[vi, vj, 0:4, 0:2])
+        STORES
+for i, j in T.grid(16, 6):
+    with T.block("C"):
+        vi, vj = T.axis.remap("SS", [i, j])
+        B[vi, vj] = P[vi // 4, vj // 2, vi % 4, vj % 2]
+"""
+
+
+def straight_line(places: list[tuple[int, int]]) -> Schedule:
+    """A block that stores to some places of tiles of four rows and two columns, and one that reads the tiles."""
+    stores = [f"P[vi, vj, {i}, {j}] = A[vi, vj] + T.float32({i})" for i, j in places]
+    return schedule(STRAIGHT_LINE.replace("STORES", "\n        ".join(stores)))
+
+
+ALL_PLACES = [(i, j) for i in range(4) for j in range(2)]
+
+
+def test_straight_line_stores_that_fill_a_box_are_a_loop() -> None:
+    sch = straight_line(ALL_PLACES)
+    before = sch.mod["main"]
+    sch.reverse_compute_at("C", sch.get_loops("B")[0])
+    assert len(sch.get_loops("C")) == 3
+    assert_same_meaning(before, sch)
+    sch.cache_write("B", 0, "global")
+    assert_same_meaning(before, sch)
+
+
+@pytest.mark.parametrize("missing", [0, 3, 7])
+def test_straight_line_stores_with_a_gap_fill_no_box(missing: int) -> None:
+    sch = straight_line([place for number, place in enumerate(ALL_PLACES) if number != missing])
+    with pytest.raises(ScheduleError, match="states that it writes more|several places"):
+        sch.cache_write("B", 0, "global")

@@ -81,3 +81,15 @@ def test_a_factor_of_unknown_sign_may_lead_down() -> None:
     assert [value(item, {factor: 3}) for item in found] == [0, 22]
     symbolic = relax_index(loop * factor, {loop: tir.const(8)}, [factor * 8])
     assert symbolic is not None and "min" not in f"{symbolic[0]}{symbolic[1]}"
+
+
+@pytest.mark.parametrize("offset", [0, 3])
+def test_quotients_of_whole_tiles_have_the_box_that_numbers_give(offset: int) -> None:
+    """Rows of tiles of four, tile by tile: which tiles they are in."""
+    inner = tir.Var("inner", "int32")
+    found = relax_index((B * C * 4 + inner + offset) // 4, {inner: C * 4})
+    assert found is not None
+    for b, c in itertools.product([1, 2, 5], [1, 4]):
+        given = {B: b, C: c}
+        touched = [(b * c * 4 + i + offset) // 4 for i in range(c * 4)]
+        assert [value(item, given) for item in found] == [touched[0], touched[-1] - touched[0] + 1]

@@ -339,8 +339,12 @@ class EvolutionarySearch(SearchStrategy):
         if len(large) <= _SEARCHED:
             return promising
         probes = [arm.probe(self._rng) for arm in large]
-        values = [max(self._values(probe)[1], default=0.0) if len(probe) else -1.0 for probe in probes]
-        order = [large[place] for place in np.argsort([-value for value in values], kind="stable")]
+        judged = [
+            self._values(probe) if len(probe) else (np.array([-np.inf]), np.array([-1.0])) for probe in probes
+        ]
+        # Without uncertainty the best of each structure is worth as much as that of any other: then what is expected of them decides.
+        means, values = ([-item[part].max() for item in judged] for part in (0, 1))
+        order = [large[place] for place in np.lexsort((means, values))]
         leaders = [arm for arm in order if arm.measured and arm.best_secs <= _LEADS * self._best_secs()]
         chosen = list(dict.fromkeys([*leaders[: _SEARCHED // 2], *order]))[:_SEARCHED]
         others = order[_SEARCHED:]

@@ -19,8 +19,9 @@ from ir.codegen.build import NativeModule, build
 from ir.module import IRModule
 from ir.tir import interpreter
 from ir.tir.function import PrimFunc
+from runners.kernel import pack_arguments
 from schedules import Schedule, Trace
-from schedules.layout_rewrite import MAPS_ATTRIBUTE, split_module
+from schedules.layout_rewrite import MAPS_ATTRIBUTE, PROGRAMS_ATTRIBUTE, split_module
 from schedules.population import Extraction, Skeleton, Sketch
 
 from ..oracle import Backwards, Guarded, Outcome, interpreted
@@ -128,9 +129,7 @@ class Kernel:
 
     def arguments(self) -> list[np.ndarray]:
         """The arguments of the program, with weights packed."""
-        maps = self.func.attrs.get(MAPS_ATTRIBUTE, {})
-        given = self.space.program.arguments
-        return [maps[i].map_ndarray(item) if i in maps else item for i, item in enumerate(given)]
+        return pack_arguments(IRModule({"main": self.func}), list(self.space.program.arguments))
 
     def guarded(self) -> list[Guarded | Pitched]:
         """Copies of the arguments among memory that nobody may change."""
@@ -142,8 +141,8 @@ class Kernel:
 
     def judged(self, found: Sequence[Any], expected: Outcome, where: str) -> Verdict:
         """Whether arguments are after a call as they should be; packed weights are nobody's to write."""
-        maps = self.func.attrs.get(MAPS_ATTRIBUTE, {})
-        seen = [expected.arguments[i] if i in maps else item for i, item in enumerate(found)]
+        packed = {*self.func.attrs.get(MAPS_ATTRIBUTE, {}), *self.func.attrs.get(PROGRAMS_ATTRIBUTE, {})}
+        seen = [expected.arguments[i] if i in packed else item for i, item in enumerate(found)]
         program = self.space.program
         if agrees(Outcome(seen, []), expected, program.tolerance):
             return Verdict("ok")

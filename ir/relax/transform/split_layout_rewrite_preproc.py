@@ -1,4 +1,7 @@
-"""SplitLayoutRewritePreproc: take the packing of weights out of tuned kernels, so that it happens once at build time."""
+"""SplitLayoutRewritePreproc: take the packing of weights out of tuned kernels, so that it happens once at build time.
+
+It may have several steps: weights that are transformed (of a convolution by Winograd's algorithm), and then packed.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +67,7 @@ class SplitKernel:
     """A kernel in two parts.
 
     Attributes:
-        prepack: from original operands (numbers in ``sources``) to packed ones.
+        prepack: from original operands (numbers in ``sources``) to packed ones, in one step or several.
         main: the kernel, with the packed operands in place of the originals.
         sources: the operand that each packed one replaces.
     """
@@ -88,31 +91,33 @@ def split_kernel(func: PrimFunc) -> SplitKernel | None:
         return None
     operands = [func.buffer_map.get(param) for param in func.params]
     used_later = {buffer for part in rest for buffers in buffers_of(part) for buffer in buffers}
-    sources: list[int] = []
-    packed: list[Buffer] = []
+    source_of: dict[Buffer, int] = {}  # of what is the last of its steps so far
+    between: list[Buffer] = []
     for part in first:
         loads, stores = buffers_of(part)
-        if (
-            len(stores) != 1
-            or len(loads) != 1
-            or loads[0] not in operands
-            or stores[0] not in root.alloc_buffers
-        ):
+        if len(stores) != 1 or len(loads) != 1 or stores[0] not in root.alloc_buffers:
             return None
         if loads[0] in used_later:
             return None  # the kernel reads the operand in both layouts
-        sources.append(operands.index(loads[0]))
-        packed.append(stores[0])
+        if loads[0] in source_of:
+            between.append(loads[0])
+            source = source_of.pop(loads[0])
+        elif loads[0] in operands:
+            source = operands.index(loads[0])
+        else:
+            return None
+        source_of[stores[0]] = source
+    packed, sources = list(source_of), list(source_of.values())
     if len(set(sources)) != len(sources):
         return None
-    allocated = tuple(buffer for buffer in root.alloc_buffers if buffer not in packed)
+    allocated = tuple(buffer for buffer in root.alloc_buffers if buffer not in (*packed, *between))
     main_root = root.replace(body=seq(*rest), alloc_buffers=allocated)
     params = [
         packed[sources.index(index)] if index in sources else param if operand is None else operand
         for index, (param, operand) in enumerate(zip(func.params, operands, strict=True))
     ]
     main = PrimFunc(params, body.replace(block=main_root), func.ret_type, None, func.attrs)
-    pack_root = Block((), (), (), "root", seq(*first))
+    pack_root = Block((), (), (), "root", seq(*first), None, between)
     pack_params = [operand for index, operand in enumerate(operands) if index in sources]
     ordered = sorted(range(len(sources)), key=lambda i: sources[i])
     prepack = PrimFunc(

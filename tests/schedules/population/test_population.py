@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from experiments.operators.suite import workload
+from ir.script import from_source
 from ir.target import Target
 from ir.tir import PrimFunc
 from schedules import Trace
@@ -17,6 +18,7 @@ from schedules.population.decision import CategoricalDecision
 from schedules.population.sketch import SketchSchedule
 from schedules.postproc import postprocess
 from schedules.space import PostOrderApply
+from schedules.tree import tree_of
 
 from ..checks import arrays_for, outputs_of
 
@@ -215,3 +217,22 @@ def test_a_given_decision_of_a_sketch_is_taken() -> None:
     assert sch.get(sch.sample_categorical([3, 5], [0.5, 0.5], decision=1)) == 5 and not sch.columns
     sch.sample_categorical([3, 5], [0.5, 0.5])
     assert len(sch.columns) == 1
+
+
+def test_what_names_stand_for_changes_with_its_loops() -> None:
+    """A value that a name is bound to is no constant of the nest: what is computed of it is computed in each iteration."""
+    func = from_source("""@T.prim_func
+def main(A: T.Buffer((8, 4)), B: T.Buffer((8, 4)), C: T.Buffer((8, 4))):
+    for i, j in T.grid(8, 4):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            row: T.float32 = A[vi, 0] * T.float32(2)
+            element: T.float32 = row + A[vi, vj]
+            B[vi, vj] = row * T.float32(3)
+            C[vi, vj] = element * T.float32(3)
+""")
+    (nest,) = Extraction(tree_of(func.body)).evaluate({}, 1).nests
+    assert {group.moved: group.counts for group in nest.groups} == {
+        (True, False): {"float_mul": 2},
+        (True, True): {"float_addsub": 1, "float_mul": 1},
+    }

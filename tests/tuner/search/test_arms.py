@@ -9,6 +9,8 @@ import pytest
 
 from cost_models import PriorModel, XGBModel
 from database import MemoryDatabase, TuningRecord
+from ir import te, topi
+from ir.target import Target
 from schedules import Schedule
 from schedules.population import Sketch
 from schedules.space import ScheduleFn
@@ -167,3 +169,17 @@ def test_kept_features_are_those_of_the_rows() -> None:
     assert arm.keep_features(10) == 0 and arm.kept is None
     assert arm.keep_features(1 << 30) > 0 and arm.kept is not None
     np.testing.assert_array_equal(arm.features(rows).values, before)
+
+
+def test_a_search_begins_with_the_structures_of_which_most_is_expected() -> None:
+    """Of a convolution, those by Winograd's algorithm, which are not the first: before a model is trained, and not only the first dozen."""
+    data, weights = te.placeholder((1, 28, 28, 32), name="D"), te.placeholder((3, 3, 32, 32), name="W")
+    func = te.create_prim_func([data, weights, topi.nn.conv2d(data, weights, 1, 1, 1, "NHWC")])
+    context = TuneContext(func, Target("llvm -mcpu=haswell -num-cores 1"), seed=0)
+    strategy = EvolutionarySearch(population_size=128)
+    strategy.initialize_with_tune_context(context)
+    strategy.pre_tuning(8, 8, context.sketches(), None, XGBModel(seed=0))
+    batch = strategy.generate_measure_candidates()
+    assert batch is not None
+    found = ["Winograd" in [inst.kind.name for inst in item.sketch.trace.insts] for item in batch]
+    assert sum(found) > len(found) / 2

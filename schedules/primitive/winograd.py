@@ -1,0 +1,304 @@
+"""The primitive that computes a 3 x 3 convolution with fewer multiplications: winograd.
+
+A tile of ``m x m`` outputs needs ``m + 2`` times as many products as in one dimension, instead of nine for each output: the filter and
+the window of inputs below the tile are transformed, multiplied point by point, and what is summed up over the channels is transformed back.
+(Winograd, Arithmetic Complexity of Computations, 1980; Lavin and Gray, Fast Algorithms for Convolutional Neural Networks, CVPR 2016.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ir import tir
+from ir.tir import IterVar
+from ir.tir.analysis.block_access_region import stating_its_accesses
+
+from ..access import state_around
+from ..analysis import require, require_blocks_only
+from ..argument import Argument, Block
+from ..convolution import Convolution, convolution_of, extent_of
+from ..cook_toom import CookToom, cook_toom
+from ..declaration import PrimitiveFamily, primitive
+from ..effects import require_no_effects
+from ..layout_rewrite import PREPROC, layout_free_parameters
+from ..linear_map import StraightLine
+from ..random_variable import BlockRV
+from ..rounding import ROUNDING_ATTRIBUTE
+from ..tree import (
+    BlockNode,
+    LeafNode,
+    LoopNode,
+    TreeNode,
+    fresh_block_name,
+    insert_beside,
+    loops_around,
+    replace_node,
+    scope_of,
+)
+
+_TAPS = 3
+_POINTS = {2: (0, 1, -1), 4: (0, 1, -1, 2, -2)}
+"""Points of interpolation by the size of the tile; infinity is one more. Small ones of either sign keep the entries of the matrices, by
+which roundings grow, small."""
+TILES = tuple(_POINTS)
+"""The sizes of tiles that there are."""
+DTYPES = ("float32", "float64")
+"""Whole numbers have no halves, and narrow floats not the digits for what roundings grow to."""
+
+Nest = tuple[TreeNode, BlockNode]
+"""Loops, and the block in them."""
+
+
+class WinogradPrimitives(PrimitiveFamily):
+    """Convolutions by interpolation."""
+
+    @primitive("Winograd", block=Block(), tile=Argument())
+    def winograd(self, block: BlockRV | str, tile: int) -> list[BlockRV]:
+        """Compute a 3 x 3 convolution by Winograd's algorithm F(tile x tile, 3 x 3), with ``tile`` 2 or 4.
+
+        ``O[n, h, w, k] = sum(D[n, h + r, w + s, c] * W[r, s, c, k])`` becomes, with ``G``, ``B^T``, ``A^T`` from
+        :func:`schedules.cook_toom.cook_toom` and one product per point ``p`` of ``(tile + 2) ** 2``::
+
+            O_weights[p, c, k]       = G W[:, :, c, k] G^T
+            O_inputs[p, n, y, x, c]  = B^T D[n, y * tile: y * tile + tile + 2, ..., c] B
+            O_products[p, n, y, x, k] = sum over c of O_inputs[p, n, y, x, c] * O_weights[p, c, k]
+            O_tiles[n, y, x, :, :, k] = A^T O_products[:, n, y, x, k] A
+            O[n, h, w, k]            = O_tiles[n, h // tile, w // tile, h % tile, w % tile, k]
+
+        The last of these is the block that the caller has. Where the channels are not the data's last dimension, tiles reach beyond it, or
+        it is more than a load, a block before the second brings it into ``O_padded[n, h, w, c]``. Weights in whose layout the function is
+        free (``layout_free_buffers``) are transformed when a model is compiled.
+
+        Rounding errors are larger than those of the convolution, about ten times for 4 x 4 tiles, and a number that is not finite spoils
+        its whole tile: the function's attribute ``rounding_program`` holds the program as it is now, by which a check may judge what
+        errors are right.
+
+        Returns:
+            The blocks that transform weights and inputs, multiply, and transform the products.
+
+        Raises:
+            ScheduleError: the block is no 3 x 3 convolution of float32 or float64 with known extents, stride 1 and one group, alone in its
+                nest; or there is no such tile.
+        """
+        node = self._block(block)
+        name = self._function_of(node)
+        made = _winograd(node, tile, layout_free_parameters(self._functions[name]))
+        rounding = self._current_function(name).without_attr(ROUNDING_ATTRIBUTE)
+        self._functions[name] = self._functions[name].with_attr(ROUNDING_ATTRIBUTE, rounding)
+        return self._new(made)
+
+
+def _winograd(block: BlockNode, tile: int, constants: Sequence[tir.Buffer]) -> list[BlockNode]:
+    name = "winograd"
+    require(tile in TILES, name, f"the tile is {' or '.join(map(str, TILES))}, got {tile!r}")
+    require_blocks_only(block, name)
+    require_no_effects([block], name)
+    form = convolution_of(block)
+    scope = scope_of(block)
+    assert scope is not None
+    require(
+        form.dtype in DTYPES, name, f"block {block.name!r} computes {form.dtype}, not {' or '.join(DTYPES)}"
+    )
+    operands = (form.data.dtype, form.weights.dtype)
+    require(
+        operands == (form.dtype, form.dtype),
+        name,
+        f"block {block.name!r} multiplies {' and '.join(operands)}, not {form.dtype}",
+    )
+    taps = [extent_of(item) for item in form.taps]
+    require(taps == [_TAPS, _TAPS], name, f"block {block.name!r} has {taps[0]} x {taps[1]} taps, not 3 x 3")
+    top = loops_around(block)[0]
+    stages = _Stages(block, form, tile)
+    made = stages.nests(is_constant=any(form.weights.buffer is buffer for buffer in constants))
+    for nest, inner in made:
+        insert_beside(top, nest, before=True)
+        state_around(inner)
+    nest, last = stages.whole_image()
+    replace_node(top, nest)
+    # the caller's reference to the block follows the last step
+    fields = ("iter_vars", "iter_values", "reads", "writes", "predicate", "init", "annotations")
+    block.change(**{field: getattr(last, field) for field in fields})
+    replace_node(last, block)
+    block.set_body(last.body)
+    scope.change(alloc_buffers=(*scope.alloc_buffers, *stages.buffers))
+    return [inner for _, inner in made[-4:]]
+
+
+class _Stages:
+    """The stages of a convolution by Winograd's algorithm."""
+
+    def __init__(self, block: BlockNode, form: Convolution, tile: int) -> None:
+        self.buffers: list[tir.Buffer] = []
+        self._block, self._form, self._tile = block, form, tile
+        self._width = tile + _TAPS - 1
+        self._matrices: CookToom = cook_toom(tile, _TAPS, _POINTS[tile])
+        self._index_type = form.batch.var.dtype
+        self._batch, self._channels, self._filters = (
+            extent_of(item) for item in (form.batch, form.channels, form.filters)
+        )
+        self._counts = [-(-extent_of(place) // tile) for place in form.places]
+        self._tiles = self._buffer("tiles", [self._batch, *self._counts, tile, tile, self._filters])
+
+    def nests(self, *, is_constant: bool) -> list[Nest]:
+        """Those up to the tiles of the output, in order."""
+        data, before = self._data()
+        points = self._width**2
+        weights = self._buffer("weights", [points, self._channels, self._filters])
+        inputs = self._buffer("inputs", [points, self._batch, *self._counts, self._channels])
+        products = self._buffer("products", [points, self._batch, *self._counts, self._filters])
+        stages = [
+            self._transform_weights(weights),
+            self._transform_inputs(data, inputs),
+            self._multiply(inputs, weights, products),
+            self._transform_outputs(products),
+        ]
+        if is_constant:
+            stages[0][1].annotations[PREPROC] = 1
+        return [*before, *stages]
+
+    def whole_image(self) -> Nest:
+        """The output from its tiles."""
+        form, tile = self._form, self._const(self._tile)
+        items = (form.batch, form.filters, *form.places)
+        order = [next(item for item in items if item.var is index) for index in form.output.indices]
+
+        def body(*point: Any) -> tir.Stmt:
+            at = dict(zip([item.var for item in order], point, strict=True))
+            y, x = (at[item.var] for item in form.places)
+            place = [at[form.batch.var], y // tile, x // tile, y % tile, x % tile, at[form.filters.var]]
+            return tir.BufferStore(form.output.buffer, tir.BufferLoad(self._tiles, place), list(point))
+
+        names = [item.var.name.removeprefix("v_") for item in order]
+        return self._nest(self._block.name, [extent_of(item) for item in order], names, body)
+
+    def _data(self) -> tuple[Callable[..., tir.PrimExpr], list[Nest]]:
+        """The data of ``(batch, (row, column), channel)``, and the nest that brings it into such an order, if there has to be one."""
+        form = self._form
+        given = [extent_of(place) + _TAPS - 1 for place in form.places]
+        wanted = [count * self._tile + _TAPS - 1 for count in self._counts]
+        if (
+            given == wanted
+            and isinstance(form.data, tir.BufferLoad)
+            and form.data.indices[-1] is form.channels.var
+        ):
+            return form.data_at, []
+        padded = self._buffer("padded", [self._batch, *wanted, self._channels])
+
+        def body(n: Any, y: Any, x: Any, c: Any) -> tir.Stmt:
+            value = form.data_at(n, (y, x), c)
+            inside: Any = None
+            for place, size, reach in zip((y, x), given, wanted, strict=True):
+                if reach > size:
+                    here = place < self._const(size)
+                    inside = here if inside is None else tir.operators.logical_and(inside, here)
+            if inside is not None:
+                value = tir.if_then_else(inside, value, tir.const(0.0, form.dtype))
+            return tir.BufferStore(padded, value, [n, y, x, c])
+
+        nest = self._nest(self._fresh("pad"), [self._batch, *wanted, self._channels], "nyxc", body)
+        return lambda n, places, c: tir.BufferLoad(padded, [n, *places, c]), [nest]
+
+    def _transform_weights(self, weights: tir.Buffer) -> Nest:
+        def body(c: Any, k: Any) -> tir.Stmt:
+            lines = StraightLine(self._form.dtype)
+            window = [
+                [self._form.weight_at((self._const(i), self._const(j)), c, k) for j in range(_TAPS)]
+                for i in range(_TAPS)
+            ]
+            values = lines.on_both_sides(self._matrices.weights, window)
+            return lines.stored(weights, values, lambda i, j: [self._point(i, j), c, k])
+
+        return self._nest(self._fresh("transform_weights"), [self._channels, self._filters], "ck", body)
+
+    def _transform_inputs(self, data: Callable[..., tir.PrimExpr], inputs: tir.Buffer) -> Nest:
+        def body(n: Any, y: Any, x: Any, c: Any) -> tir.Stmt:
+            lines = StraightLine(self._form.dtype)
+            rows, columns = ([place * self._tile + i for i in range(self._width)] for place in (y, x))
+            window = [[data(n, (row, column), c) for column in columns] for row in rows]
+            values = lines.on_both_sides(self._matrices.inputs, window)
+            return lines.stored(inputs, values, lambda i, j: [self._point(i, j), n, y, x, c])
+
+        extents = [self._batch, *self._counts, self._channels]
+        return self._nest(self._fresh("transform_inputs"), extents, "nyxc", body)
+
+    def _multiply(self, inputs: tir.Buffer, weights: tir.Buffer, products: tir.Buffer) -> Nest:
+        def body(p: Any, n: Any, y: Any, x: Any, k: Any, c: Any) -> tir.Stmt:
+            place = [p, n, y, x, k]
+            term = tir.BufferLoad(inputs, [p, n, y, x, c]) * tir.BufferLoad(weights, [p, c, k])
+            return tir.BufferStore(products, tir.BufferLoad(products, place) + term, place)
+
+        extents = [self._width**2, self._batch, *self._counts, self._filters, self._channels]
+        return self._nest(self._fresh("multiply"), extents, "pnyxkc", body, reduced="c")
+
+    def _transform_outputs(self, products: tir.Buffer) -> Nest:
+        def body(n: Any, y: Any, x: Any, k: Any) -> tir.Stmt:
+            lines = StraightLine(self._form.dtype)
+            window = [
+                [tir.BufferLoad(products, [self._point(i, j), n, y, x, k]) for j in range(self._width)]
+                for i in range(self._width)
+            ]
+            values = lines.on_both_sides(self._matrices.outputs, window)
+            return lines.stored(
+                self._tiles, values, lambda i, j: [n, y, x, self._const(i), self._const(j), k]
+            )
+
+        extents = [self._batch, *self._counts, self._filters]
+        return self._nest(self._fresh("transform_outputs"), extents, "nyxk", body)
+
+    # ---- how they are made -------------------------------------------------------------------------------------
+
+    def _const(self, value: int) -> tir.IntImm:
+        return tir.const(value, self._index_type)  # type: ignore[return-value]
+
+    def _point(self, row: int, column: int) -> tir.IntImm:
+        return self._const(row * self._width + column)
+
+    def _fresh(self, step: str) -> str:
+        return fresh_block_name(self._block, f"{self._block.name}_{step}")
+
+    def _buffer(self, suffix: str, shape: Sequence[int]) -> tir.Buffer:
+        extents = [self._const(extent) for extent in shape]
+        made = tir.decl_buffer(extents, self._form.dtype, f"{self._form.output.buffer.name}_{suffix}")
+        self.buffers.append(made)
+        return made
+
+    def _nest(
+        self,
+        name: str,
+        extents: Sequence[int],
+        names: Sequence[str],
+        body: Callable[..., tir.Stmt],
+        reduced: str = "",
+    ) -> Nest:
+        """Loops around a block with a body of its variables; sums over one of them begin at zero."""
+        loops = [tir.Var(item, self._index_type) for item in names]
+        point = [tir.Var(f"v_{item}", self._index_type) for item in names]
+        iter_vars = [
+            IterVar(
+                tir.Range.from_min_extent(self._const(0), self._const(extent)),
+                var,
+                IterVar.CommReduce if item == reduced else IterVar.DataPar,
+            )
+            for item, var, extent in zip(names, point, extents, strict=True)
+        ]
+        leaf = body(*point)
+        stated = stating_its_accesses(tir.Block(iter_vars, (), (), name, leaf))
+        written = {region.buffer for region in stated.writes}
+        init = None
+        if reduced:
+            assert isinstance(leaf, tir.BufferStore)
+            init = tir.BufferStore(leaf.buffer, tir.const(0.0, self._form.dtype), leaf.indices)
+        block = BlockNode(
+            name,
+            tuple(iter_vars),
+            tuple(loops),
+            tuple(region for region in stated.reads if region.buffer not in written),
+            tuple(stated.writes),
+            LeafNode(leaf),
+            init=init,
+        )
+        nest: TreeNode = block
+        for loop, extent in zip(reversed(loops), reversed(extents), strict=True):
+            nest = LoopNode(loop, self._const(extent), nest)
+        return nest, block

@@ -1,0 +1,185 @@
+"""WinogradConvolution: 3 x 3 convolutions with fewer multiplications, beside the direct form.
+
+    for <tiles of the image, parallel>:
+        inputs[...] = B^T data B                     # of these tiles; or all of them before, in a nest of its own
+        for <tiles of the filters>:
+            for p: products[p, ...] = register tiles of inputs[p, ...] * weights[p, ...]
+            tiles[...] = A^T products A
+            output[...] = epilogue(tiles)
+
+What is transformed stays in the cache until it is used; how much that is, is sampled. The weights are transformed and packed when the model
+is compiled. (Lavin and Gray 2016 compute all tiles stage by stage; Jia, Zlateski, Durand, Li: Optimizing N-dimensional,
+Winograd-based convolution for manycore CPUs, PPoPP 2018, discuss the blocks of them.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import product
+
+from ..error import ScheduleError
+from ..primitive.winograd import TILES
+from ..random_variable import BlockRV, LoopRV
+from ..schedule import Schedule
+from ..tree import child_blocks
+from .base import unless_refused
+from .block_facts import (
+    PARALLEL,
+    PREPROC_ANNOTATION,
+    UNROLL,
+    VECTORIZE,
+    elementwise_consumer,
+    node_of,
+    reduce_vars,
+)
+from .register_tiling import RegisterTiling
+
+
+class WinogradConvolution(RegisterTiling):
+    """Offer a convolution as it is, and by Winograd's algorithm in tiles of 2 x 2 and 4 x 4, each with the inputs' transform among the
+    products, or before them.
+
+    Args:
+        tiles: the sizes to offer.
+        structure: levels of the products, as of :class:`RegisterTiling`.
+        max_innermost_factor, max_vector_tile: as of :class:`RegisterTiling`.
+    """
+
+    def __init__(
+        self,
+        tiles: Sequence[int] = TILES,
+        structure: str = "SSRRS",
+        max_innermost_factor: int = 64,
+        max_vector_tile: int = 128,
+    ) -> None:
+        super().__init__(structure, max_innermost_factor, max_vector_tile)
+        if not set(tiles) <= set(TILES):
+            raise ScheduleError(f"WinogradConvolution: tiles are among {list(TILES)}, got {list(tiles)}")
+        self.tiles = tuple(tiles)
+
+    def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
+        found = [sch]
+        if len(reduce_vars(node_of(sch, block))) == 3:
+            for tile, is_fused in product(self.tiles, (True, False)):
+                found += unless_refused(
+                    sch, partial(self._by_winograd, block=block, tile=tile, is_fused=is_fused)
+                )
+        return found
+
+    def _by_winograd(self, sch: Schedule, block: BlockRV, tile: int, is_fused: bool) -> list[Schedule]:
+        last = _elementwise_consumer(sch, block)
+        known = _block_names(sch)
+        weights, inputs, products, outputs = sch.winograd(block, tile)
+        if last is not None:
+            sch.compute_inline(block)
+        for source in sch.get_producers(inputs):
+            if node_of(sch, source).name not in known:
+                _inline_producers(sch, source)
+        place, shared = self._tile_products(sch, products, weights, is_fused)
+        for stage in (outputs, block if last is None else last):
+            sch.reverse_compute_at(stage, place, preserve_unit_loops=True)
+            _vectorize(sch, stage)
+        if is_fused:
+            sch.compute_at(inputs, shared, preserve_unit_loops=True)
+        else:
+            _share(sch, sch.get_loops(inputs)[:-1])
+        _vectorize(sch, inputs)
+        if PREPROC_ANNOTATION not in node_of(sch, weights).annotations:
+            _share(sch, sch.get_loops(weights)[:1])
+            _vectorize(sch, weights)
+        return [sch]
+
+    def _tile_products(
+        self, sch: Schedule, block: BlockRV, weights: BlockRV, is_fused: bool
+    ) -> tuple[LoopRV, LoopRV]:
+        """Tile the products for registers: the loops in which tiles of the output are finished, and the cores' tiles of the image begin."""
+        node, weight_node = node_of(sch, block), node_of(sch, weights)
+        point, *_, filters = (item.var for item in node.iter_vars if item.var not in reduce_vars(node))
+        staged = sch.cache_write(block, 0, "local")
+        tiles, vector_tile = self._split_loops(sch, block, filters, self.structure, whole=[point])
+        levels = self._nest(tiles)
+        are_filters_serial = is_fused and len(tiles["S"][-1]) > 1
+        self._restrict(sch, vector_tile, node, [self._samples["S"][-1][0]] if are_filters_serial else [])
+        sch.reorder(*levels.image, levels.filters, *levels.inner, *levels.reductions, *levels.registers)
+        _share(sch, levels.image if is_fused else [*levels.image, levels.filters])
+        if levels.registers:
+            self._mark_register_tile(sch, levels.registers, vector_tile)
+        for column in tiles["R"]:
+            if len(column) > 1:
+                sch.annotate(column[-1], UNROLL, 1)
+        sch.reverse_compute_at(staged, levels.inner[-1], preserve_unit_loops=True)
+        self._mark_epilogue(sch, staged)
+        if vector_tile is not None:
+            is_constant = PREPROC_ANNOTATION in weight_node.annotations
+            self._pack(sch, block, weight_node.writes[0].buffer, filters, vector_tile[1], is_constant, False)
+        return levels.filters, levels.image[-1]
+
+    def _nest(self, tiles: dict[str, list[list[LoopRV]]]) -> _Levels:
+        """The loops of split axes in their order: points, batch, rows, columns and filters, and the channels."""
+        (points,), *image, filters = tiles["S"]
+        n_levels = self.structure.count("S")
+        inner = [points]
+        for level in range(1, n_levels - 1):
+            # a panel of weights serves all tiles of the image below it
+            inner += [axis[level] for axis in (filters, *image) if len(axis) > 1]
+        reductions = [
+            column[level]
+            for level in range(self.structure.count("R"))
+            for column in tiles["R"]
+            if level < len(column)
+        ]
+        registers = [axis[-1] for axis in (*image, filters) if len(axis) > 1]
+        return _Levels([axis[0] for axis in image], filters[0], inner, reductions, registers)
+
+
+@dataclass(frozen=True)
+class _Levels:
+    """The loops around the products, level by level, outermost first.
+
+    Attributes:
+        image: over the cores' tiles of the batch, rows and columns.
+        filters: over tiles of the filters, in which tiles of the output are finished.
+        inner: over the points, and over the tiles in those.
+        reductions: over the channels.
+        registers: over the register tile.
+    """
+
+    image: list[LoopRV]
+    filters: LoopRV
+    inner: list[LoopRV]
+    reductions: list[LoopRV]
+    registers: list[LoopRV]
+
+
+def _elementwise_consumer(sch: Schedule, block: BlockRV) -> BlockRV | None:
+    """The only consumer of a block, if it takes its results one by one."""
+    if elementwise_consumer(node_of(sch, block)) is None:
+        return None
+    (consumer,) = sch.get_consumers(block)
+    return consumer
+
+
+def _block_names(sch: Schedule) -> set[str]:
+    func = sch.func_working_on
+    assert func is not None
+    return {node.name for node in child_blocks(sch._root(func))}
+
+
+def _inline_producers(sch: Schedule, block: BlockRV) -> None:
+    """Padding twice is once too often."""
+    for producer in sch.get_producers(block):
+        try:
+            sch.compute_inline(producer)
+        except ScheduleError:
+            pass  # others read it, too
+
+
+def _share(sch: Schedule, loops: Sequence[LoopRV]) -> None:
+    for loop in loops:
+        sch.annotate(loop, PARALLEL, 1)
+
+
+def _vectorize(sch: Schedule, block: BlockRV) -> None:
+    sch.annotate(sch.get_loops(block)[-1], VECTORIZE, 1)

@@ -1,0 +1,143 @@
+"""WinogradConvolution through the contract, and the structures that it offers beside the direct form."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ir import te, tir, topi
+from ir.target import Target
+from schedules import Schedule, ScheduleError
+from schedules.population.sketch import Sketch, SketchSchedule
+from schedules.postproc import postprocess
+from schedules.rule import ScheduleRule, WinogradConvolution
+from schedules.space import PostOrderApply
+
+from ..checks import assert_replays
+from ..primitive.test_winograd import convolution, outputs
+from ..rule_contract import RuleContract
+
+CPU = Target("llvm -mcpu=haswell -num-cores 2")
+
+
+class TestWinogradConvolution(RuleContract):
+    def rule(self) -> ScheduleRule:
+        return WinogradConvolution()
+
+
+def offers(func: tir.PrimFunc, rule: ScheduleRule | None = None, block: str = "conv2d_nhwc") -> list[Any]:
+    rule = rule or WinogradConvolution()
+    rule.initialize(CPU)
+    start = SketchSchedule(func, seed=0)
+    return rule.offers(start, start.get_block(block))
+
+
+def kinds(sch: Schedule) -> list[str]:
+    assert sch.trace is not None
+    return [inst.kind.name for inst in sch.trace.insts]
+
+
+def with_epilogue(image: tuple[int, int], *, filters: int = 8, dtype: str = "float64") -> tir.PrimFunc:
+    """A convolution, a bias, another image, and ReLU."""
+    shapes = [(1, *image, 4), (3, 3, 4, filters), (filters,), (1, *image, filters)]
+    data, weights, bias, other = (
+        te.placeholder(shape, dtype, name) for shape, name in zip(shapes, "DWBO", strict=True)
+    )
+    total = topi.add(topi.add(topi.nn.conv2d(data, weights, 1, 1, 1, "NHWC"), bias), other)
+    return te.create_prim_func([data, weights, bias, other, topi.nn.relu(total)])
+
+
+def test_the_direct_form_comes_first_and_each_tile_has_two_forms() -> None:
+    direct, *others = offers(convolution((8, 8), channels=8, filters=8, dtype="float32"))
+    assert "Winograd" not in kinds(direct)
+    tiles = [
+        next(inst.attrs[0] for inst in sch.trace.insts if inst.kind.name == "Winograd") for sch in others
+    ]
+    assert tiles == [2, 2, 4, 4]
+    assert ["ComputeAt" in kinds(sch) for sch in others] == [True, False, True, False]
+
+
+@pytest.mark.parametrize(
+    "func",
+    [
+        convolution((9, 9), stride=2, dtype="float32"),
+        convolution((9, 9), taps=(1, 1), padding=0, dtype="float32"),
+        convolution((9, 9), dtype="int32"),
+        convolution((9, 9), dtype="bfloat16", out_dtype="bfloat16"),
+    ],
+)
+def test_other_convolutions_stay_as_they_are(func: tir.PrimFunc) -> None:
+    name = "conv2d_nhwc" if "conv2d_nhwc" in func.script() else "compute"
+    assert len(offers(func, block=name)) == 1
+
+
+def test_the_tiles_to_offer_are_chosen() -> None:
+    func = convolution((8, 8), channels=8, filters=8, dtype="float32")
+    assert len(offers(func, WinogradConvolution(tiles=[4]))) == 3
+    with pytest.raises(ScheduleError, match=r"tiles are among \[2, 4\], got \[3\]"):
+        WinogradConvolution(tiles=[3])
+
+
+@pytest.mark.parametrize(
+    "func",
+    [
+        with_epilogue((8, 8)),
+        with_epilogue((7, 9)),
+        with_epilogue((4, 5), filters=1),
+        convolution((6, 7), "NCHW", channels=4, filters=8),
+        convolution((5, 6), batch=2, channels=4, filters=8),
+        convolution((8, 8), channels=4, filters=8).with_attr("layout_free_buffers", [1]),
+    ],
+)
+def test_random_candidates_of_all_structures_compute_the_convolution(func: tir.PrimFunc) -> None:
+    expected, rng = outputs(func), np.random.default_rng(0)
+    sketches = [
+        sketch
+        for sketch in PostOrderApply(max_sketches=12).generate_sketches(func, CPU)
+        if "Winograd" in kinds(sketch.materialize(func, sketch.sample(1, rng)[0]))
+    ]
+    assert len(sketches) >= 4
+    for sketch in sketches[:: len(sketches) // 3]:
+        (row,) = sketch.sample(1, rng)
+        sch = sketch.materialize(func, row)
+        assert_replays(sch, func)
+        assert postprocess(sch, CPU)
+        np.testing.assert_allclose(outputs(sch.mod["main"]), expected, rtol=1e-10, atol=1e-11)
+
+
+def test_what_follows_is_computed_where_the_outputs_are_transformed() -> None:
+    """Bias, sum and ReLU are one block, under the loops of a tile of the products, and no image of the convolution's own is left."""
+    func = with_epilogue((8, 8), dtype="float32")
+    for sketch in PostOrderApply(max_sketches=12).generate_sketches(func, CPU):
+        sch = sketch.materialize(func, sketch.sample(1, np.random.default_rng(0))[0])
+        if "Winograd" not in kinds(sch):
+            continue
+        assert "conv2d_nhwc = T.alloc_buffer" not in sch.mod.script()
+        shared = [
+            {sch.get(loop).loop_var for loop in sch.get_loops(name)}
+            for name in ("conv2d_nhwc_transform_outputs", "compute")
+        ]
+        assert len(shared[0] & shared[1]) >= 3
+
+
+def test_padding_happens_once() -> None:
+    """An image that tiles reach beyond is copied once, with all zeros around it."""
+    func = convolution((7, 7), channels=8, filters=8, dtype="float32")
+    for sch in offers(func)[1:]:
+        assert not any(name in sch.mod.script() for name in ('T.block("pad_temp")', "pad_temp = "))
+
+
+def test_registers_hold_what_a_tile_of_products_needs() -> None:
+    func = convolution((16, 16), channels=16, filters=64, dtype="float32")
+    rng = np.random.default_rng(0)
+    for sch in offers(func)[1:]:
+        sketch = Sketch(sch)
+        rows = sketch.sample(64, rng)
+        (nest,) = [nest for nest in sketch.skeleton(rows).nests if nest.name.endswith("multiply")]
+        tile = np.ones(len(rows))
+        for loop in nest.loops:
+            if loop.mark in ("unroll", "vectorize") and not loop.is_reduction:
+                tile = tile * (np.ceil(loop.extent / 8) if loop.mark == "vectorize" else loop.extent)
+        assert (tile < CPU.vector_registers).all()

@@ -1,0 +1,121 @@
+"""Weights that a kernel wants computed and packed are its parameters, and runners make them as it says."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ir import IRModule, tir
+from ir.script import tir as T
+from ir.tir.interpreter import Interpreter
+from runners.kernel import pack_arguments
+from schedules import Schedule, ScheduleError
+from schedules.layout_rewrite import MAPS_ATTRIBUTE, PROGRAMS_ATTRIBUTE, split_weight_packing
+
+from .primitive.test_winograd import convolution, outputs
+
+
+def test_a_convolution_by_winograd_takes_transformed_weights() -> None:
+    func = convolution((6, 5), channels=3, filters=4).with_attr("layout_free_buffers", [1])
+    sch = Schedule(func)
+    *_, multiply, _ = sch.winograd("conv2d_nhwc", 2)
+    copy = sch.cache_read(multiply, 1, "global")
+    sch.transform_layout(copy, ("write", 0), lambda p, c, k: [k, p, c])
+    sch.annotate(copy, "meta_schedule.layout_rewrite_preproc", 1)
+    kernel = split_weight_packing(sch.mod["main"])
+    weight = kernel.buffer_map[kernel.params[1]]
+    assert [int(extent) for extent in weight.shape] == [4, 16, 3]
+    assert set(kernel.attrs[PROGRAMS_ATTRIBUTE]) == set(kernel.attrs[MAPS_ATTRIBUTE]) == {1}
+    rng = np.random.default_rng(0)
+    shapes = [[int(extent) for extent in func.buffer_map[param].shape] for param in func.params]
+    arrays = [rng.standard_normal(shape) for shape in shapes]
+    rooms: list[int] = []
+
+    def room(position: int, shape: object, dtype: object) -> np.ndarray:
+        rooms.append(position)
+        return np.empty(shape, dtype)  # type: ignore[call-overload,no-any-return]
+
+    packed = pack_arguments(IRModule({"main": kernel}), arrays, room)
+    assert rooms == [1] and packed[0] is arrays[0]
+    Interpreter(IRModule({"main": kernel})).call(kernel, packed)
+    np.testing.assert_allclose(packed[-1], outputs(func), rtol=1e-10, atol=1e-11)
+
+
+def test_weights_that_are_only_computed_have_memory_of_the_runner_too() -> None:
+    func = convolution((4, 4)).with_attr("layout_free_buffers", [1])
+    sch = Schedule(func)
+    sch.winograd("conv2d_nhwc", 4)
+    kernel = split_weight_packing(sch.mod["main"])
+    assert not kernel.attrs[MAPS_ATTRIBUTE]
+    arrays = [np.ones([int(extent) for extent in func.buffer_map[param].shape]) for param in func.params]
+    memory = np.zeros((36, 2, 3))
+    packed = pack_arguments(IRModule({"main": kernel}), arrays, lambda *_: memory)
+    assert packed[1] is memory and memory.any()
+
+
+@T.prim_func
+def reads_two(A: T.Buffer((4,), "float32"), W: T.Buffer((4,), "float32"), C: T.Buffer((4,), "float32")):
+    T.func_attr({"layout_free_buffers": [1]})
+    P = T.alloc_buffer((4,))
+    for i in range(4):
+        with T.block("P"):
+            v = T.axis.spatial(4, i)
+            T.block_attr({"meta_schedule.layout_rewrite_preproc": 1})
+            P[v] = W[v] * A[v]
+    for i in range(4):
+        with T.block("C"):
+            v = T.axis.spatial(4, i)
+            C[v] = P[v]
+
+
+@T.prim_func
+def computes_twice(W: T.Buffer((4,), "float32"), C: T.Buffer((4,), "float32")):
+    T.func_attr({"layout_free_buffers": [0]})
+    P = T.alloc_buffer((4,))
+    Q = T.alloc_buffer((4,))
+    for i in range(4):
+        with T.block("P"):
+            v = T.axis.spatial(4, i)
+            T.block_attr({"meta_schedule.layout_rewrite_preproc": 1})
+            P[v] = W[v] * T.float32(2)
+    for i in range(4):
+        with T.block("Q"):
+            v = T.axis.spatial(4, i)
+            T.block_attr({"meta_schedule.layout_rewrite_preproc": 1})
+            Q[v] = P[v] + T.float32(1)
+    for i in range(4):
+        with T.block("C"):
+            v = T.axis.spatial(4, i)
+            C[v] = Q[v]
+
+
+@T.prim_func
+def packs_a_result(A: T.Buffer((4,), "float32"), C: T.Buffer((4,), "float32")):
+    B = T.alloc_buffer((4,))
+    P = T.alloc_buffer((4,))
+    for i in range(4):
+        with T.block("B"):
+            v = T.axis.spatial(4, i)
+            B[v] = A[v]
+    for i in range(4):
+        with T.block("P"):
+            v = T.axis.spatial(4, i)
+            T.block_attr({"meta_schedule.layout_rewrite_preproc": 1})
+            P[v] = B[v]
+    for i in range(4):
+        with T.block("C"):
+            v = T.axis.spatial(4, i)
+            C[v] = P[v]
+
+
+@pytest.mark.parametrize(
+    ("func", "words"),
+    [
+        (reads_two, "one tensor of another"),
+        (computes_twice, "computes from what is packed already"),
+        (packs_a_result, "which is no parameter"),
+    ],
+)
+def test_what_is_made_of_no_weight_alone_is_refused(func: tir.PrimFunc, words: str) -> None:
+    with pytest.raises(ScheduleError, match=words):
+        split_weight_packing(func)
