@@ -49,9 +49,9 @@ WRONG_RESULT = "wrong_result"
 """The ``failure_kind`` of a candidate whose outputs were not those of the unscheduled program."""
 
 
-OF_ONE_MEASUREMENT = ("disturbance", "drift")
-"""Metrics that tell of the machine at the time: the share of it that others took in the repeats, where that was not quiet, and how many
-times slower than before it ran the task's best candidate. Another measurement of the same candidate has its own."""
+OF_ONE_MEASUREMENT = ("disturbance",)
+"""Metrics that tell of the machine at the time: the share of it that others took in the repeats, where that was not quiet. Another
+measurement of the same candidate has its own."""
 
 
 class TuningRecord:
@@ -182,17 +182,8 @@ class TuningRecord:
 
     @property
     def secs(self) -> float:
-        """Seconds per call by which records are compared; infinity for a candidate without times.
-
-        The median of the repeats, divided by ``metrics["drift"]`` where that is known: how many times longer than before the task's best
-        candidate took when this one was measured.
-        """
-        return statistics.median(self.run_secs) / self.drift if self.run_secs else math.inf
-
-    @property
-    def drift(self) -> float:
-        """How many times slower the machine was than when the records before were measured; 1 where nothing is known."""
-        return self.metrics.get("drift", 1.0) or 1.0
+        """Seconds per call by which records are compared, the median of the repeats; infinity for a candidate without times."""
+        return statistics.median(self.run_secs) if self.run_secs else math.inf
 
     @property
     def interval(self) -> TimeInterval:
@@ -203,7 +194,7 @@ class TuningRecord:
         """
         if not self.run_secs:
             raise DatabaseError(f"{self!r} has no time, and so no interval")
-        return TimeInterval.of(self.run_secs).scaled(1.0 / self.drift)
+        return TimeInterval.of(self.run_secs)
 
     @property
     def trace_key(self) -> str:

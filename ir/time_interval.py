@@ -48,10 +48,6 @@ class TimeInterval:
         """The interval of a median with half the width ``noise``, as a share of it."""
         return TimeInterval(middle * max(0.0, 1.0 - noise), middle, middle * (1.0 + noise))
 
-    def scaled(self, factor: float) -> TimeInterval:
-        """The interval of so many times the time."""
-        return TimeInterval(self.low * factor, self.middle * factor, self.high * factor)
-
     def overlaps(self, other: TimeInterval) -> bool:
         """Whether both may be the same time."""
         return self.low <= other.high and other.low <= self.high

@@ -1,8 +1,9 @@
-"""The best candidate of a task, kept as it was built, to be measured again between batches: is the machine still what it was?
+"""The best candidate of a task, kept as it was built, to be measured again between batches: is it as fast as it was?
 
-Times that lie minutes or days apart are not comparable: clocks change with heat, and neighbours come and go. A batch begins with the best
-candidate so far; where its time has moved by more than its repeats differ, the times of that batch are compared with earlier ones
-after division by the factor, which is kept with their records.
+The best of many noisy times is partly luck, and times that lie minutes or days apart are not comparable: clocks change with heat, and
+neighbours come and go. A batch begins with the best candidate so far; where its time has moved by more than its repeats differ, the new
+time is its time from then on, by which others are judged. Nobody else's is corrected by it: the luck of one candidate says nothing
+about the others.
 """
 
 from __future__ import annotations
@@ -29,13 +30,11 @@ class Incumbent:
         artifact: what was built of it.
         record: what the database has of it.
         seen_at: when it was measured the last time, in seconds of :func:`time.monotonic`.
-        drift: how many times its time it took then.
     """
 
     artifact: Any
     record: TuningRecord
     seen_at: float
-    drift: float = 1.0
 
     @staticmethod
     def of_earlier_session(record: TuningRecord, builder: Builder) -> Incumbent | None:
@@ -48,20 +47,21 @@ class Incumbent:
 
     @property
     def interval(self) -> TimeInterval:
-        """Its time, comparable with those of the task's other records."""
+        """Its time."""
         return self.record.interval
 
     def look_again(self, runner: Runner, reference: Any) -> TuningRecord | None:
-        """Measure it again, unless that was done a moment ago, and see how the machine has drifted.
+        """Measure it again, unless that was done a moment ago.
 
-        A measurement that was disturbed tells nothing. One that was not takes the place of a disturbed one.
+        A measurement that was disturbed tells nothing.
 
         Args:
             runner: the one that measures the task.
             reference: the unscheduled module, from which inputs are made.
 
         Returns:
-            the record of a measurement that takes the place of the one before; mostly there is none.
+            the record of a measurement that takes the place of the one before, since that was disturbed or another time; mostly there is
+            none.
         """
         if time.monotonic() - self.seen_at < _FRESH_SECONDS:
             return None
@@ -69,11 +69,9 @@ class Incumbent:
         self.seen_at = time.monotonic()
         if not result.run_secs or result.metrics.get("disturbance"):
             return None
-        if self.record.metrics.get("disturbance"):
-            self.record = self.record.measured_again(result.run_secs)
-            if self.drift != 1.0:
-                self.record.metrics["drift"] = self.drift
-            return self.record
-        now = TimeInterval.of(result.run_secs)
-        self.drift = 1.0 if now.overlaps(self.interval) else now.middle / self.interval.middle
-        return None
+        if not self.record.metrics.get("disturbance") and TimeInterval.of(result.run_secs).overlaps(
+            self.interval
+        ):
+            return None
+        self.record = self.record.measured_again(result.run_secs)
+        return self.record

@@ -43,11 +43,6 @@ class TaskState:
     """
 
     @property
-    def drift(self) -> float:
-        """How many times longer than before the best candidate took when the machine was looked at the last time."""
-        return 1.0 if self.incumbent is None else self.incumbent.drift
-
-    @property
     def best_noise(self) -> float:
         """How certain the best time is."""
         return UNKNOWN_NOISE if self.incumbent is None else self.incumbent.interval.noise

@@ -57,7 +57,7 @@ def default_schedule(mod: IRModule | PrimFunc, target: Target, rank: Rank | None
         for position in np.argsort(costs, kind="stable")[:3]:
             candidates.append((float(costs[position]), number, rows[position]))
     candidates.sort(key=lambda item: (item[0], item[1]))
-    if candidates:
+    if candidates and not _reduces(sketches[candidates[0][1]], candidates[0][2]):
         _, number, row = candidates[0]
         better = _descended(sketches[number], row, rank or rule_of_thumb, target)
         candidates.insert(0, (candidates[0][0], number, better))
@@ -71,6 +71,11 @@ def default_schedule(mod: IRModule | PrimFunc, target: Target, rank: Rank | None
     raise ScheduleError(
         f"default schedule: none of the {len(sketches)} structures of the design space applies"
     )
+
+
+def _reduces(sketch: Sketch, row: np.ndarray) -> bool:
+    """Whether a nest reduces: of such tiles estimates are least certain, and the very best by estimate are those of which they err most."""
+    return any(nest.is_reduction for nest in sketch.skeleton(row[None]).nests)
 
 
 def _descended(sketch: Sketch, row: np.ndarray, rank: Rank, target: Target) -> np.ndarray:

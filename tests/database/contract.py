@@ -141,16 +141,16 @@ class DatabaseContract:
         assert first.workload == second.workload == workload
         assert len(again) == 2
 
-    def test_what_a_disturbed_or_slower_machine_adds_does_not_count(self, database: Database) -> None:
-        """Records are ordered by the median of the repeats, over how much slower the machine had become."""
+    def test_one_disturbed_repeat_does_not_count(self, database: Database) -> None:
+        """Records are ordered by the median of the repeats."""
         workload = database.commit_workload(matmul())
-        for name, run_secs, metrics in (
-            ("steady", [2.0, 2.0, 2.0], {}),
-            ("disturbed", [1.0, 1.0, 9.0], {}),
-            ("drifted", [2.1, 2.1, 2.1], {"drift": 1.4}),
+        for name, run_secs in (
+            ("steady", [2.0, 2.0, 2.0]),
+            ("disturbed", [1.0, 1.0, 9.0]),
+            ("lucky once", [1.5, 0.1, 1.5]),
         ):
             database.commit_tuning_record(
-                TuningRecord(FakeTrace(name), workload, run_secs, TARGET, verified=True, metrics=metrics)
+                TuningRecord(FakeTrace(name), workload, run_secs, TARGET, verified=True)
             )
         again = self.reopen(database)
         workload = again.commit_workload(matmul())

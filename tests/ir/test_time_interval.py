@@ -47,4 +47,3 @@ def test_intervals_overlap_or_do_not() -> None:
     assert near.overlaps(near) and not near.overlaps(far) and not far.overlaps(near)
     wide = TimeInterval.around(1.3, 0.5)
     assert near.overlaps(wide) and wide.overlaps(near)
-    assert near.scaled(2.0).middle == 2.0 and near.scaled(2.0).noise == pytest.approx(near.noise)

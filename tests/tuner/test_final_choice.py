@@ -124,16 +124,6 @@ def test_where_many_may_be_the_fastest_all_have_their_turn() -> None:
     assert all(contest[0] == "t0" for contest in contests)
 
 
-def test_new_times_are_compared_with_old_ones_by_the_drift() -> None:
-    """On a machine that is half as fast as before, a time twice as long is the same time."""
-    store, runner = MemoryDatabase(), _Runner(_by_name(t0=2.02, t1=2.2, t2=9.0))
-    workload = _filled(store, [1.0, 1.05, 1.2])
-    assert settle(store, workload, TARGET, _Builder(), runner, drift=2.0) == ("confirmed", 1.01)
-    assert len(runner.contests) == 1, "t2 is not ahead of them"
-    best = store.query_tuning_record(matmul(8), TARGET)
-    assert best is not None and best.run_secs == (2.02,) and best.metrics["drift"] == 2.0
-
-
 @pytest.mark.parametrize("options", [{"verified": False}, {"cut": True}])
 def test_what_was_not_checked_or_was_cut_takes_no_part(options: dict[str, Any]) -> None:
     store, runner = MemoryDatabase(), _Runner(_same)

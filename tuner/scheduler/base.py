@@ -167,7 +167,7 @@ class TaskScheduler(TuningRun, ABC):
             for candidate, result in zip(candidates, results):
                 candidate.metrics = result.metrics
                 candidate.noise = noise_of(result.run_secs) if result.run_secs else 0.0
-            seconds = [result.secs / task.drift if result.ok else None for result in results]
+            seconds = [result.secs if result.ok else None for result in results]
             task.strategy.notify_runner_results(candidates, seconds)
             task.history.append(task.best_secs)
             self.times.search += time.monotonic() - searching
@@ -195,7 +195,6 @@ class TaskScheduler(TuningRun, ABC):
                     self._session,
                     self.times,
                     task.confirmed,
-                    task.drift,
                 )
                 if found is not None:
                     task.choice, task.best_secs = found
@@ -260,21 +259,20 @@ class TaskScheduler(TuningRun, ABC):
         return [result if result is not None else _illegal("it was not measured") for result in results]
 
     def _look_at_machine(self, task: TaskState) -> None:
-        """Measure the best candidate again, and tell where the machine is no longer what it was."""
+        """Measure the best candidate again, and tell where it takes another time than before."""
         if task.incumbent is None:
             return
-        before = task.drift
+        before = task.best_secs
         again = task.incumbent.look_again(self._runner, task.context.mod)
-        if again is not None:
-            again.session_id = self._session
-            self.database.commit_tuning_record(again)
-            task.best_secs = again.secs
-        if task.drift != before:
-            for callback in self._callbacks:
-                callback.notice(
-                    f"{task.context.task_name}: the best candidate now takes {task.drift:.2f} times its time; what is measured is"
-                    " compared accordingly"
-                )
+        if again is None:
+            return
+        again.session_id = self._session
+        self.database.commit_tuning_record(again)
+        task.best_secs = again.secs
+        for callback in self._callbacks:
+            callback.notice(
+                f"{task.context.task_name}: the best candidate, measured again, takes {again.secs / before:.2f} times its time"
+            )
 
     def _requests(
         self,
@@ -285,7 +283,7 @@ class TaskScheduler(TuningRun, ABC):
     ) -> Iterator[MeasureRequest]:
         """Make programs of candidates, one after the other; ``positions`` are those of the candidates that have one."""
         module_json = task.workload.module_json
-        best = None if task.best_secs == float("inf") else task.best_secs * task.drift
+        best = None if task.best_secs == float("inf") else task.best_secs
         for position, candidate in enumerate(candidates):
             try:
                 trace = candidate.trace(task.context)
@@ -318,7 +316,7 @@ class TaskScheduler(TuningRun, ABC):
         elif record.secs < task.best_secs:
             task.best_secs = record.secs
             if self._runner.measures_again and not result.cut:
-                task.incumbent = Incumbent(result.artifact, record, time.monotonic(), task.drift)
+                task.incumbent = Incumbent(result.artifact, record, time.monotonic())
 
     def _record(self, task: TaskState, candidate: MeasureCandidate, result: MeasureResult) -> TuningRecord:
         schedule = candidate._schedule
@@ -333,7 +331,7 @@ class TaskScheduler(TuningRun, ABC):
             cut=result.cut,
             failure_kind=None if result.ok else str(result.kind),
             failure_message=result.error_msg,
-            metrics=result.metrics if task.drift == 1.0 else {**result.metrics, "drift": task.drift},
+            metrics=result.metrics,
             versions={"check": result.check} if result.check else None,
             session_id=self._session,
         )

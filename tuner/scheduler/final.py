@@ -35,14 +35,12 @@ def settle(
     session_id: str | None = None,
     times: TimeShares | None = None,
     confirmed: Collection[str] = (),
-    drift: float = 1.0,
 ) -> tuple[str, float] | None:
     """Let the fastest checked candidates of a workload compete, and commit their new times, which supersede the old.
 
     The old records stay: whoever is killed in between has lost nothing. When one turns out to be wrong, or does not run any
     more, those behind it are checked in full; a contest in which one failed counts for nothing. What checking takes is added
     to ``times``. Candidates whose keys of traces are in ``confirmed`` have passed the whole check already.
-    ``drift`` is how many times slower the machine is than when the records were measured.
 
     Returns:
         "confirmed" or "changed" and the best candidate's time, infinite when all have failed; None where there were no
@@ -80,8 +78,6 @@ def settle(
             )
             if result.error_msg is not None:
                 again.failure_message = f"{result.error_msg}, when it was measured again among the fastest"
-            if drift != 1.0:
-                again.metrics["drift"] = drift
             database.commit_tuning_record(again)
             settled.pop(rival.trace_key, None)
             if again.is_valid():
