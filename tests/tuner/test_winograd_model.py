@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 from database import open_database
-from database.meta_schedule_apply_database import ApplyReport
+from database.meta_schedule_apply_database import ApplyReport, MetaScheduleApplyDatabase
 from ir.relax.frontend import nn
+from ir.relax.pipeline import weight_passes
 from ir.target import Target
+from ir.transform import Sequential
 from runners import VirtualMachine, cpu
 from runners.local import LocalRunner
 from schedules import Schedule
@@ -19,7 +21,7 @@ from schedules.random_variable import BlockRV
 from schedules.rule import WinogradConvolution, cpu_rules
 from schedules.space import PostOrderApply
 from tuner import tune_tasks
-from tuner.compile import compile_relax
+from tuner.compile import compile_relax, prepare, ranked_default
 from tuner.task import extract_tasks
 from tuner.tune import contexts_of
 
@@ -82,6 +84,11 @@ def test_records_of_winograd_candidates_build_a_right_model(tmp_path: Path) -> N
     report = ApplyReport()
     built = compile_relax(mod, target, weights, store, report=report)
     assert {item.source for item in report.kernels if "conv2d" in item.name} == {"record"}
+    passes = [MetaScheduleApplyDatabase(database=store, fallback=ranked_default()), *weight_passes()]
+    with target:
+        names = [var.name_hint for var in Sequential(passes)(prepare(mod, target, weights)).functions]
+    assert any(name.endswith("_prepacked") for name in names)
+    assert not any(name.endswith("_prepack") for name in names), "weights are transformed while building"
     x = np.random.default_rng(1).standard_normal((1, CHANNELS, *IMAGE)).astype("float32")
     found = VirtualMachine(built, cpu())["main"](x).numpy()
     wide = {name: torch.from_numpy(value).double() for name, value in weights.items()}

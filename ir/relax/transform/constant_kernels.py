@@ -14,6 +14,7 @@ from ...structural import structural_hash
 from ...tir.expr import IntImm
 from ...tir.function import PrimFunc
 from ...tir.interpreter.machine import Interpreter
+from ...tir.stmt_functor import loads_in, variables_in
 from ..op.folding import NotComputable
 
 _HOST = "cpu"
@@ -65,6 +66,8 @@ class _Hazards(Visitor):
         super().__init__()
         self.found = False
         self._in_index = False
+        self._lets: dict[Any, Any] = {}
+        self._index_variables: list[Any] = []
 
     def _quotient(self, node: Any) -> None:
         if dt.is_integral(node.dtype) and not (isinstance(node.b, IntImm) and node.b.value != 0):
@@ -82,6 +85,7 @@ class _Hazards(Visitor):
         outer, self._in_index = self._in_index, True
         for index in node.indices:
             self.visit(index)
+            self._index_variables += variables_in(index)
         self._in_index = outer
         if hasattr(node, "value"):
             self.visit(node.value)
@@ -89,17 +93,35 @@ class _Hazards(Visitor):
     visit_BufferLoad = visit_BufferStore = _access
 
     def visit_Let(self, node: Any) -> None:
-        """What a variable stands for may be an index."""
-        outer, self._in_index = self._in_index, True
-        self.visit(node.value)
-        self._in_index = outer
-        self.visit(node.body)
+        """What a variable stands for may be an index: that is known when all indices are."""
+        self._lets[node.var] = node.value
+        self.generic_visit(node)
 
     def visit_LetStmt(self, node: Any) -> None:
         self.visit_Let(node)
+
+    def visit_For(self, node: Any) -> None:
+        """Its variable may be an index, which its bounds then decide."""
+        bounds = (node.min, node.extent)
+        self.found |= any(loads_in(item) for item in bounds)
+        self._index_variables += variables_in(*bounds)
+        self.generic_visit(node)
+
+    def reads_indices(self) -> bool:
+        """Whether an index is an element, by way of variables."""
+        left, seen = list(self._index_variables), set()
+        while left:
+            var = left.pop()
+            if var in seen or var not in self._lets:
+                continue
+            seen.add(var)
+            if loads_in(self._lets[var]):
+                return True
+            left += variables_in(self._lets[var])
+        return False
 
 
 def _may_be_undefined(func: PrimFunc) -> bool:
     visitor = _Hazards()
     visitor.visit(func.body)
-    return visitor.found
+    return visitor.found or visitor.reads_indices()
