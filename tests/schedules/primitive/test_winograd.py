@@ -97,6 +97,26 @@ def test_float32_stays_within_what_lavin_and_gray_report(tile: int, layout: str)
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.meaning("tune-winograd")
+@pytest.mark.parametrize("tile", TILES)
+def test_a_number_that_is_not_finite_spoils_its_tiles_and_no_others(tile: int) -> None:
+    """Every tile whose window has it, and nothing behind."""
+    func = convolution((12, 12), padding=1)
+    arrays = [
+        np.random.default_rng(0).standard_normal([int(extent) for extent in func.buffer_map[param].shape])
+        for param in func.params
+    ]
+    arrays[0][0, 0, 0, 0] = np.inf
+    found = [item.copy() for item in arrays]
+    Interpreter(IRModule({"main": main_of(by_winograd(func, tile))})).call(
+        main_of(by_winograd(func, tile)), found
+    )
+    Interpreter(IRModule({"main": func})).call(func, arrays)
+    differ = np.argwhere(~np.isclose(found[-1], arrays[-1], rtol=1e-9, equal_nan=True))
+    assert np.isfinite(arrays[-1][0, 2:, :]).all() and len(differ)
+    assert differ[:, 1:3].max() < tile
+
+
 def test_tiles_that_fit_read_the_padded_image_itself() -> None:
     sch = by_winograd(convolution((8, 8)), 4)
     names = [block.name_hint for block in blocks_of(main_of(sch))]
