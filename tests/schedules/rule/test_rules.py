@@ -142,7 +142,8 @@ class TestRandomComputeLocation(RuleContract):
 
     def test_a_producer_that_can_move_into_all_loops_does(self) -> None:
         sch = Schedule(elementwise())
-        (found,) = self.ready().apply(sch, sch.get_block("B"))
+        found, *elsewhere = self.ready().apply(sch, sch.get_block("B"))
+        assert all(item is not found for item in elsewhere)
         assert len(found.get_loops("C")) == 2 and [
             found.get(a) is found.get(b) for a, b in zip(found.get_loops("B"), found.get_loops("C"))
         ] == [True, True]
