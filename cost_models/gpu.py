@@ -206,7 +206,7 @@ def _work_of(nest: Nest, threads: Array, size: int, gpu: Gpu) -> _Work:
     for access in nest.accesses:
         if access.scope.startswith("local"):
             continue
-        times = access.count * _times(access, nest, own, size) * runs * full / WARP / at_once
+        times = access.count * _times(access, nest, size) * runs * full / WARP / at_once
         instructions = instructions + times
         if access.scope.startswith("shared"):
             shared_cycles = shared_cycles + times * _conflicts(access, at_once)
@@ -224,12 +224,12 @@ def _float_lanes(nest: Nest, each: MultiprocessorFacts) -> int:
     return each.float64_lanes if wide else each.float32_lanes
 
 
-def _times(access: Access, nest: Nest, own: Sequence[LoopAxis], size: int) -> Array:
+def _times(access: Access, nest: Nest, size: int) -> Array:
     """How often a thread accesses memory: innermost loops that do not move the access keep its value in a register."""
     total, moved = np.ones(size), np.zeros(size, dtype=bool)
     for position in range(len(nest.loops) - 1, -1, -1):
         loop = nest.loops[position]
-        if loop not in own:
+        if _is_grid(loop) or _is_thread(loop):
             continue
         moved = moved | ((access.strides[position] != 0) & (loop.extent > 1))
         total = np.where(moved, total * np.maximum(loop.extent, 1), total)

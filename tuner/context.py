@@ -70,6 +70,11 @@ class TuneContext:
             self._structures = self.space_generator.structures(self.mod, self.target)
         return self._structures
 
+    def structures_of(self, design_spaces: Sequence[Sketch]) -> Structures:
+        """What a strategy searches that is given these structures: all of the design space for those that are known, else only them."""
+        own = self.structures()
+        return own if design_spaces is own.known else Structures(design_spaces)
+
     def sketches(self) -> list[Sketch]:
         """The structures that are known by now."""
         return self.structures().known

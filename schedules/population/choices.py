@@ -68,7 +68,7 @@ class Choices:
         self._made, self._closed, self._generator = made, closed, generator
         self._places: dict[Any, int] = {}
         """Where each decision variable that this run opened came from."""
-        self.asked = 0
+        self._asked = 0
         """Decisions so far."""
 
     def number_of(
@@ -85,7 +85,7 @@ class Choices:
         Raises:
             OpenChoice: it is a choice of structure that nobody has made.
         """
-        place, self.asked = self.asked, self.asked + 1
+        place, self._asked = self._asked, self._asked + 1
         if not is_structural and self._closed is not ALL and place not in self._closed:
             self._places.update(dict.fromkeys(variables_of(decision), place))
             return None

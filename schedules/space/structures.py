@@ -127,7 +127,8 @@ class _Node:
 
     Attributes:
         decision: what there is to choose from at a branch.
-        number_in: which choices lead where a trace comes from.
+        child: where a choice leads.
+        numbers_in: which choices lead where a trace comes from.
         children: what was looked at.
         sketch: the structure.
         number: of the structure among those known.

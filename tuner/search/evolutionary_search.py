@@ -16,7 +16,6 @@ import numpy as np
 from cost_models import CostModel, FeatureMatrix, PyCostModel
 from database import Database
 from schedules.population import Sketch
-from schedules.space import Structures
 
 from ..error import TunerError
 from .acquisition import acquisition
@@ -149,8 +148,7 @@ class EvolutionarySearch(SearchStrategy):
         cost_model: CostModel,
     ) -> None:
         self._max_trials, self._batch = max_trials, num_trials_per_iter
-        own = self.context.structures()
-        self._structures = own if design_spaces is own.known else Structures(design_spaces)
+        self._structures = self.context.structures_of(design_spaces)
         generator = self.context.space_generator
         self._mutators = (generator.mutator_probs or {}) if generator.has_own_mutators else {}
         for mutator in self._mutators:

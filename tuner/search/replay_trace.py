@@ -9,7 +9,6 @@ import numpy as np
 from cost_models import CostModel
 from database import Database
 from schedules.population import Sketch
-from schedules.space import Structures
 
 from .base import MeasureCandidate, SearchStrategy
 from .shared import SharedDatabase
@@ -28,8 +27,7 @@ class ReplayTrace(SearchStrategy):
         cost_model: CostModel,
     ) -> None:
         self._left, self._batch = max_trials, num_trials_per_iter
-        own = self.context.structures()
-        self._structures = own if design_spaces is own.known else Structures(design_spaces)
+        self._structures = self.context.structures_of(design_spaces)
         self._rng = np.random.default_rng(self.context.generator.integers(1 << 31))
         self._seen: set[tuple[int, bytes]] = set()
         self._shared = None if database is None else SharedDatabase(database, self.context, self._structures)

@@ -11,7 +11,7 @@ from ir.tir import PrimFunc
 from schedules import BlockRV, LoopRV, Schedule, ScheduleError
 from schedules.rule import RandomComputeLocation, RegisterTiling
 from schedules.space import PostOrderApply, ScheduleFn, SpaceGeneratorUnion, Structures
-from tests.programs.expressions import elementwise, matmul, matmul_bias
+from tests.programs.expressions import matmul, matmul_bias
 
 from ..checks import assert_replays
 
@@ -278,8 +278,5 @@ def test_structures_of_rules_are_all_looked_at() -> None:
     func = te.create_prim_func([a, tensors[-1]])
     space = PostOrderApply(sch_rules=[RandomComputeLocation()], max_sketches=6).structures(func, TARGET)
     whole = PostOrderApply(sch_rules=[RandomComputeLocation()], max_sketches=500).structures(func, TARGET)
-    assert whole.is_complete and len(whole.known) >= len(space.known)
-
-
-def test_elementwise_has_a_space() -> None:
-    assert PostOrderApply().structures(elementwise(), TARGET).known
+    assert whole.is_complete and len(whole.known) > len(space.known) == 6
+    assert {str(item.trace) for item in space.known} < {str(item.trace) for item in whole.known}
