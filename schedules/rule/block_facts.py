@@ -137,14 +137,14 @@ def is_spatial(block: BlockNode) -> bool:
 
 
 def is_injective(block: BlockNode) -> bool:
-    """Whether a complete leaf block writes each element once at distinct plain variables."""
+    """Whether a complete leaf block writes each element once, at distinct plain variables."""
     if not is_spatial(block) or not is_leaf_block(block) or block.init is not None:
         return False
     store = block.body.leaf  # type: ignore[attr-defined]
-    variables = [index for index in store.indices if not isinstance(index, tir.IntImm)]
-    return all(isinstance(index, tir.Var) for index in variables) and len(set(map(id, variables))) == len(
-        variables
-    )
+    indices = [index for index in store.indices if not isinstance(index, tir.IntImm)]
+    running = {item.var for item in block.iter_vars if not is_one(item.dom.extent)}
+    are_plain = all(isinstance(index, tir.Var) for index in indices)
+    return are_plain and len(set(indices)) == len(indices) and running <= set(indices)
 
 
 def reads_elementwise(consumer: BlockNode, buffer: tir.Buffer) -> bool:

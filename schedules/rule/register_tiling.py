@@ -114,6 +114,7 @@ class RegisterTiling(MultiLevelTiling):
                 packs=pack,
                 constants=set(constant),
                 padding=padding,
+                is_inside=False,
             )
             staged = partial(tile, stage=_stage_in_cache)
             found += unless_refused(sch, partial(tile, stage=_stage_for_consumer)) or unless_refused(
@@ -137,6 +138,7 @@ class RegisterTiling(MultiLevelTiling):
             packs=scattered,
             constants={index for index, is_constant in packs if is_constant},
             padding={},
+            is_inside=True,
             stage=_stage_in_cache,
         )
         return unless_refused(sch, tile) or [sch]
@@ -155,10 +157,11 @@ class RegisterTiling(MultiLevelTiling):
     def _vector_axis(self, node: BlockNode) -> Any:
         """The output's contiguous axis, unless it is narrow and another axis is contiguous in no operand anyway."""
         var = contiguous_var(node)
-        if var is not None and _position(node, var) is not None:
+        position_of = loop_position if stands_alone(node) else own_loop_position
+        if var is not None and position_of(node, var) is not None:
             return var
         return next(
-            (item for item in reversed(spatial_vars(node)) if _position(node, item) is not None), None
+            (item for item in reversed(spatial_vars(node)) if position_of(node, item) is not None), None
         )
 
     def _packable(self, sch: Schedule, node: BlockNode, vector_var: Any) -> list[tuple[int, bool]]:
@@ -206,16 +209,16 @@ class RegisterTiling(MultiLevelTiling):
         packs: Sequence[int],
         constants: set[int],
         padding: dict[Any, int],
+        is_inside: bool,
         stage: Callable[[Schedule, BlockRV], BlockRV],
     ) -> list[Schedule]:
+        """The tiled schedule; a block that ``is_inside`` the tile of another nest has its share of the cores already."""
         node = node_of(sch, block)
         epilogue = stage(sch, block)
         pad_loops(sch, block, padding)
         packed_buffers = [(node.reads[index].buffer, index in constants) for index in packs]
-        # in the tile of another nest the cores have their share already
-        is_inside = not stands_alone(node)
         structure = self.structure[1:] if is_inside else self.structure
-        tiles, vector_tile = self._split_loops(sch, block, vector_var, structure)
+        tiles, vector_tile = self._split_loops(sch, block, vector_var, structure, is_inside)
         outermost = [factors[0] for factors in self._samples["S"]]
         self._restrict(sch, vector_tile, node, outermost if is_inside else ())
         levels = [[loop for column in level for loop in column] for level in _levels(structure, tiles)]
@@ -242,6 +245,7 @@ class RegisterTiling(MultiLevelTiling):
         block: BlockRV,
         vector_var: Any,
         structure: str,
+        is_inside: bool = False,
         whole: Sequence[Any] = (),
     ) -> tuple[dict[str, list[list[LoopRV]]], tuple[LoopRV, ExprRV] | None]:
         """Split every loop of the block's own by a perfect tile: loops by kind and axis, and the vector axis' innermost one and factor.
@@ -249,10 +253,11 @@ class RegisterTiling(MultiLevelTiling):
         Loops of extent 1 stay whole, and so do those of the variables in ``whole``.
         """
         node = node_of(sch, block)
-        reducing = {_position(node, var) for var in reduce_vars(node)}
-        kept = {_position(node, var) for var in whole}
-        n_shared = 0 if stands_alone(node) else len(loops_around(node)) - len(loops_of_its_own(node))
-        vector_position = _position(node, vector_var) if vector_var is not None else None
+        position_of = own_loop_position if is_inside else loop_position
+        reducing = {position_of(node, var) for var in reduce_vars(node)}
+        kept = {position_of(node, var) for var in whole}
+        n_shared = len(loops_around(node)) - len(loops_of_its_own(node)) if is_inside else 0
+        vector_position = position_of(node, vector_var) if vector_var is not None else None
         loop_nodes = loops_around(node)
         tiles: dict[str, list[list[LoopRV]]] = {"S": [], "R": []}
         vector_tile = None
@@ -401,11 +406,6 @@ class RegisterTiling(MultiLevelTiling):
             sch.annotate(loop, "meta_schedule.parallel", 1)
             break
         sch.annotate(loops[-1], "meta_schedule.vectorize", 1)
-
-
-def _position(node: BlockNode, var: Any) -> int | None:
-    """The position of the loop that runs over a variable, or over the part of it that is in the tile of another nest."""
-    return loop_position(node, var) if stands_alone(node) else own_loop_position(node, var)
 
 
 def _stage_for_consumer(sch: Schedule, block: BlockRV) -> BlockRV:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from experiments.fuzz import command, schedules
 from experiments.fuzz.children import judged_apart
 from experiments.fuzz.kernels_te import FAMILIES, Sizes
 from experiments.fuzz.reductions import ReductionProgram, scheduled_reduction
-from experiments.fuzz.schedules import Program, judge_schedule, judge_trace, scheduled_kernel
+from experiments.fuzz.schedules import Program, arguments_for, judge_schedule, judge_trace, scheduled_kernel
 from experiments.fuzz.schedules_reduce import reduced_schedule, without
 from experiments.fuzz.schedules_steps import RefusalError, WiderStep
 from ir import structural_equal
@@ -99,11 +100,36 @@ def test_most_random_reductions_are_plain() -> None:
     assert 50 < len(plain) < 90
 
 
+def selections() -> Iterator[Program]:
+    """Random programs that find the place of an extreme, with NaN among their arguments."""
+    for seed in range(1500):
+        drawn = ReductionProgram(random.Random(seed))
+        text = drawn.text()
+        if "T.Select" not in text or drawn.dtype != "float32" or drawn.is_symbolic:
+            continue
+        made = Program(from_source(text), arguments_for(from_source(text), seed))
+        for array in made.arguments:
+            if array.dtype == "float32" and array.size > 1:
+                array.flat[::3] = np.nan
+        yield made
+
+
 def test_a_selection_orders_nan_too() -> None:
-    """Where infinities of two signs made NaN, an argmax that only compares would find whatever comes last."""
-    made = scheduled_reduction(99061881)
-    assert "T.Select" in made.program.func.script() and "_rf" in made.scheduled.script()
-    assert judge_schedule(99061881, [], scheduled_reduction).kind == "ok"
+    """An argmax that only compares would find whatever comes last of numbers and NaN: no order may change what is found."""
+    kinds: Counter[str] = Counter()
+    for made in selections():
+        sch = Schedule(made.func)
+        (block,) = [
+            block
+            for block in sch.get_child_blocks(sch.get_block("root"))
+            if "T.Select" in str(sch.get(block))
+        ]
+        try:
+            sch.rfactor(sch.get_loops(block)[-1], 0)
+        except ScheduleError:
+            continue
+        kinds[judge_trace(made, json.loads(json.dumps(sch.trace.as_json())), []).kind] += 1
+    assert set(kinds) == {"ok"} and kinds["ok"] >= 5
 
 
 # -- bugs planted in primitives ----------------------------------------------------

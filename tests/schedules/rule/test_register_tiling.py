@@ -15,7 +15,7 @@ from runners.native import build_native
 from schedules import Schedule, Trace
 from schedules.layout_rewrite import split_module
 from schedules.postproc import postprocess
-from schedules.rule import WinogradConvolution, cpu_rules
+from schedules.rule import RegisterTiling, WinogradConvolution, cpu_rules
 from schedules.space import PostOrderApply
 from tests.programs.irregular import IRREGULAR
 
@@ -65,6 +65,17 @@ def test_every_number_of_rows_has_a_space(steps: int) -> None:
     for rows in [*range(1, 70), 1023, 4096]:
         for func in (product(rows, steps, 1), product(1, steps, rows)):
             assert PostOrderApply().generate_sketches(func, TARGET)
+
+
+def test_a_padded_axis_among_units_is_tiled_as_a_nest_of_its_own() -> None:
+    """Padding splits all loops, so that those of one iteration bind no variable: the nest is nobody else's for that."""
+    a, b = te.placeholder((1, 1, 1), name="A"), te.placeholder((1, 33, 1), name="B")
+    func = te.create_prim_func([a, b, topi.nn.relu(topi.nn.batch_matmul(a, b))])
+    tiling = RegisterTiling("SRS", max_padding=1.0)
+    tiling.initialize(Target("llvm -mcpu=cascadelake -num-cores 4"))
+    start = Schedule(func, seed=0)
+    found = tiling.apply(start, start.get_block("T_batch_matmul_NT"))
+    assert any("T.where" in item.mod.script() for item in found)
 
 
 def test_one_output_channel() -> None:

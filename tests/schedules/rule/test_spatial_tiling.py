@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from ir import te, tir, topi
+from ir.script import from_source
 from ir.tir import PrimFunc
 from schedules import Schedule
 from schedules.population import Sketch
@@ -164,6 +165,20 @@ def test_nests_that_others_share_or_have_marked_are_left_alone() -> None:
     shared = Schedule(elementwise_chain(), seed=0)
     shared.compute_at(shared.get_block("B"), shared.get_loops(shared.get_block("C"))[0])
     assert rule.apply(shared, shared.get_block("C")) == [shared]
+
+
+def test_a_nest_that_writes_elements_again_is_left_alone() -> None:
+    """The last of the rows stays: neither their order nor the cores that run them are free."""
+    func = from_source("""
+@T.prim_func
+def main(A: T.Buffer((2, 64), "float32"), B: T.Buffer((2, 64), "float32")):
+    for i, j in T.grid(2, 64):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[0, vj] = A[vi, vj]
+""")
+    (sketch,) = structures(func, "B")
+    assert not sketch.n_columns
 
 
 def elementwise_chain() -> PrimFunc:
