@@ -40,7 +40,7 @@ class Slot:
     runs: Array
     """Stretches of adjacent bytes touched from each level inwards, whole rows together being one: float64 [L + 1, N]."""
     row_bytes: Array
-    """Distance of neighbouring rows of the contiguous dimension, 0 where whole rows are touched: int64 [N]."""
+    """Distance of neighbouring rows of the contiguous dimension, 0 where there is one row: int64 [N]."""
     strides: Array
     """Elements that one step of each kept loop moves: int64 [L, N]."""
     allocated: int
@@ -131,9 +131,11 @@ def _slot(accesses: list[Access], loops: NestLoops, allocated: int, shared: int,
         lines[level] = np.where(wide >= shape[last], np.minimum(whole, partial), partial)
         chunk[level] = wide * first.element_bytes
         runs[level] = np.where(wide >= shape[last], 1.0, rows)
-    row_bytes = (first.shape[-1] if dims else np.ones(size, dtype=np.int64)) * first.element_bytes
-    if dims < 2:
-        row_bytes = np.zeros(size, dtype=np.int64)
+    row_bytes = np.zeros(size, dtype=np.int64)
+    if dims >= 2:
+        # A buffer that is allocated within loops is compacted to what an iteration of them touches.
+        row = np.minimum(span[-1], shape[-1]) if allocated else shape[-1]
+        row_bytes = row.astype(np.int64) * first.element_bytes
     strides = np.abs(first.strides[loops.kept])
     return Slot(
         first.buffer,

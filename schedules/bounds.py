@@ -12,7 +12,7 @@ from ir.arith.domain import is_number
 from ir.tir.conjunction import conjuncts
 from ir.tir.stmt_functor import loads_in, substitute, variables_in
 
-from .affine import coefficient_of, constant_difference
+from .affine import coefficient_of, constant_difference, polynomial
 from .random_variable import DecisionVar
 from .tree import LoopNode
 
@@ -33,9 +33,14 @@ def is_open(expr: Any) -> bool:
 
 
 def tiles_at_most(expr: Any, limit: Any) -> bool:
-    """Whether the open decisions in an expression are factors of extents up to ``limit`` (unless that is not constant)."""
-    tiled = [getattr(decision, "tiled", None) or 0 for decision in _decisions_in(expr)]
-    return not isinstance(limit, tir.IntImm) or max(tiled, default=0) <= limit.value
+    """Whether an open extent is a tile, or a multiple of one, of an extent whose multiple is at most ``limit`` (unless that is not
+    constant).
+    """
+    terms = polynomial(expr).terms
+    if len(terms) != 1:
+        return False
+    tiled = max((getattr(decision, "tiled", None) or 0 for decision in _decisions_in(expr)), default=0)
+    return not isinstance(limit, tir.IntImm) or next(iter(terms.values())) * tiled <= limit.value
 
 
 def analyzer_of(loops: Iterable[LoopNode] = (), *, variables: Iterable[tir.IterVar] = ()) -> Analyzer:
