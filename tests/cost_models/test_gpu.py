@@ -191,6 +191,18 @@ def test_products_are_tiled_for_reuse(name: str) -> None:
     assert least < kernel.seconds[best[0]] < 8 * least
 
 
+def test_names_of_loops_mean_nothing() -> None:
+    def box_sum(first: str, second: str) -> PrimFunc:
+        a = te.placeholder((64, 256, 4, 4), name="A")
+        r, s = te.reduce_axis((0, 4), first), te.reduce_axis((0, 4), second)
+        return te.create_prim_func(
+            [a, te.compute((64, 256), lambda i, j: te.sum(a[i, j, r, s], [r, s]), name="B")]
+        )
+
+    alike, apart = (by_rows(box_sum(*names)) for names in (("r", "r"), ("r", "s")))
+    assert kernel_of(alike).seconds == kernel_of(apart).seconds
+
+
 def test_what_nobody_binds_runs_on_one_thread() -> None:
     func = elementwise(lambda i, j: (i, j), 256)
     alone = sum(gpu_seconds(skeleton_of_schedule(Schedule(func)), Gpu.of(A100)))
