@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache
 from glob import glob
 from typing import Any
 
@@ -54,15 +55,19 @@ class NodeCase:
 
 def node_cases(pattern: str = "") -> Iterator[NodeCase]:
     """Node tests whose names match a regular expression and whose operators all are of the default domain."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the cases themselves divide by zero on purpose
-        found = loader.load_model_tests(kind="node")
-    for case in found:
+    for case in _all_tests():
         if re.search(pattern, case.name):
             model = case.model or onnx.load(os.path.join(case.model_dir, "model.onnx"))
             if not any(node.domain not in ("", "ai.onnx") for node in model.graph.node):
                 inputs, outputs = _arrays(case)
                 yield NodeCase(case.name, model, inputs, outputs, case.rtol, case.atol)
+
+
+@cache  # ONNX makes all models and computes all results anew: ten seconds
+def _all_tests() -> list[Any]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the cases themselves divide by zero on purpose
+        return list(loader.load_model_tests(kind="node"))
 
 
 def _arrays(case: Any) -> tuple[list[Any], list[Any]]:
