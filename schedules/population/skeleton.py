@@ -19,14 +19,12 @@ from ir.node import Visitor
 from ir.tir import ForKind, IterVar
 from ir.tir.evaluate import evaluate
 from ir.tir.intrinsic.declaration import is_transparent
+from ir.tir.kernel_attributes import LAYOUT_REWRITE_PREPROC
 from ir.tir.stmt_functor import substitute
 
 from ..affine import mentions
 from ..tree import BlockNode, LeafNode, LoopNode, TreeNode, tree_of
 from .linear import IndexSteps, Values, is_arithmetic
-
-PREPROC_ANNOTATION = "meta_schedule.layout_rewrite_preproc"
-"""On blocks that pack constant weights: they run once, when the model is compiled."""
 
 SHARED_OUT_ANNOTATION = "meta_schedule.cooperative_fetch"
 """On copies whose elements the threads of a block share out, with the number of adjacent ones for a thread at a time."""
@@ -319,7 +317,7 @@ class Extraction:
                 ],
                 block.init is not None or (not block.iter_vars and operations.accumulates()),
                 reduce_values,
-                PREPROC_ANNOTATION in block.annotations,
+                LAYOUT_REWRITE_PREPROC in block.annotations,
                 block.annotations.get(SHARED_OUT_ANNOTATION),
             )
         )

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from ir import tir
 from ir.tir import ForKind
+from ir.tir.kernel_attributes import LAYOUT_REWRITE_PREPROC
 
 from ..error import ScheduleError
 from ..random_variable import BlockRV, LoopRV
-from ..rule.block_facts import PREPROC_ANNOTATION, contiguous_var, is_data_parallel
+from ..rule.block_facts import contiguous_var, is_data_parallel
 from ..schedule import Schedule
 from ..tree import BlockNode, LoopNode, child_blocks, loops_around
 
@@ -31,7 +32,7 @@ def apply_root_annotations(sch: Schedule) -> None:
     for key in found:
         sch.unannotate(rv, key)
     for node in child_blocks(root):
-        if PREPROC_ANNOTATION not in node.annotations:
+        if LAYOUT_REWRITE_PREPROC not in node.annotations:
             block = sch.get_block(node.name)
             _parallelize(sch, block, node, found.get("meta_schedule.parallel", 0))
             _vectorize(sch, block, node, found.get("meta_schedule.vectorize", 0))

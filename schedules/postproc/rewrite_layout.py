@@ -7,10 +7,11 @@ from typing import Any
 
 from ir import tir
 from ir.tir import IndexMap
+from ir.tir.kernel_attributes import LAYOUT_REWRITE_PREPROC
 from ir.tir.stmt_functor import variables_in
 
 from ..affine import polynomial, split_by
-from ..rule.block_facts import PREPROC_ANNOTATION
+from ..layout_rewrite import layout_free_parameters
 from ..schedule import Schedule
 from ..tree import BlockNode, LoopNode, all_blocks, loops_around
 from .base import Postproc
@@ -28,15 +29,13 @@ class RewriteLayout(Postproc):
         assert func is not None
         function = sch.mod[func]
         assert isinstance(function, tir.PrimFunc)
-        free = [int(getattr(i, "value", i)) for i in function.attrs.get("layout_free_buffers", ())]
-        for position in free:
-            buffer = function.buffer_map.get(function.params[position])
+        for buffer in layout_free_parameters(function):
             readers = [
                 block
                 for block in all_blocks(sch._root(func))
                 if block.iter_vars and any(region.buffer is buffer for region in block.reads)
             ]
-            if len(readers) == 1 and PREPROC_ANNOTATION not in readers[0].annotations:
+            if len(readers) == 1 and LAYOUT_REWRITE_PREPROC not in readers[0].annotations:
                 self._rewrite(sch, readers[0], buffer)
         return True
 
@@ -48,7 +47,7 @@ class RewriteLayout(Postproc):
         reader = sch.get_block(block.name)
         copy = sch.cache_read(reader, found[0], "global")
         sch.transform_layout(copy, ("write", 0), index_map)
-        sch.annotate(copy, PREPROC_ANNOTATION, 1)
+        sch.annotate(copy, LAYOUT_REWRITE_PREPROC, 1)
 
 
 def suggest_index_map(block: BlockNode, region: Sequence[tir.Range]) -> IndexMap | None:

@@ -15,7 +15,6 @@ from ..random_variable import BlockRV
 from ..schedule import Schedule
 from ..tree import BlockNode, LeafNode, LoopNode, blocks_below, loops_around, loops_of_its_own
 
-PREPROC_ANNOTATION = "meta_schedule.layout_rewrite_preproc"
 PARALLEL, VECTORIZE, UNROLL = "meta_schedule.parallel", "meta_schedule.vectorize", "meta_schedule.unroll"
 """Marks of rules on loops, which postprocessors carry out."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ir import tir
+from ir.tir.kernel_attributes import LAYOUT_REWRITE_PREPROC
 
 from ..affine import mentions
 from ..analysis import consumers_of, is_output_block, why_not_complete, why_not_reduction
@@ -10,7 +11,7 @@ from ..random_variable import BlockRV
 from ..schedule import Schedule
 from ..tree import BlockNode, LoopNode, loops_around
 from .base import ScheduleRule, unless_refused
-from .block_facts import PREPROC_ANNOTATION, is_scheduled, node_of
+from .block_facts import is_scheduled, node_of
 
 
 class RandomComputeLocation(ScheduleRule):
@@ -23,12 +24,12 @@ class RandomComputeLocation(ScheduleRule):
 
     def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
         node = node_of(sch, block)
-        if is_output_block(node) or is_scheduled(node) or PREPROC_ANNOTATION in node.annotations:
+        if is_output_block(node) or is_scheduled(node) or LAYOUT_REWRITE_PREPROC in node.annotations:
             return [sch]
         if why_not_complete(node) is not None and why_not_reduction(node) is not None:
             return [sch]
         consumers = consumers_of(node)
-        if not consumers or any(PREPROC_ANNOTATION in item.annotations for item in consumers):
+        if not consumers or any(LAYOUT_REWRITE_PREPROC in item.annotations for item in consumers):
             return [sch]
         common = _common_loops(consumers)
         depth = free_depth(node, consumers, common)

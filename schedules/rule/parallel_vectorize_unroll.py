@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ir import tir
+from ir.tir.kernel_attributes import LAYOUT_REWRITE_PREPROC
 
 from ..affine import mentions
 from ..analysis import why_not_complete, why_not_reduction
@@ -14,7 +15,6 @@ from ..schedule import Schedule
 from ..tree import BlockNode, LoopNode, blocks_below, loops_around
 from .base import ScheduleRule
 from .block_facts import (
-    PREPROC_ANNOTATION,
     contiguous_var,
     is_data_parallel,
     is_leaf_block,
@@ -51,7 +51,7 @@ class ParallelizeVectorizeUnroll(ScheduleRule):
 
     def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
         node = node_of(sch, block)
-        if PREPROC_ANNOTATION in node.annotations or not is_leaf_block(node):
+        if LAYOUT_REWRITE_PREPROC in node.annotations or not is_leaf_block(node):
             return [sch]
         if why_not_complete(node) is not None and why_not_reduction(node) is not None:
             return [sch]

@@ -28,17 +28,18 @@ import numpy as np
 from ir import dtype as dt
 from ir import tir
 from ir.tir import IndexMap
+from ir.tir.kernel_attributes import LAYOUT_REWRITE_PREPROC
 from ir.tir.stmt_functor import variables_in
 
 from ..analysis import is_output_block
 from ..error import ScheduleError
+from ..layout_rewrite import layout_free_parameters
 from ..population.sketch import SketchSchedule
 from ..random_variable import BlockRV, ExprRV, LoopRV
 from ..schedule import Schedule
 from ..tree import BlockNode, loops_around, loops_of_its_own
 from .base import unless_refused
 from .block_facts import (
-    PREPROC_ANNOTATION,
     contiguous_var,
     elementwise_consumer,
     fills_tile,
@@ -171,8 +172,7 @@ class RegisterTiling(MultiLevelTiling):
         if vector_var is None:
             return []
         func = sch._functions[sch._function_of(node)]
-        free = {int(getattr(item, "value", item)) for item in func.attrs.get("layout_free_buffers", ())}
-        constants = {func.buffer_map.get(param) for i, param in enumerate(func.params) if i in free}
+        constants = set(layout_free_parameters(func))
         written = {region.buffer for region in node.writes}
         reductions = set(reduce_vars(node))
         n_loads = Counter(load.buffer for load in operand_loads(node))
@@ -399,7 +399,7 @@ class RegisterTiling(MultiLevelTiling):
         sch.transform_layout(block, ("read", position), panels(node), assume_injective_transform=is_padded)
         sch.transform_block_layout(copy, panels(node_of(sch, copy)))
         if is_constant:
-            sch.annotate(copy, PREPROC_ANNOTATION, 1)
+            sch.annotate(copy, LAYOUT_REWRITE_PREPROC, 1)
             return
         loops = sch.get_loops(copy)
         for loop in loops[:-1]:

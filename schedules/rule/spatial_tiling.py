@@ -20,6 +20,7 @@ from functools import partial
 from ir import dtype as dt
 from ir import tir
 from ir.tir.intrinsic.declaration import calls_costly
+from ir.tir.kernel_attributes import LAYOUT_REWRITE_PREPROC
 
 from ..affine import mentions
 from ..analysis import why_not_reduction
@@ -30,7 +31,6 @@ from ..tree import BlockNode, LeafNode, all_blocks, blocks_below, loops_around, 
 from .base import ScheduleRule, unless_refused
 from .block_facts import (
     PARALLEL,
-    PREPROC_ANNOTATION,
     UNROLL,
     VECTORIZE,
     is_empty,
@@ -96,7 +96,7 @@ class SpatialTiling(ScheduleRule):
         reduces = why_not_reduction(node) is None and isinstance(node.body, LeafNode)
         if not (_reduces_alone(node) if reduces else is_injective(node)):
             return [sch]
-        if PREPROC_ANNOTATION in node.annotations or not _is_plain(node):
+        if LAYOUT_REWRITE_PREPROC in node.annotations or not _is_plain(node):
             return [sch]
         orders = list(self._orders(node))
         beside = _stands_beside_tiles(node)

@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import product
 
+from ir.tir.kernel_attributes import LAYOUT_REWRITE_PREPROC
+
 from ..error import ScheduleError
 from ..primitive.winograd import TILES
 from ..random_variable import BlockRV, LoopRV
@@ -27,7 +29,6 @@ from ..tree import child_blocks
 from .base import unless_refused
 from .block_facts import (
     PARALLEL,
-    PREPROC_ANNOTATION,
     UNROLL,
     VECTORIZE,
     elementwise_consumer,
@@ -86,7 +87,7 @@ class WinogradConvolution(RegisterTiling):
         else:
             _share(sch, sch.get_loops(inputs)[:-1])
         _vectorize(sch, inputs)
-        if PREPROC_ANNOTATION not in node_of(sch, weights).annotations:
+        if LAYOUT_REWRITE_PREPROC not in node_of(sch, weights).annotations:
             _share(sch, sch.get_loops(weights)[:1])
             _vectorize(sch, weights)
         return [sch]
@@ -112,7 +113,7 @@ class WinogradConvolution(RegisterTiling):
         sch.reverse_compute_at(staged, levels.inner[-1], preserve_unit_loops=True)
         self._mark_epilogue(sch, staged)
         if vector_tile is not None:
-            is_constant = PREPROC_ANNOTATION in weight_node.annotations
+            is_constant = LAYOUT_REWRITE_PREPROC in weight_node.annotations
             self._pack(sch, block, weight_node.writes[0].buffer, filters, vector_tile[1], is_constant, False)
         return levels.filters, levels.image[-1]
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from ir.target import Target
 from ir.tir.analysis.written_params import written_params
 from ir.tir.function import PrimFunc
+from ir.tir.kernel_attributes import LAYOUT_FREE_BUFFERS
 from schedules.population import Sketch
 from schedules.postproc import Postproc
 from schedules.postproc.default import cpu_postprocs, gpu_postprocs, hexagon_postprocs, tensor_core_postprocs
@@ -85,7 +86,7 @@ def space_of(seed: int, target: str) -> Space:
         and weight >= 0
         and weight not in written_params(func)
     ):
-        func = func.with_attr("layout_free_buffers", [weight])
+        func = func.with_attr(LAYOUT_FREE_BUFFERS, [weight])
     name, rules, postprocs = (_gpu_space if is_gpu else _cpu_space)(generator)
     space = PostOrderApply(sch_rules=rules, postprocs=postprocs)
     chosen = _target(target)
