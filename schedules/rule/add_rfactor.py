@@ -7,6 +7,7 @@ import numpy as np
 from ir import tir
 
 from ..analysis import why_not_reduction
+from ..annotation import PARALLEL
 from ..error import ScheduleError
 from ..population.sketch import SketchSchedule
 from ..random_variable import BlockRV, LoopRV
@@ -72,7 +73,7 @@ class AddRFactor(ScheduleRule):
         outer, _inner = sch.split(chosen, factors)
         sch.reorder(outer, *spatial)
         partial = sch.rfactor(outer, 0)
-        sch.annotate(_loop_of(sch, partial, 0), "meta_schedule.parallel", 1)
+        sch.annotate(_loop_of(sch, partial, 0), PARALLEL, 1)
 
 
 def _loop_of(sch: Schedule, block: BlockRV, var_position: int) -> LoopRV:

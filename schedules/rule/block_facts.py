@@ -11,12 +11,10 @@ from ir.tir.stmt_functor import loads_in, variables_in
 
 from ..affine import coefficient_of, mentions
 from ..analysis import consumers_of, why_not_complete, why_not_reduction
+from ..annotation import PREFIX
 from ..random_variable import BlockRV
 from ..schedule import Schedule
 from ..tree import BlockNode, LeafNode, LoopNode, blocks_below, loops_around, loops_of_its_own
-
-PARALLEL, VECTORIZE, UNROLL = "meta_schedule.parallel", "meta_schedule.vectorize", "meta_schedule.unroll"
-"""Marks of rules on loops, which postprocessors carry out."""
 
 _SHORT = 8
 """Operations that are computed twice rather than once with a place in memory."""
@@ -274,7 +272,7 @@ def _operations_of(node: Any) -> list[Any]:
 
 def is_scheduled(block: BlockNode) -> bool:
     """Whether a rule has marked this block's nest already."""
-    return any(key.startswith("meta_schedule.") for loop in loops_around(block) for key in loop.annotations)
+    return any(key.startswith(PREFIX) for loop in loops_around(block) for key in loop.annotations)
 
 
 def read_count(consumer: BlockNode, buffer: tir.Buffer) -> int:

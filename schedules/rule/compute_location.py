@@ -7,6 +7,7 @@ from ir.tir.kernel_attributes import LAYOUT_REWRITE_PREPROC
 
 from ..affine import mentions
 from ..analysis import consumers_of, is_output_block, why_not_complete, why_not_reduction
+from ..annotation import PARALLEL, UNROLL, VECTORIZE
 from ..random_variable import BlockRV
 from ..schedule import Schedule
 from ..tree import BlockNode, LoopNode, loops_around
@@ -34,7 +35,7 @@ class RandomComputeLocation(ScheduleRule):
         common = _common_loops(consumers)
         depth = free_depth(node, consumers, common)
         is_complete = why_not_complete(node) is None
-        tiled = [i for i, loop in enumerate(common) if "meta_schedule.parallel" in loop.annotations]
+        tiled = [i for i, loop in enumerate(common) if PARALLEL in loop.annotations]
         likely = [depth - 1] if depth else []
         if tiled and is_complete:
             # Under the last core-level loop, and one cache level further in.
@@ -63,7 +64,7 @@ def _moved(sch: Schedule, block: BlockRV, position: int) -> list[Schedule]:
         copy.compute_at(block, loop, preserve_unit_loops=True)
         node = node_of(copy, block)
         if loops_around(node)[-1].var.name.startswith("ax") and why_not_complete(node) is None:
-            copy.annotate(copy.get_loops(block)[-1], "meta_schedule.vectorize", 1)
+            copy.annotate(copy.get_loops(block)[-1], VECTORIZE, 1)
         return [copy]
 
     return unless_refused(sch, move)
@@ -72,7 +73,7 @@ def _moved(sch: Schedule, block: BlockRV, position: int) -> list[Schedule]:
 def _common_loops(consumers: list[BlockNode]) -> list[LoopNode]:
     """Loops around all consumers, without those of the register tile and of reductions: in there everything is scalar."""
     common = loops_around(consumers[0])
-    tile = ("meta_schedule.vectorize", "meta_schedule.unroll")
+    tile = (VECTORIZE, UNROLL)
     first = next(
         (i for i, loop in enumerate(common) if any(mark in loop.annotations for mark in tile)), len(common)
     )

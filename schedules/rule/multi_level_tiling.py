@@ -19,8 +19,8 @@ from ir import dtype as dt
 from ir import tir
 
 from ..analysis import consumers_of
+from ..annotation import COOPERATIVE_FETCH
 from ..error import ScheduleError
-from ..population.skeleton import SHARED_OUT_ANNOTATION
 from ..random_variable import BlockRV, ExprRV, LoopRV
 from ..region import bind_region, relax_region
 from ..schedule import Schedule
@@ -322,7 +322,7 @@ class MultiLevelTiling(ScheduleRule):
                 chosen = None
                 if lengths:
                     chosen = sch.sample_categorical(lengths, [1.0 / len(lengths)] * len(lengths))
-                    sch.annotate(copy, SHARED_OUT_ANNOTATION, chosen)
+                    sch.annotate(copy, COOPERATIVE_FETCH, chosen)
                 state.caches.append(copy)
                 if self.tile_binds and reuse.scope.startswith("shared"):
                     cache = self._shared_cache(state, position, level, extents, chosen)

@@ -14,11 +14,12 @@ from __future__ import annotations
 
 from ir import tir
 
+from ..annotation import PARALLEL
 from ..random_variable import BlockRV
 from ..schedule import Schedule
 from ..tree import BlockNode, LoopNode, blocks_below, child_blocks, loops_around, scope_of
 from .base import ScheduleRule
-from .block_facts import PARALLEL, is_data_parallel, node_of
+from .block_facts import is_data_parallel, node_of
 
 
 class ParallelGrain(ScheduleRule):

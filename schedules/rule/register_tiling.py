@@ -32,6 +32,7 @@ from ir.tir.kernel_attributes import LAYOUT_REWRITE_PREPROC
 from ir.tir.stmt_functor import variables_in
 
 from ..analysis import is_output_block
+from ..annotation import PARALLEL, UNROLL, VECTORIZE
 from ..error import ScheduleError
 from ..layout_rewrite import layout_free_parameters
 from ..population.sketch import SketchSchedule
@@ -226,7 +227,7 @@ class RegisterTiling(MultiLevelTiling):
         spatial_levels = [level for kind, level in zip(structure, levels, strict=True) if kind == "S"]
         if not is_inside:
             for loop in spatial_levels[0]:
-                sch.annotate(loop, "meta_schedule.parallel", 1)
+                sch.annotate(loop, PARALLEL, 1)
         innermost = spatial_levels[-1]
         first_reduction = structure.index("R")
         place = [loop for level in levels[:first_reduction] for loop in level][-1]
@@ -346,7 +347,7 @@ class RegisterTiling(MultiLevelTiling):
             sch.reorder(*others, vector_tile[0])
         for loop in innermost:
             is_vector = vector_tile is not None and loop is vector_tile[0]
-            sch.annotate(loop, "meta_schedule.vectorize" if is_vector else "meta_schedule.unroll", 1)
+            sch.annotate(loop, VECTORIZE if is_vector else UNROLL, 1)
 
     def _mark_inner_reduction(self, sch: Schedule, levels: list[list[LoopRV]], structure: str) -> None:
         """The last reduction level is unrolled where it was sampled."""
@@ -354,7 +355,7 @@ class RegisterTiling(MultiLevelTiling):
             return
         last = len(structure) - 1 - structure[::-1].index("R")
         for loop in levels[last]:
-            sch.annotate(loop, "meta_schedule.unroll", 1)
+            sch.annotate(loop, UNROLL, 1)
 
     def _mark_epilogue(self, sch: Schedule, epilogue: BlockRV) -> None:
         node = node_of(sch, epilogue)
@@ -369,7 +370,7 @@ class RegisterTiling(MultiLevelTiling):
         inner = loops[len(loops) - n_inner :]
         for position, inner_loop in enumerate(inner):
             last = position == len(inner) - 1
-            sch.annotate(inner_loop, "meta_schedule.vectorize" if last else "meta_schedule.unroll", 1)
+            sch.annotate(inner_loop, VECTORIZE if last else UNROLL, 1)
 
     def _pack(
         self,
@@ -403,9 +404,9 @@ class RegisterTiling(MultiLevelTiling):
             return
         loops = sch.get_loops(copy)
         for loop in loops[:-1]:
-            sch.annotate(loop, "meta_schedule.parallel", 1)
+            sch.annotate(loop, PARALLEL, 1)
             break
-        sch.annotate(loops[-1], "meta_schedule.vectorize", 1)
+        sch.annotate(loops[-1], VECTORIZE, 1)
 
 
 def _stage_for_consumer(sch: Schedule, block: BlockRV) -> BlockRV:

@@ -24,15 +24,13 @@ from ir.tir.kernel_attributes import LAYOUT_REWRITE_PREPROC
 
 from ..affine import mentions
 from ..analysis import why_not_reduction
+from ..annotation import PARALLEL, UNROLL, VECTORIZE
 from ..population.sketch import SketchSchedule
 from ..random_variable import BlockRV, LoopRV
 from ..schedule import Schedule
 from ..tree import BlockNode, LeafNode, all_blocks, blocks_below, loops_around, root_of
 from .base import ScheduleRule, unless_refused
 from .block_facts import (
-    PARALLEL,
-    UNROLL,
-    VECTORIZE,
     is_empty,
     is_injective,
     is_one,

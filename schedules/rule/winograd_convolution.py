@@ -21,20 +21,14 @@ from itertools import product
 
 from ir.tir.kernel_attributes import LAYOUT_REWRITE_PREPROC
 
+from ..annotation import PARALLEL, UNROLL, VECTORIZE
 from ..error import ScheduleError
 from ..primitive.winograd import TILES
 from ..random_variable import BlockRV, LoopRV
 from ..schedule import Schedule
 from ..tree import child_blocks
 from .base import unless_refused
-from .block_facts import (
-    PARALLEL,
-    UNROLL,
-    VECTORIZE,
-    elementwise_consumer,
-    node_of,
-    reduce_vars,
-)
+from .block_facts import elementwise_consumer, node_of, reduce_vars
 from .register_tiling import RegisterTiling
 
 

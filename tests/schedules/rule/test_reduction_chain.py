@@ -13,10 +13,10 @@ from ir.tir import PrimFunc
 from runners.native import build_native
 from runners.verify import compute_reference
 from schedules import Schedule, ScheduleError
+from schedules.annotation import PARALLEL, VECTORIZE
 from schedules.population.sketch import SketchSchedule
 from schedules.postproc import postprocess
 from schedules.rule import ReductionChain, ScheduleRule
-from schedules.rule.block_facts import PARALLEL, VECTORIZE
 from schedules.rule.reduction_chain import Tile
 from schedules.space import PostOrderApply
 from tests.programs import chains
