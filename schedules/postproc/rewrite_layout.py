@@ -12,6 +12,7 @@ from ir.tir.stmt_functor import variables_in
 
 from ..affine import polynomial, split_by
 from ..layout_rewrite import layout_free_parameters
+from ..rule.block_facts import is_one
 from ..schedule import Schedule
 from ..tree import BlockNode, LoopNode, all_blocks, loops_around
 from .base import Postproc
@@ -57,7 +58,7 @@ def suggest_index_map(block: BlockNode, region: Sequence[tir.Range]) -> IndexMap
     the order of the loops.
     """
     values = dict(zip([item.var for item in block.iter_vars], block.iter_values, strict=True))
-    loops = [loop for loop in loops_around(block) if not _is_unit(loop)]
+    loops = [loop for loop in loops_around(block) if not is_one(loop.extent)]
     order = {loop.var: n for n, loop in enumerate(loops)}
     initial = [tir.Var(f"i{n}", item.min.dtype) for n, item in enumerate(region)]
     digits: list[tuple[int, int, Any]] = []  # (loop, dimension, index)
@@ -77,10 +78,6 @@ def suggest_index_map(block: BlockNode, region: Sequence[tir.Range]) -> IndexMap
     if [entry[1] for entry in arranged] == list(range(len(region))):
         return None  # as it is
     return IndexMap(initial, [digit for _, _, digit in arranged])
-
-
-def _is_unit(loop: LoopNode) -> bool:
-    return isinstance(loop.extent, tir.IntImm) and loop.extent.value == 1
 
 
 def _digits(index: tir.PrimExpr, loops: Sequence[LoopNode]) -> list[tuple[LoopNode, int, bool]] | None:

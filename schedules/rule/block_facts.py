@@ -14,7 +14,7 @@ from ..analysis import consumers_of, why_not_complete, why_not_reduction
 from ..annotation import PREFIX
 from ..random_variable import BlockRV
 from ..schedule import Schedule
-from ..tree import BlockNode, LeafNode, LoopNode, blocks_below, loops_around, loops_of_its_own
+from ..tree import BlockNode, LeafNode, LoopNode, blocks_below, loops_around, loops_of_its_own, scope_of
 
 _SHORT = 8
 """Operations that are computed twice rather than once with a place in memory."""
@@ -214,6 +214,17 @@ def own_loop_position(block: BlockNode, var: Any) -> int | None:
     if len(feeding) != 1 or coefficient_of(value, feeding[0][1].var) != 1:
         return None
     return first + feeding[0][0]
+
+
+def stands_alone(node: BlockNode) -> bool:
+    """Whether the block is alone in an untouched nest whose loops bind its variables one to one."""
+    loops = loops_around(node)
+    if any(
+        loop.annotations or loop.thread_binding is not None or len(loop.children()) != 1 for loop in loops
+    ):
+        return False
+    bound = [value for value in node.iter_values if isinstance(value, tir.Var)]
+    return len(bound) == len(node.iter_values) == len(loops) and scope_of(node) is not None
 
 
 def fills_tile(block: BlockNode) -> bool:

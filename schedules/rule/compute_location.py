@@ -12,7 +12,7 @@ from ..random_variable import BlockRV
 from ..schedule import Schedule
 from ..tree import BlockNode, LoopNode, loops_around
 from .base import ScheduleRule, unless_refused
-from .block_facts import is_scheduled, node_of
+from .block_facts import is_one, is_scheduled, node_of
 
 
 class RandomComputeLocation(ScheduleRule):
@@ -41,7 +41,7 @@ class RandomComputeLocation(ScheduleRule):
             # Under the last core-level loop, and one cache level further in.
             likely += [tiled[-1], min(len(common) - 1, tiled[-1] + len(tiled))]
         # A reduction is not computed twice; of what is, loops of one iteration are no other places than the loops around them.
-        others = [i for i in range(len(common)) if not _is_unit(common[i])] if is_complete else []
+        others = [i for i in range(len(common)) if not is_one(common[i].extent)] if is_complete else []
         alternatives = [item for place in dict.fromkeys(likely) for item in _moved(sch, block, place)]
         if depth < len(common) or not alternatives:
             alternatives.append(sch)
@@ -49,10 +49,6 @@ class RandomComputeLocation(ScheduleRule):
             *alternatives,
             *(item for place in others if place not in likely for item in _moved(sch, block, place)),
         ]
-
-
-def _is_unit(loop: LoopNode) -> bool:
-    return isinstance(loop.extent, tir.IntImm) and loop.extent.value == 1
 
 
 def _moved(sch: Schedule, block: BlockRV, position: int) -> list[Schedule]:
@@ -98,8 +94,7 @@ def free_depth(node: BlockNode, consumers: list[BlockNode], common: list[LoopNod
                 if not any(mentions(index, {loop.var}) for index in indices):
                     return depth
                 wide = any(
-                    not (isinstance(item.extent, tir.IntImm) and item.extent.value == 1)
-                    and mentions(tir.substitute(item.min, values), {loop.var})
+                    not is_one(item.extent) and mentions(tir.substitute(item.min, values), {loop.var})
                     for item in region.region
                 )
                 if wide:

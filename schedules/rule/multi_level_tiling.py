@@ -24,9 +24,9 @@ from ..error import ScheduleError
 from ..random_variable import BlockRV, ExprRV, LoopRV
 from ..region import bind_region, relax_region
 from ..schedule import Schedule
-from ..tree import BlockNode, LoopNode, loops_around, scope_of
+from ..tree import BlockNode, LoopNode, loops_around
 from .base import ScheduleRule, unless_refused
-from .block_facts import has_data_reuse, is_injective, node_of, reads_elementwise
+from .block_facts import has_data_reuse, is_injective, node_of, reads_elementwise, stands_alone
 from .device_limits import SharedCache, keep_within_device, product_of
 
 TILING_STRUCTURE = "meta_schedule.tiling_structure"
@@ -328,17 +328,6 @@ class MultiLevelTiling(ScheduleRule):
                     cache = self._shared_cache(state, position, level, extents, chosen)
                     state.shared += [cache] if cache.is_known else []
         return state
-
-
-def stands_alone(node: BlockNode) -> bool:
-    """Whether the block is alone in an untouched nest whose loops bind its variables one to one."""
-    loops = loops_around(node)
-    if any(
-        loop.annotations or loop.thread_binding is not None or len(loop.children()) != 1 for loop in loops
-    ):
-        return False
-    bound = [value for value in node.iter_values if isinstance(value, tir.Var)]
-    return len(bound) == len(node.iter_values) == len(loops) and scope_of(node) is not None
 
 
 def _follows(node: BlockNode, consumer: BlockNode) -> bool:

@@ -48,8 +48,8 @@ from .block_facts import (
     reduce_vars,
     reduces_side_by_side,
     spatial_vars,
+    stands_alone,
 )
-from .multi_level_tiling import stands_alone
 from .padding import RegisterFile, choose_padding, pad_loops
 from .register_tile import (
     FactorLimits,

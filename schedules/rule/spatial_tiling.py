@@ -39,8 +39,8 @@ from .block_facts import (
     node_of,
     reduce_vars,
     reduction_loops,
+    stands_alone,
 )
-from .multi_level_tiling import stands_alone
 from .padding import pad_loop
 
 _JOBS_PER_CORE = 8

@@ -51,6 +51,8 @@ class WinogradConvolution(ScheduleRule):
         max_innermost_factor, max_vector_tile: as of :class:`~schedules.rule.RegisterTiling`.
     """
 
+    changes_rounding = True
+
     def __init__(
         self,
         tiles: Sequence[int] = TILES,

@@ -29,7 +29,6 @@ from schedules.rule import (
     ReuseType,
     ScheduleRule,
     SpatialTiling,
-    WinogradConvolution,
     cpu_rules,
     gpu_rules,
     hexagon_rules,
@@ -112,7 +111,7 @@ def _cpu_space(generator: random.Random) -> Described:
     chance = generator.random()
     if chance < 0.5:
         # Winograd's algorithm rounds, and spreads what is not finite: the check's bounds judge that (:mod:`experiments.kernel_mutants`).
-        rules = [rule for rule in cpu_rules() if not isinstance(rule, WinogradConvolution)]
+        rules = [rule for rule in cpu_rules() if not rule.changes_rounding]
         return "cpu", rules, cpu_postprocs()
     if chance < 0.6:
         return "hexagon", hexagon_rules(), hexagon_postprocs()
