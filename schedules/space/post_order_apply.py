@@ -18,7 +18,7 @@ from ..rule.default import default_rules
 from ..schedule import Schedule
 from ..tree import child_blocks
 from .base import FROM_TARGET, SpaceGenerator
-from .structures import Step, Structures, StructureTree
+from .structure_tree import Step, Structures, StructureTree
 
 
 @SpaceGenerator.kinds.register("post-order-apply")

@@ -16,7 +16,7 @@ from ..rule.base import ScheduleRule
 from ..rule.custom import as_schedules
 from ..schedule import Schedule
 from .base import FROM_TARGET, SpaceGenerator
-from .structures import Step, Structures, StructureTree
+from .structure_tree import Step, Structures, StructureTree
 
 
 @SpaceGenerator.kinds.register("schedule-fn")
