@@ -3,7 +3,7 @@
 from .base import SpaceGenerator
 from .post_order_apply import PostOrderApply
 from .schedule_fn import ScheduleFn
-from .structure_tree import Structures
+from .structures import Structures
 from .union import SpaceGeneratorUnion
 
 __all__ = ["PostOrderApply", "ScheduleFn", "SpaceGenerator", "SpaceGeneratorUnion", "Structures"]

@@ -22,7 +22,7 @@ from ..postproc.default import postprocess
 from ..rule.base import ScheduleRule
 from ..rule.custom import FunctionRule
 from ..schedule import Schedule
-from .structure_tree import Structures
+from .structures import Structures
 
 FROM_TARGET = "from-target"
 

@@ -14,7 +14,7 @@ from ..population.sketch import Sketch
 from ..postproc.base import Postproc
 from ..rule.base import ScheduleRule
 from .base import FROM_TARGET, SpaceGenerator
-from .structure_tree import Structures, UnionOfStructures
+from .structures import Structures, UnionOfStructures
 
 
 @SpaceGenerator.kinds.register("union")
