@@ -18,9 +18,10 @@ from .block_facts import has_data_reuse, is_leaf_block, is_scheduled, node_of, r
 
 
 class AddRFactor(ScheduleRule):
-    """Offer partial reductions where the outputs alone do not keep the cores busy.
+    """Reduce in parts where the outputs alone do not keep the cores busy.
 
-    All reduction loops are fused, split, and factored over the outer part, which runs in parallel.
+    The outermost reduction loop that has an iteration for each core, or else the longest, is split, and its outer part, which runs in
+    parallel, factored out.
 
     Args:
         max_jobs_per_core: reductions with at least this many outputs per core are left alone.
