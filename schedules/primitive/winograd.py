@@ -35,6 +35,7 @@ from ..tree import (
     loops_around,
     replace_node,
     scope_of,
+    take_place_of,
 )
 
 _TAPS = 3
@@ -116,11 +117,7 @@ def _winograd(block: BlockNode, tile: int, constants: Sequence[tir.Buffer]) -> l
         state_around(inner)
     nest, last = stages.whole_image()
     replace_node(top, nest)
-    # the caller's reference to the block follows the last step
-    fields = ("iter_vars", "iter_values", "reads", "writes", "predicate", "init", "annotations")
-    block.change(**{field: getattr(last, field) for field in fields})
-    replace_node(last, block)
-    block.set_body(last.body)
+    take_place_of(block, last)  # the caller's reference follows the last step
     scope.change(alloc_buffers=(*scope.alloc_buffers, *stages.buffers))
     return [inner for _, inner in made[-4:]]
 
