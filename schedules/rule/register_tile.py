@@ -26,6 +26,7 @@ from ..random_variable import BlockRV, ExprRV, LoopRV
 from ..schedule import Schedule
 from ..tree import BlockNode, loops_around, loops_of_its_own
 from .block_facts import is_one, loop_position, node_of, own_loop_position, reduce_vars
+from .padding import RegisterFile
 
 
 @dataclass(frozen=True)
@@ -72,9 +73,10 @@ def require_structure(rule: str, structure: str) -> None:
         raise ScheduleError(f"{rule}: structure must end with S, got {structure!r}")
 
 
-def vector_lanes(node: BlockNode, target: Target) -> int:
-    """How many of a block's results are a vector."""
-    return int(max(1, target.vector_bits // dt.bits(node.writes[0].buffer.dtype)))
+def registers_for(node: BlockNode, target: Target) -> RegisterFile:
+    """What register tiles of a block's results go by."""
+    lanes = int(max(1, target.vector_bits // dt.bits(node.writes[0].buffer.dtype)))
+    return RegisterFile(lanes, target.vector_registers)
 
 
 def split_loops(
@@ -117,7 +119,7 @@ def split_loops(
 
 
 def keep_within_machine(
-    sch: Schedule, tiled: TiledLoops, lanes: int, target: Target, serial: Sequence[ExprRV] = ()
+    sch: Schedule, tiled: TiledLoops, registers: RegisterFile, cores: int, serial: Sequence[ExprRV] = ()
 ) -> None:
     """Build the machine's limits into the tables of a sketch: vector width, register file, unrolled code, cores.
 
@@ -125,7 +127,7 @@ def keep_within_machine(
     """
     if not isinstance(sch, SketchSchedule):
         return
-    registers, cores = target.vector_registers, target.num_cores
+    lanes = registers.lanes
     vector_rv = tiled.vector.factor if tiled.vector is not None else None
     for factors in tiled.factors["S"]:
         if vector_rv is not None and factors[-1] is vector_rv:
@@ -140,8 +142,8 @@ def keep_within_machine(
                     columns = columns * np.ceil(value / lanes)
                 else:
                     rows = rows * value
-            # Accumulators, one row of the vector operand, and a broadcast must fit, or LLVM spills in the inner loop.
-            return rows * columns + columns + 1 <= registers
+            fitting: np.ndarray = registers.fits(rows, columns)
+            return fitting
 
         sch.constrain(inner, fits)
     unrolled = [factors[-1] for factors in tiled.factors["R"]]
@@ -155,7 +157,7 @@ def keep_within_machine(
                 else:
                     steps = steps * value
             # Long bodies around a full register tile make LLVM spill accumulators.
-            return tile * steps <= np.where(tile >= registers // 2, 112, 256)
+            return tile * steps <= np.where(tile >= registers.registers // 2, 112, 256)
 
         sch.constrain([*inner, *unrolled], short)
     shared = [factors for factors in tiled.factors["S"] if factors[0] not in serial]

@@ -50,16 +50,16 @@ from .block_facts import (
     spatial_vars,
     stands_alone,
 )
-from .padding import RegisterFile, choose_padding, pad_loops
+from .padding import choose_padding, pad_loops
 from .register_tile import (
     FactorLimits,
     keep_within_machine,
     mark_epilogue,
     mark_register_tile,
     pack_operand,
+    registers_for,
     require_structure,
     split_loops,
-    vector_lanes,
 )
 
 _WORTH_PADDING = 1.04
@@ -149,8 +149,8 @@ class RegisterTiling(ScheduleRule):
 
     def _paddings(self, node: BlockNode, vector_var: Any) -> list[dict[Any, int]]:
         """Padded extents to offer, by block variable; an empty one tiles by divisors."""
-        machine = RegisterFile(vector_lanes(node, self.target), self.target.vector_registers)
-        padding, gain = choose_padding(node, vector_var, machine, self.max_padding)
+        registers = registers_for(node, self.target)
+        padding, gain = choose_padding(node, vector_var, registers, self.max_padding)
         if gain < _WORTH_PADDING:
             return [{}]
         return [padding] if gain > _CLEARLY_BETTER else [padding, {}]
@@ -220,8 +220,8 @@ class RegisterTiling(ScheduleRule):
         structure = self.structure[1:] if is_inside else self.structure
         tiled = split_loops(sch, block, vector_var, structure, self.limits, is_inside=is_inside)
         outermost = [factors[0] for factors in tiled.factors["S"]]
-        lanes = vector_lanes(node, self.target)
-        keep_within_machine(sch, tiled, lanes, self.target, serial=outermost if is_inside else ())
+        registers, serial = registers_for(node, self.target), outermost if is_inside else ()
+        keep_within_machine(sch, tiled, registers, self.target.num_cores, serial)
         levels = _levels(structure, tiled.loops)
         sch.reorder(*[loop for level in levels for loop in level])
         spatial_levels = [level for kind, level in zip(structure, levels, strict=True) if kind == "S"]

@@ -41,7 +41,7 @@ from .block_facts import (
     reduction_loops,
     stands_alone,
 )
-from .padding import pad_loop
+from .padding import pad_loop, padded_extent
 
 _JOBS_PER_CORE = 8
 """Loops are shared out, the outermost first, until their iterations could be so many jobs for each core."""
@@ -202,7 +202,7 @@ class SpatialTiling(ScheduleRule):
     ) -> list[LoopRV]:
         """Split a loop into levels of vectors, at most so many in a tile of the inner ones; vectors that are unrolled; and elements."""
         if extent % lanes:
-            loop = pad_loop(sch, loop, _padded(extent, lanes, self.max_vectors))
+            loop = pad_loop(sch, loop, padded_extent(extent, lanes, self.max_vectors))
         rest, elements = sch.split(loop, [None, lanes])
         factors = sch.sample_perfect_tile(rest, n_levels + 1, self.max_vectors)
         if most is not None and isinstance(sch, SketchSchedule):
@@ -212,7 +212,7 @@ class SpatialTiling(ScheduleRule):
     def _split_side(self, sch: Schedule, loop: LoopRV, extent: int) -> tuple[LoopRV, LoopRV]:
         """Split the other side of a transposition's tile, padded where it has no good divisor."""
         if not any(extent % size == 0 for size in range(8, self.max_tile + 1)) and extent > self.max_tile:
-            loop = pad_loop(sch, loop, _padded(extent, 8, 8))
+            loop = pad_loop(sch, loop, padded_extent(extent, 8, 8))
         outer, inner = sch.split(loop, sch.sample_perfect_tile(loop, 2, self.max_tile))
         return outer, inner
 
@@ -279,11 +279,3 @@ def _walk_through(node: BlockNode, region: tir.BufferRegion, natural: list[int])
         if isinstance(item.min, tir.Var)
     }
     return tuple(sorted(natural, key=lambda position: place.get(position, -1)))
-
-
-def _padded(extent: int, size: int, most: int) -> int:
-    """The least multiple of a size from an extent on that is a number of them which has a divisor from half of the most on."""
-    count = -(-extent // size)
-    while all(count % part for part in range(-(-most // 2), most + 1)):
-        count += 1
-    return count * size

@@ -35,9 +35,9 @@ from .register_tile import (
     mark_epilogue,
     mark_register_tile,
     pack_operand,
+    registers_for,
     require_structure,
     split_loops,
-    vector_lanes,
 )
 
 
@@ -110,7 +110,7 @@ class WinogradConvolution(ScheduleRule):
         levels = self._nest(tiled.loops)
         are_filters_serial = is_fused and len(tiled.loops["S"][-1]) > 1
         serial = [tiled.factors["S"][-1][0]] if are_filters_serial else []
-        keep_within_machine(sch, tiled, vector_lanes(node, self.target), self.target, serial)
+        keep_within_machine(sch, tiled, registers_for(node, self.target), self.target.num_cores, serial)
         sch.reorder(*levels.image, levels.filters, *levels.inner, *levels.reductions, *levels.registers)
         _share(sch, levels.image if is_fused else [*levels.image, levels.filters])
         if levels.registers:
