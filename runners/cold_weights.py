@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ir.target.host import last_level_cache_bytes
+from ir.tir.kernel_attributes import LAYOUT_REWRITE_MAPS, layout_free_positions
 
 from .kernel import Kernel
 from .ndarray import aligned_empty
@@ -28,10 +29,8 @@ _MOST_BYTES = 1 << 30
 
 def weight_positions(func: Any) -> list[int]:
     """Which parameters of a PrimFunc are weights: those whose layout its schedule may choose, or has chosen."""
-    attributes = func.attrs
-    free = (int(getattr(item, "value", item)) for item in attributes.get("layout_free_buffers", ()))
-    packed = (int(position) for position in dict(attributes.get("layout_rewrite_maps", None) or {}))
-    return sorted({*free, *packed})
+    packed = (int(position) for position in dict(func.attrs.get(LAYOUT_REWRITE_MAPS, None) or {}))
+    return sorted({*layout_free_positions(func), *packed})
 
 
 def bind_with_cold_weights(

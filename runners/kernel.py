@@ -10,13 +10,11 @@ from typing import Any
 from ir import structural_hash
 from ir.node import post_order_visit
 from ir.tir.function import PrimFunc
+from ir.tir.kernel_attributes import LAYOUT_REWRITE_MAPS, WEIGHT_PROGRAMS
 from ir.tir.stmt import ForKind
 
 from .ndarray import aligned_empty
 from .verify import Array, entry
-
-_MAPS, _PROGRAMS = "layout_rewrite_maps", "weight_programs"
-"""Attributes of a kernel that say how its parameters are made of the original ones (:mod:`schedules.layout_rewrite`)."""
 
 Room = Callable[[int, list[int], Any], Array]
 
@@ -83,7 +81,8 @@ def pack_arguments(mod: Any, arguments: list[Array], room: Room | None = None) -
     """
     attrs = entry(mod).attrs
     maps, programs = (
-        {int(k): v for k, v in dict(attrs.get(name) or {}).items()} for name in (_MAPS, _PROGRAMS)
+        {int(k): v for k, v in dict(attrs.get(name) or {}).items()}
+        for name in (LAYOUT_REWRITE_MAPS, WEIGHT_PROGRAMS)
     )
     packed = list(arguments)
     for position in sorted({*maps, *programs}):

@@ -10,20 +10,23 @@ from collections.abc import Sequence
 
 from ir import IRModule, tir
 from ir.tir import IndexMap, PrimFunc
+from ir.tir.kernel_attributes import (
+    LAYOUT_REWRITE_MAPS,
+    LAYOUT_REWRITE_PREPROC,
+    WEIGHT_PROGRAMS,
+    layout_free_positions,
+)
 from ir.tir.stmt_functor import substitute
 
 from .error import ScheduleError
 from .tree import BlockNode, LeafNode, LoopNode, TreeNode, child_blocks, detach, tree_of
 
-PREPROC = "meta_schedule.layout_rewrite_preproc"
-MAPS_ATTRIBUTE = "layout_rewrite_maps"
-PROGRAMS_ATTRIBUTE = "weight_programs"
-
 
 def layout_free_parameters(func: PrimFunc) -> list[tir.Buffer]:
-    """The parameters that are constants of a model, whose layout is the kernel's to choose (``layout_free_buffers``)."""
-    free = [int(getattr(item, "value", item)) for item in func.attrs.get("layout_free_buffers", ())]
-    return [func.buffer_map[func.params[position]] for position in free]
+    """The tensors that are constants of a model, whose layout is the kernel's to choose (``layout_free_buffers``)."""
+    params = dict(enumerate(func.params))
+    named = [params.get(position) for position in layout_free_positions(func)]
+    return [func.buffer_map[param] for param in named if param in func.buffer_map]
 
 
 def split_weight_packing(func: PrimFunc) -> PrimFunc:
@@ -40,8 +43,8 @@ def split_weight_packing(func: PrimFunc) -> PrimFunc:
     root = tree_of(func.body)
     if not isinstance(root, BlockNode):
         return func
-    maps: dict[int, IndexMap] = dict(func.attrs.get(MAPS_ATTRIBUTE, {}))
-    programs: dict[int, PrimFunc] = dict(func.attrs.get(PROGRAMS_ATTRIBUTE, {}))
+    maps: dict[int, IndexMap] = dict(func.attrs.get(LAYOUT_REWRITE_MAPS, {}))
+    programs: dict[int, PrimFunc] = dict(func.attrs.get(WEIGHT_PROGRAMS, {}))
     position_of: dict[tir.Buffer, int] = {
         func.buffer_map[param]: position
         for position, param in enumerate(func.params)
@@ -49,7 +52,7 @@ def split_weight_packing(func: PrimFunc) -> PrimFunc:
     }
     buffers = dict(func.buffer_map)
     for block in child_blocks(root):
-        if PREPROC not in block.annotations:
+        if LAYOUT_REWRITE_PREPROC not in block.annotations:
             continue
         source, made = _source_and_result(block)
         if source not in position_of:
@@ -73,8 +76,8 @@ def split_weight_packing(func: PrimFunc) -> PrimFunc:
         buffers[func.params[position]] = made
     if all(buffers[param] is buffer for param, buffer in func.buffer_map.items()):
         return func
-    kernel: PrimFunc = func.replace(body=root.stmt(), buffer_map=buffers).with_attr(MAPS_ATTRIBUTE, maps)
-    return kernel.with_attr(PROGRAMS_ATTRIBUTE, programs) if programs else kernel
+    kernel: PrimFunc = func.replace(body=root.stmt(), buffer_map=buffers).with_attr(LAYOUT_REWRITE_MAPS, maps)
+    return kernel.with_attr(WEIGHT_PROGRAMS, programs) if programs else kernel
 
 
 def _source_and_result(block: BlockNode) -> tuple[tir.Buffer, tir.Buffer]:

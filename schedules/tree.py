@@ -504,6 +504,21 @@ def replace_node(old: TreeNode, new: TreeNode) -> None:
     parent.replace_child(old, new)
 
 
+def take_place_of(block: BlockNode, other: BlockNode) -> None:
+    """Let a block stand where another one does and run as that does: references to it follow. It keeps its name and what it allocates."""
+    block.change(
+        iter_vars=other.iter_vars,
+        iter_values=other.iter_values,
+        reads=other.reads,
+        writes=other.writes,
+        predicate=other.predicate,
+        init=other.init,
+        annotations=other.annotations,
+    )
+    replace_node(other, block)
+    block.set_body(other.body)
+
+
 def detach(node: TreeNode) -> None:
     """Take a subtree out of its tree; loops, conditions and sequences left empty around it disappear too."""
     parent = node.parent

@@ -24,6 +24,7 @@ from ..tir.analysis.undefined_vars import undefined_vars
 from ..tir.buffer import Buffer, decl_buffer
 from ..tir.expr import BufferLoad, IntImm, IterVar, PrimExpr, ProducerLoad, Range, Reduce, Var
 from ..tir.function import PrimFunc
+from ..tir.kernel_attributes import LAYOUT_FREE_BUFFERS
 from ..tir.op import if_then_else
 from ..tir.operators import const
 from ..tir.stmt import Block, BlockRealize, BufferStore, For, ForKind, LetStmt, Stmt, seq
@@ -407,4 +408,4 @@ def _with_layout_free_buffers(func: PrimFunc) -> PrimFunc:
     if body is func.body:
         return func
     func = func.replace(body=body)
-    return func.with_attr("layout_free_buffers", tuple(sorted(walker.found))) if walker.found else func
+    return func.with_attr(LAYOUT_FREE_BUFFERS, tuple(sorted(walker.found))) if walker.found else func

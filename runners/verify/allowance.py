@@ -1,9 +1,9 @@
 """What the roundings of another algorithm may come to, for candidates that compute by one.
 
 A convolution by Winograd's algorithm rounds other numbers than the sum of products that it stands for, and they count for more. Its
-primitive leaves the program that it has made, before any loop of it is tiled, in an attribute of the function
-(:mod:`schedules.rounding`). That program is analysed like the unscheduled one (:mod:`.shadow`), which bounds the errors of every stage
-element by element, on the inputs at hand.
+primitive leaves the program that it has made, before any loop of it is tiled, in an attribute of the function (``ROUNDING_PROGRAM`` in
+:mod:`ir.tir.kernel_attributes`). That program is analysed like the unscheduled one (:mod:`.shadow`), which bounds the errors of every
+stage element by element, on the inputs at hand.
 
 The values stay those of the unscheduled program. So a wrong transform, in the primitive as in a kernel, is refused: the allowance counts
 for an element only where both programs agree on it far within what it allows.
@@ -17,6 +17,7 @@ import numpy as np
 
 from ir import IRModule
 from ir import dtype as dt
+from ir.tir.kernel_attributes import ROUNDING_PROGRAM
 
 from .compare import Bounds
 from .expressions import Unanalysable
@@ -24,15 +25,13 @@ from .facts import entry
 from .reference import Arguments, Case, MakeRun, Reference, case_in_float64, hides_terms
 from .shadow import shadow_of
 
-ROUNDING_ATTRIBUTE = "rounding_program"
-"""The attribute of a candidate's PrimFunc."""
 _AGREEMENT = 1 / 8
 """Values of the two programs differ by this share of what they allow together at most; in float64 it is a millionth, if they are right."""
 
 
 def rounding_program(mod: Any) -> Any:
     """The program that rounds as a candidate does, if it says that it rounds otherwise than the unscheduled one."""
-    return entry(mod).attrs.get(ROUNDING_ATTRIBUTE)
+    return entry(mod).attrs.get(ROUNDING_PROGRAM)
 
 
 def allowing(reference: Reference, program: Any, make_run: MakeRun) -> Reference:

@@ -17,7 +17,6 @@ from ir.tir import PrimFunc
 from ..error import ScheduleError
 from ..population import Nest, Skeleton, Sketch
 from ..postproc import postprocess
-from ..rule import WinogradConvolution
 from ..rule.default import default_rules
 from ..schedule import Schedule
 from ..space import PostOrderApply
@@ -44,7 +43,7 @@ def default_schedule(mod: IRModule | PrimFunc, target: Target, rank: Rank | None
         ScheduleError: no structure of the design space applies, which is a defect.
     """
     # What rounds otherwise, and reads four times the weights, is for a search to measure and to check.
-    rules = [rule for rule in default_rules(target) if not isinstance(rule, WinogradConvolution)]
+    rules = [rule for rule in default_rules(target) if not rule.changes_rounding]
     space = PostOrderApply(sch_rules=rules, max_sketches=_STRUCTURES)
     sketches = space.generate_sketches(mod, target)
     generator = np.random.default_rng(0)

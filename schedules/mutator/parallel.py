@@ -8,13 +8,12 @@ import numpy as np
 
 from ir.target.target import Target
 
+from ..annotation import PARALLEL
 from ..instruction import Instruction
 from ..population.decision import TileDecision
 from ..population.sketch import Sketch
 from ..trace import Trace
 from .base import Mutator, annotated_with, changed_columns, other_category, sampled
-
-_KEY = "meta_schedule.parallel"
 
 
 class MutateParallel(Mutator):
@@ -36,7 +35,7 @@ class MutateParallel(Mutator):
         self._cores = context.target.num_cores
 
     def mutate_rows(self, sketch: Sketch, rows: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-        limits, outer = annotated_with(sketch.trace, _KEY), _outer_factors(sketch.trace)
+        limits, outer = annotated_with(sketch.trace, PARALLEL), _outer_factors(sketch.trace)
         columns = sketch.columns_of(
             [inst for inst in sketch.trace.insts if {*map(id, inst.outputs)} & (limits | outer)]
         )
@@ -60,7 +59,7 @@ class MutateParallel(Mutator):
         return int(generator.choice(choices)) if len(choices) else number
 
     def apply(self, trace: Trace) -> Trace | None:
-        limits = annotated_with(trace, _KEY)
+        limits = annotated_with(trace, PARALLEL)
         found = sampled(
             trace, "SampleCategorical", lambda inst: id(inst.outputs[0]) in limits and len(inst.attrs[0]) > 1
         )
@@ -90,7 +89,9 @@ class MutateParallel(Mutator):
 def _outer_factors(trace: Trace) -> set[int]:
     """Ids of the first factors of splits whose outermost loop is marked parallel."""
     parallel = {
-        id(inst.inputs[0]) for inst in trace.insts if inst.kind.name == "Annotate" and inst.attrs[0] == _KEY
+        id(inst.inputs[0])
+        for inst in trace.insts
+        if inst.kind.name == "Annotate" and inst.attrs[0] == PARALLEL
     }
     return {id(inst.inputs[1]) for inst in trace.insts if _splits_parallel(inst, parallel)}
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from ..annotation import UNROLL, UNROLL_EXPLICIT, UNROLL_IMPLICIT
 from ..population.sketch import Sketch
 from ..trace import Trace
 from .base import Mutator, annotated_with, other_category, sampled
 
-_KEYS = ("meta_schedule.unroll_explicit", "meta_schedule.unroll_implicit", "meta_schedule.unroll")
+_KEYS = (UNROLL_EXPLICIT, UNROLL_IMPLICIT, UNROLL)
 
 
 class MutateUnroll(Mutator):

@@ -19,17 +19,13 @@ from ir.node import Visitor
 from ir.tir import ForKind, IterVar
 from ir.tir.evaluate import evaluate
 from ir.tir.intrinsic.declaration import is_transparent
+from ir.tir.kernel_attributes import LAYOUT_REWRITE_PREPROC
 from ir.tir.stmt_functor import substitute
 
 from ..affine import mentions
+from ..annotation import COOPERATIVE_FETCH, PARALLEL, UNROLL, VECTORIZE
 from ..tree import BlockNode, LeafNode, LoopNode, TreeNode, tree_of
 from .linear import IndexSteps, Values, is_arithmetic
-
-PREPROC_ANNOTATION = "meta_schedule.layout_rewrite_preproc"
-"""On blocks that pack constant weights: they run once, when the model is compiled."""
-
-SHARED_OUT_ANNOTATION = "meta_schedule.cooperative_fetch"
-"""On copies whose elements the threads of a block share out, with the number of adjacent ones for a thread at a time."""
 
 WARP = 32
 """Threads whose accesses are looked at together."""
@@ -38,8 +34,6 @@ _FAR_APART = 1 << 12
 """Elements between what the threads of a warp access where nobody knows."""
 _TYPICAL_EXTENT = 16
 """Iterations of a loop whose extent is data, as far as anybody can say."""
-
-MARKS = ("parallel", "vectorize", "unroll", "bind")
 
 
 @dataclass
@@ -319,8 +313,8 @@ class Extraction:
                 ],
                 block.init is not None or (not block.iter_vars and operations.accumulates()),
                 reduce_values,
-                PREPROC_ANNOTATION in block.annotations,
-                block.annotations.get(SHARED_OUT_ANNOTATION),
+                LAYOUT_REWRITE_PREPROC in block.annotations,
+                block.annotations.get(COOPERATIVE_FETCH),
             )
         )
 
@@ -502,6 +496,7 @@ def _array(value: Any, size: int) -> np.ndarray:
 
 
 _KIND_MARKS = {ForKind.PARALLEL: "parallel", ForKind.VECTORIZED: "vectorize", ForKind.UNROLLED: "unroll"}
+_ANNOTATED_MARKS = {PARALLEL: "parallel", VECTORIZE: "vectorize", UNROLL: "unroll"}
 
 
 def _mark_of(loop: LoopNode) -> str:
@@ -509,10 +504,7 @@ def _mark_of(loop: LoopNode) -> str:
         return loop.thread_binding.thread_tag
     if loop.kind in _KIND_MARKS:
         return _KIND_MARKS[loop.kind]
-    for name in MARKS:
-        if f"meta_schedule.{name}" in loop.annotations:
-            return name
-    return ""
+    return next((mark for key, mark in _ANNOTATED_MARKS.items() if key in loop.annotations), "")
 
 
 def flops_of(func: tir.PrimFunc) -> float:

@@ -7,6 +7,7 @@ numbers, so one run of the rules describes all candidates that share the structu
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -224,6 +225,11 @@ class Sketch:
         assert func is not None
         self._extraction = Extraction(schedule._root(func))
 
+    @cached_property
+    def kinds(self) -> tuple[str, ...]:
+        """What the steps of a candidate's trace do, as :func:`kinds_of_steps` says: other traces are none of this sketch."""
+        return kinds_of_steps(self.trace)
+
     @property
     def n_columns(self) -> int:
         """Number of decisions."""
@@ -330,8 +336,7 @@ class Sketch:
 
     def row_of(self, trace: Trace) -> np.ndarray | None:
         """The row of a stored trace of this sketch, or None when structure or decisions differ."""
-        theirs = [inst for inst in trace.simplified(True).insts if not inst.kind.is_postproc]
-        ours = self.trace.simplified(True).insts
+        theirs, ours = _steps(trace), _steps(self.trace)
         if not _same_steps(theirs, ours):
             return None
         sampled = [trace.get_decision(inst) for inst in theirs if inst.kind.takes_decision]
@@ -359,8 +364,7 @@ class Sketch:
         Returns:
             int64 [n_columns]; None where the steps differ, a tile has another number of factors, or no row tried is valid.
         """
-        theirs = [inst for inst in trace.simplified(True).insts if not inst.kind.is_postproc]
-        ours = self.trace.simplified(True).insts
+        theirs, ours = _steps(trace), _steps(self.trace)
         if not _same_steps(theirs, ours, same_numbers=False):
             return None
         counterpart = dict(zip(map(id, ours), theirs, strict=True))
@@ -385,6 +389,15 @@ class Sketch:
         sch = Schedule(mod, error_render_level="none", seed=0)
         self.trace_of(row).apply_to_schedule(sch, remove_postproc=True)
         return sch
+
+
+def kinds_of_steps(trace: Trace) -> tuple[str, ...]:
+    """The kinds of a trace's instructions, without postprocessing and what nothing uses."""
+    return tuple(inst.kind.name for inst in _steps(trace))
+
+
+def _steps(trace: Trace) -> list[Instruction]:
+    return [inst for inst in trace.simplified(True).insts if not inst.kind.is_postproc]
 
 
 def _same_steps(

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from ir import tir
 from ir.tir import ForKind
+from ir.tir.kernel_attributes import LAYOUT_REWRITE_PREPROC
 
+from ..annotation import PARALLEL, UNROLL_EXPLICIT, UNROLL_IMPLICIT, VECTORIZE
 from ..error import ScheduleError
 from ..random_variable import BlockRV, LoopRV
-from ..rule.block_facts import PREPROC_ANNOTATION, contiguous_var, is_data_parallel
+from ..rule.block_facts import contiguous_var, is_data_parallel
 from ..schedule import Schedule
 from ..tree import BlockNode, LoopNode, child_blocks, loops_around
 
-KEYS = (
-    "meta_schedule.parallel",
-    "meta_schedule.vectorize",
-    "meta_schedule.unroll_explicit",
-    "meta_schedule.unroll_implicit",
-)
+_ON_ROOT = (PARALLEL, VECTORIZE, UNROLL_EXPLICIT, UNROLL_IMPLICIT)
 
 
 def apply_root_annotations(sch: Schedule) -> None:
@@ -24,19 +21,19 @@ def apply_root_annotations(sch: Schedule) -> None:
     func = sch.func_working_on
     assert func is not None
     root = sch._root(func)
-    found = {key: _number(root.annotations[key]) for key in KEYS if key in root.annotations}
+    found = {key: _number(root.annotations[key]) for key in _ON_ROOT if key in root.annotations}
     if not found:
         return
     rv = sch.get_block(root.name)
     for key in found:
         sch.unannotate(rv, key)
     for node in child_blocks(root):
-        if PREPROC_ANNOTATION not in node.annotations:
+        if LAYOUT_REWRITE_PREPROC not in node.annotations:
             block = sch.get_block(node.name)
-            _parallelize(sch, block, node, found.get("meta_schedule.parallel", 0))
-            _vectorize(sch, block, node, found.get("meta_schedule.vectorize", 0))
-            for kind, explicit in (("explicit", 1), ("implicit", 0)):
-                _unroll(sch, block, node, found.get(f"meta_schedule.unroll_{kind}", 0), explicit)
+            _parallelize(sch, block, node, found.get(PARALLEL, 0))
+            _vectorize(sch, block, node, found.get(VECTORIZE, 0))
+            for key, explicit in ((UNROLL_EXPLICIT, 1), (UNROLL_IMPLICIT, 0)):
+                _unroll(sch, block, node, found.get(key, 0), explicit)
 
 
 def _number(value: object) -> int:

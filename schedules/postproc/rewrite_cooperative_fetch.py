@@ -6,7 +6,7 @@ from typing import Any
 
 from ir import tir
 
-from ..population.skeleton import SHARED_OUT_ANNOTATION
+from ..annotation import COOPERATIVE_FETCH
 from ..random_variable import LoopRV
 from ..schedule import Schedule
 from ..tree import BlockNode, all_blocks, loops_around
@@ -20,15 +20,15 @@ class RewriteCooperativeFetch(Postproc):
         func = sch.func_working_on
         assert func is not None
         for block in all_blocks(sch._root(func)):
-            if SHARED_OUT_ANNOTATION in block.annotations:
+            if COOPERATIVE_FETCH in block.annotations:
                 self._share(sch, block)
         return True
 
     def _share(self, sch: Schedule, block: BlockNode) -> None:
-        annotation = block.annotations[SHARED_OUT_ANNOTATION]
+        annotation = block.annotations[COOPERATIVE_FETCH]
         lanes = int(getattr(annotation, "value", annotation))
         rv = sch.get_block(block.name)
-        sch.unannotate(rv, SHARED_OUT_ANNOTATION)
+        sch.unannotate(rv, COOPERATIVE_FETCH)
         threads = {
             loop.thread_binding.thread_tag: loop.extent
             for loop in loops_around(block)

@@ -7,10 +7,12 @@ from typing import Any
 
 from ir import tir
 from ir.tir import IndexMap
+from ir.tir.kernel_attributes import LAYOUT_REWRITE_PREPROC
 from ir.tir.stmt_functor import variables_in
 
 from ..affine import polynomial, split_by
-from ..rule.block_facts import PREPROC_ANNOTATION
+from ..layout_rewrite import layout_free_parameters
+from ..rule.block_facts import is_one
 from ..schedule import Schedule
 from ..tree import BlockNode, LoopNode, all_blocks, loops_around
 from .base import Postproc
@@ -28,15 +30,13 @@ class RewriteLayout(Postproc):
         assert func is not None
         function = sch.mod[func]
         assert isinstance(function, tir.PrimFunc)
-        free = [int(getattr(i, "value", i)) for i in function.attrs.get("layout_free_buffers", ())]
-        for position in free:
-            buffer = function.buffer_map.get(function.params[position])
+        for buffer in layout_free_parameters(function):
             readers = [
                 block
                 for block in all_blocks(sch._root(func))
                 if block.iter_vars and any(region.buffer is buffer for region in block.reads)
             ]
-            if len(readers) == 1 and PREPROC_ANNOTATION not in readers[0].annotations:
+            if len(readers) == 1 and LAYOUT_REWRITE_PREPROC not in readers[0].annotations:
                 self._rewrite(sch, readers[0], buffer)
         return True
 
@@ -48,7 +48,7 @@ class RewriteLayout(Postproc):
         reader = sch.get_block(block.name)
         copy = sch.cache_read(reader, found[0], "global")
         sch.transform_layout(copy, ("write", 0), index_map)
-        sch.annotate(copy, PREPROC_ANNOTATION, 1)
+        sch.annotate(copy, LAYOUT_REWRITE_PREPROC, 1)
 
 
 def suggest_index_map(block: BlockNode, region: Sequence[tir.Range]) -> IndexMap | None:
@@ -58,7 +58,7 @@ def suggest_index_map(block: BlockNode, region: Sequence[tir.Range]) -> IndexMap
     the order of the loops.
     """
     values = dict(zip([item.var for item in block.iter_vars], block.iter_values, strict=True))
-    loops = [loop for loop in loops_around(block) if not _is_unit(loop)]
+    loops = [loop for loop in loops_around(block) if not is_one(loop.extent)]
     order = {loop.var: n for n, loop in enumerate(loops)}
     initial = [tir.Var(f"i{n}", item.min.dtype) for n, item in enumerate(region)]
     digits: list[tuple[int, int, Any]] = []  # (loop, dimension, index)
@@ -78,10 +78,6 @@ def suggest_index_map(block: BlockNode, region: Sequence[tir.Range]) -> IndexMap
     if [entry[1] for entry in arranged] == list(range(len(region))):
         return None  # as it is
     return IndexMap(initial, [digit for _, _, digit in arranged])
-
-
-def _is_unit(loop: LoopNode) -> bool:
-    return isinstance(loop.extent, tir.IntImm) and loop.extent.value == 1
 
 
 def _digits(index: tir.PrimExpr, loops: Sequence[LoopNode]) -> list[tuple[LoopNode, int, bool]] | None:

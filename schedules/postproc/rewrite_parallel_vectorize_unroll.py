@@ -7,9 +7,9 @@ from ir import tir
 from ir.tir import ForKind
 from ir.tir.intrinsic.declaration import calls_costly
 
+from ..annotation import PARALLEL, UNROLL, VECTORIZE
 from ..error import ScheduleError
 from ..random_variable import BlockRV, LoopRV
-from ..rule.block_facts import PARALLEL, UNROLL, VECTORIZE
 from ..schedule import Schedule
 from ..tree import BlockNode, LeafNode, LoopNode, all_blocks, blocks_below, child_blocks, loops_around
 from .base import Postproc

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from ir.tir.kernel_attributes import LAYOUT_REWRITE_PREPROC
+
 from ..rule.auto_bind import bind_block
-from ..rule.block_facts import PREPROC_ANNOTATION
 from ..schedule import Schedule
 from ..tree import BlockNode, LoopNode, child_blocks, loops_around
 from .base import Postproc
@@ -23,7 +24,7 @@ class RewriteUnboundBlock(Postproc):
         func = sch.func_working_on
         assert func is not None
         for block in child_blocks(sch._root(func)):
-            if PREPROC_ANNOTATION in block.annotations or _is_bound(block):
+            if LAYOUT_REWRITE_PREPROC in block.annotations or _is_bound(block):
                 continue
             bind_block(
                 sch, sch.get_block(block.name), self.max_threadblocks, self.target.max_threads_per_block

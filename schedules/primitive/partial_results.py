@@ -24,6 +24,7 @@ from ..tree import (
     loops_of_its_own,
     replace_node,
     scope_of,
+    take_place_of,
 )
 
 
@@ -78,10 +79,7 @@ class Factored:
         replace_node(block, self.rf_block)
         insert_beside(behind or own[0], self.nest, before=False)
         scope.change(alloc_buffers=(*scope.alloc_buffers, *self.partial))
-        names = ("iter_vars", "iter_values", "reads", "writes", "predicate", "init", "annotations")
-        block.change(**{name: getattr(self.final, name) for name in names})
-        replace_node(self.final, block)
-        block.set_body(self.final.body)
+        take_place_of(block, self.final)
 
 
 def factored(

@@ -34,7 +34,8 @@ from ..tree import (
     root_of,
     scope_of,
 )
-from .rfactor import Reduction, reduction_of
+from .partial_results import Reduction, point
+from .rfactor import reduction_of
 
 
 @dataclass
@@ -204,8 +205,6 @@ def _first_nest(
     own = tir.BufferLoad(first, places)
     update = tir.BufferStore(first, reduction.combine([own], [value])[0], places)
     init = tir.BufferStore(first, reduction.inits[0].value, places)
-    point = [tir.Range.from_min_extent(index, tir.const(1, dtype)) for index in places]
-    reads = [tir.Range.from_min_extent(index, tir.const(1, index.dtype)) for index in read]
     extents = [*(tir.cast(dtype, extent) for extent in first.shape), window.along.dom.extent]
     kinds = [IterVar.DataPar] * len(places) + [IterVar.CommReduce]
     domains = [
@@ -218,8 +217,8 @@ def _first_nest(
         fresh_block_name(root_of(block), f"{block.name}_{loop.var.name}"),
         tuple(domains),
         tuple(variables),
-        (tir.BufferRegion(load.buffer, reads),),
-        (tir.BufferRegion(first, point),),
+        (point(load.buffer, read),),
+        (point(first, places),),
         LeafNode(update),
         init=init,
     )
@@ -237,12 +236,11 @@ def _reduce_the_rest(
     indices = [window.place.var if dim == window.dim else index for dim, index in enumerate(load.indices)]
     own = tir.BufferLoad(reduction.outputs[0], reduction.indices)
     value = reduction.combine([own], [tir.BufferLoad(first, indices)])[0]
-    point = [tir.Range.from_min_extent(index, tir.const(1, index.dtype)) for index in indices]
     kept = [position for position, item in enumerate(block.iter_vars) if item is not window.along]
     replace_node(loop, loop.body)
     block.change(
         iter_vars=tuple(block.iter_vars[position] for position in kept),
         iter_values=tuple(block.iter_values[position] for position in kept),
-        reads=(tir.BufferRegion(first, point),),
+        reads=(point(first, indices),),
     )
     block.set_body(LeafNode(tir.BufferStore(reduction.outputs[0], value, reduction.indices)))

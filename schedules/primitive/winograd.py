@@ -13,6 +13,7 @@ from typing import Any
 from ir import tir
 from ir.tir import IterVar
 from ir.tir.analysis.block_access_region import stating_its_accesses
+from ir.tir.kernel_attributes import LAYOUT_REWRITE_PREPROC, ROUNDING_PROGRAM
 
 from ..access import state_around
 from ..analysis import require, require_blocks_only
@@ -21,10 +22,9 @@ from ..convolution import Convolution, convolution_of, extent_of
 from ..cook_toom import CookToom, cook_toom
 from ..declaration import PrimitiveFamily, primitive
 from ..effects import require_no_effects
-from ..layout_rewrite import PREPROC, layout_free_parameters
+from ..layout_rewrite import layout_free_parameters
 from ..linear_map import StraightLine
 from ..random_variable import BlockRV
-from ..rounding import ROUNDING_ATTRIBUTE
 from ..tree import (
     BlockNode,
     LeafNode,
@@ -35,6 +35,7 @@ from ..tree import (
     loops_around,
     replace_node,
     scope_of,
+    take_place_of,
 )
 
 _TAPS = 3
@@ -84,8 +85,8 @@ class WinogradPrimitives(PrimitiveFamily):
         node = self._block(block)
         name = self._function_of(node)
         made = _winograd(node, tile, layout_free_parameters(self._functions[name]))
-        rounding = self._current_function(name).without_attr(ROUNDING_ATTRIBUTE)
-        self._functions[name] = self._functions[name].with_attr(ROUNDING_ATTRIBUTE, rounding)
+        rounding = self._current_function(name).without_attr(ROUNDING_PROGRAM)
+        self._functions[name] = self._functions[name].with_attr(ROUNDING_PROGRAM, rounding)
         return self._new(made)
 
 
@@ -116,11 +117,7 @@ def _winograd(block: BlockNode, tile: int, constants: Sequence[tir.Buffer]) -> l
         state_around(inner)
     nest, last = stages.whole_image()
     replace_node(top, nest)
-    # the caller's reference to the block follows the last step
-    fields = ("iter_vars", "iter_values", "reads", "writes", "predicate", "init", "annotations")
-    block.change(**{field: getattr(last, field) for field in fields})
-    replace_node(last, block)
-    block.set_body(last.body)
+    take_place_of(block, last)  # the caller's reference follows the last step
     scope.change(alloc_buffers=(*scope.alloc_buffers, *stages.buffers))
     return [inner for _, inner in made[-4:]]
 
@@ -154,7 +151,7 @@ class _Stages:
             self._transform_outputs(products),
         ]
         if is_constant:
-            stages[0][1].annotations[PREPROC] = 1
+            stages[0][1].annotations[LAYOUT_REWRITE_PREPROC] = 1
         return [*before, *stages]
 
     def whole_image(self) -> Nest:

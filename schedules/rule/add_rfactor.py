@@ -7,6 +7,7 @@ import numpy as np
 from ir import tir
 
 from ..analysis import why_not_reduction
+from ..annotation import PARALLEL
 from ..error import ScheduleError
 from ..population.sketch import SketchSchedule
 from ..random_variable import BlockRV, LoopRV
@@ -17,9 +18,10 @@ from .block_facts import has_data_reuse, is_leaf_block, is_scheduled, node_of, r
 
 
 class AddRFactor(ScheduleRule):
-    """Offer partial reductions where the outputs alone do not keep the cores busy.
+    """Reduce in parts where the outputs alone do not keep the cores busy.
 
-    All reduction loops are fused, split, and factored over the outer part, which runs in parallel.
+    The outermost reduction loop that has an iteration for each core, or else the longest, is split, and its outer part, which runs in
+    parallel, factored out.
 
     Args:
         max_jobs_per_core: reductions with at least this many outputs per core are left alone.
@@ -72,7 +74,7 @@ class AddRFactor(ScheduleRule):
         outer, _inner = sch.split(chosen, factors)
         sch.reorder(outer, *spatial)
         partial = sch.rfactor(outer, 0)
-        sch.annotate(_loop_of(sch, partial, 0), "meta_schedule.parallel", 1)
+        sch.annotate(_loop_of(sch, partial, 0), PARALLEL, 1)
 
 
 def _loop_of(sch: Schedule, block: BlockRV, var_position: int) -> LoopRV:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ir.tir.kernel_attributes import LAYOUT_REWRITE_PREPROC
+
 from ..analysis import consumers_of, is_output_block
 from ..error import ScheduleError
 from ..random_variable import BlockRV
@@ -43,7 +45,7 @@ class AutoInline(ScheduleRule):
         node = node_of(sch, block)
         if is_output_block(node) and not self.into_producer:
             return [sch]
-        if not is_injective(node) or "meta_schedule.layout_rewrite_preproc" in node.annotations:
+        if not is_injective(node) or LAYOUT_REWRITE_PREPROC in node.annotations:
             return [sch]
         if not is_output_block(node) and any(item.buffer.scope() != "global" for item in node.writes):
             return [sch]  # another rule put it there: a cache

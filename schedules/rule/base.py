@@ -53,6 +53,9 @@ class ScheduleRule(ABC):
     """Whether it may look at sampled numbers, and not only pass them on. Then it sees one candidate at a time where it does: each number
     that :meth:`Schedule.get` returns makes structures of its own."""
 
+    changes_rounding: ClassVar[bool] = False
+    """Whether it may offer another algorithm, whose results are rounded otherwise than the program's: for a search that checks them."""
+
     def initialize(self, target: Target) -> None:
         """Learn the target before the first ``apply``."""
         self.target = target

@@ -6,19 +6,17 @@ from typing import Any
 
 from ir import tir
 from ir.tir import IterVar
-from ir.tir.analysis.contiguous import WIDEST_STEP
 from ir.tir.stmt_functor import loads_in, variables_in
 
 from ..affine import coefficient_of, mentions
 from ..analysis import consumers_of, why_not_complete, why_not_reduction
+from ..annotation import PREFIX
 from ..random_variable import BlockRV
 from ..schedule import Schedule
-from ..tree import BlockNode, LeafNode, LoopNode, blocks_below, loops_around, loops_of_its_own
+from ..tree import BlockNode, LeafNode, LoopNode, blocks_below, loops_around, loops_of_its_own, scope_of
 
-PREPROC_ANNOTATION = "meta_schedule.layout_rewrite_preproc"
-PARALLEL, VECTORIZE, UNROLL = "meta_schedule.parallel", "meta_schedule.vectorize", "meta_schedule.unroll"
-"""Marks of rules on loops, which postprocessors carry out."""
-
+_WIDEST_STEP = 3
+"""Elements that neighbouring results' operands may lie apart and still count as near each other: the steps of usual pools."""
 _SHORT = 8
 """Operations that are computed twice rather than once with a place in memory."""
 
@@ -61,23 +59,22 @@ def has_data_reuse(block: BlockNode) -> bool:
     """
     if why_not_reduction(block) is not None or not is_leaf_block(block) or is_empty(block):
         return False
-    wide = [
+    missing = any(var not in used for used in operand_vars(block) for var in _wide_vars(block))
+    return missing and bool(reduce_vars(block))
+
+
+def _wide_vars(block: BlockNode) -> list[Any]:
+    """The data-parallel variables of more than one value."""
+    return [
         item.var
         for item in block.iter_vars
         if item.iter_type == IterVar.DataPar and not is_one(item.dom.extent)
     ]
-    missing = any(var not in used for used in operand_vars(block) for var in wide)
-    return missing and bool(reduce_vars(block))
 
 
 def is_product(block: BlockNode) -> bool:
     """Whether a reduction uses every operand again, for results along an axis of its own that the operand does not depend on."""
-    wide = [
-        item.var
-        for item in block.iter_vars
-        if item.iter_type == IterVar.DataPar and not is_one(item.dom.extent)
-    ]
-    used = operand_vars(block)
+    wide, used = _wide_vars(block), operand_vars(block)
     return (
         has_data_reuse(block) and len(used) > 1 and all(any(var not in item for var in wide) for item in used)
     )
@@ -94,7 +91,7 @@ def reduces_side_by_side(block: BlockNode) -> bool:
         if mentions(load, {var})
     ]
     return bool(steps) and all(
-        set(others) <= {0} and last is not None and 1 <= last <= WIDEST_STEP for *others, last in steps
+        set(others) <= {0} and last is not None and 1 <= last <= _WIDEST_STEP for *others, last in steps
     )
 
 
@@ -219,6 +216,17 @@ def own_loop_position(block: BlockNode, var: Any) -> int | None:
     return first + feeding[0][0]
 
 
+def stands_alone(node: BlockNode) -> bool:
+    """Whether the block is alone in an untouched nest whose loops bind its variables one to one."""
+    loops = loops_around(node)
+    if any(
+        loop.annotations or loop.thread_binding is not None or len(loop.children()) != 1 for loop in loops
+    ):
+        return False
+    bound = [value for value in node.iter_values if isinstance(value, tir.Var)]
+    return len(bound) == len(node.iter_values) == len(loops) and scope_of(node) is not None
+
+
 def fills_tile(block: BlockNode) -> bool:
     """Whether untouched loops of a block's own, one a variable, run through a tile that loops shared with other blocks place."""
     own = loops_of_its_own(block)
@@ -275,7 +283,7 @@ def _operations_of(node: Any) -> list[Any]:
 
 def is_scheduled(block: BlockNode) -> bool:
     """Whether a rule has marked this block's nest already."""
-    return any(key.startswith("meta_schedule.") for loop in loops_around(block) for key in loop.annotations)
+    return any(key.startswith(PREFIX) for loop in loops_around(block) for key in loop.annotations)
 
 
 def read_count(consumer: BlockNode, buffer: tir.Buffer) -> int:

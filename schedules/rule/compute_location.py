@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from ir import tir
+from ir.tir.kernel_attributes import LAYOUT_REWRITE_PREPROC
 
 from ..affine import mentions
 from ..analysis import consumers_of, is_output_block, why_not_complete, why_not_reduction
+from ..annotation import PARALLEL, UNROLL, VECTORIZE
 from ..random_variable import BlockRV
 from ..schedule import Schedule
 from ..tree import BlockNode, LoopNode, loops_around
 from .base import ScheduleRule, unless_refused
-from .block_facts import PREPROC_ANNOTATION, is_scheduled, node_of
+from .block_facts import is_one, is_scheduled, node_of
 
 
 class RandomComputeLocation(ScheduleRule):
@@ -23,23 +25,23 @@ class RandomComputeLocation(ScheduleRule):
 
     def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
         node = node_of(sch, block)
-        if is_output_block(node) or is_scheduled(node) or PREPROC_ANNOTATION in node.annotations:
+        if is_output_block(node) or is_scheduled(node) or LAYOUT_REWRITE_PREPROC in node.annotations:
             return [sch]
         if why_not_complete(node) is not None and why_not_reduction(node) is not None:
             return [sch]
         consumers = consumers_of(node)
-        if not consumers or any(PREPROC_ANNOTATION in item.annotations for item in consumers):
+        if not consumers or any(LAYOUT_REWRITE_PREPROC in item.annotations for item in consumers):
             return [sch]
         common = _common_loops(consumers)
         depth = free_depth(node, consumers, common)
         is_complete = why_not_complete(node) is None
-        tiled = [i for i, loop in enumerate(common) if "meta_schedule.parallel" in loop.annotations]
+        tiled = [i for i, loop in enumerate(common) if PARALLEL in loop.annotations]
         likely = [depth - 1] if depth else []
         if tiled and is_complete:
             # Under the last core-level loop, and one cache level further in.
             likely += [tiled[-1], min(len(common) - 1, tiled[-1] + len(tiled))]
         # A reduction is not computed twice; of what is, loops of one iteration are no other places than the loops around them.
-        others = [i for i in range(len(common)) if not _is_unit(common[i])] if is_complete else []
+        others = [i for i in range(len(common)) if not is_one(common[i].extent)] if is_complete else []
         alternatives = [item for place in dict.fromkeys(likely) for item in _moved(sch, block, place)]
         if depth < len(common) or not alternatives:
             alternatives.append(sch)
@@ -47,10 +49,6 @@ class RandomComputeLocation(ScheduleRule):
             *alternatives,
             *(item for place in others if place not in likely for item in _moved(sch, block, place)),
         ]
-
-
-def _is_unit(loop: LoopNode) -> bool:
-    return isinstance(loop.extent, tir.IntImm) and loop.extent.value == 1
 
 
 def _moved(sch: Schedule, block: BlockRV, position: int) -> list[Schedule]:
@@ -62,7 +60,7 @@ def _moved(sch: Schedule, block: BlockRV, position: int) -> list[Schedule]:
         copy.compute_at(block, loop, preserve_unit_loops=True)
         node = node_of(copy, block)
         if loops_around(node)[-1].var.name.startswith("ax") and why_not_complete(node) is None:
-            copy.annotate(copy.get_loops(block)[-1], "meta_schedule.vectorize", 1)
+            copy.annotate(copy.get_loops(block)[-1], VECTORIZE, 1)
         return [copy]
 
     return unless_refused(sch, move)
@@ -71,7 +69,7 @@ def _moved(sch: Schedule, block: BlockRV, position: int) -> list[Schedule]:
 def _common_loops(consumers: list[BlockNode]) -> list[LoopNode]:
     """Loops around all consumers, without those of the register tile and of reductions: in there everything is scalar."""
     common = loops_around(consumers[0])
-    tile = ("meta_schedule.vectorize", "meta_schedule.unroll")
+    tile = (VECTORIZE, UNROLL)
     first = next(
         (i for i, loop in enumerate(common) if any(mark in loop.annotations for mark in tile)), len(common)
     )
@@ -96,8 +94,7 @@ def free_depth(node: BlockNode, consumers: list[BlockNode], common: list[LoopNod
                 if not any(mentions(index, {loop.var}) for index in indices):
                     return depth
                 wide = any(
-                    not (isinstance(item.extent, tir.IntImm) and item.extent.value == 1)
-                    and mentions(tir.substitute(item.min, values), {loop.var})
+                    not is_one(item.extent) and mentions(tir.substitute(item.min, values), {loop.var})
                     for item in region.region
                 )
                 if wide:

@@ -27,8 +27,15 @@ from ..random_variable import BlockRV
 from ..schedule import Schedule
 from ..tree import BlockNode
 from .base import ScheduleRule, unless_refused
-from .block_facts import contiguous_var, is_leaf_block, node_of, operand_loads, reduce_vars, spatial_vars
-from .multi_level_tiling import stands_alone
+from .block_facts import (
+    contiguous_var,
+    is_leaf_block,
+    node_of,
+    operand_loads,
+    reduce_vars,
+    spatial_vars,
+    stands_alone,
+)
 
 
 class Im2col(ScheduleRule):

@@ -23,21 +23,14 @@ from ir import tir
 
 from ..affine import coefficient_of
 from ..analysis import why_not_reduction
+from ..annotation import UNROLL, VECTORIZE
 from ..error import ScheduleError
 from ..random_variable import BlockRV, LoopRV
 from ..schedule import Schedule
 from ..tree import BlockNode, LeafNode, loops_around, loops_of_its_own
 from .base import ScheduleRule, unless_refused
-from .block_facts import (
-    UNROLL,
-    VECTORIZE,
-    loop_position,
-    node_of,
-    operand_loads,
-    reduce_vars,
-    reduction_loops,
-)
-from .padding import pad_loop
+from .block_facts import loop_position, node_of, operand_loads, reduce_vars, reduction_loops
+from .padding import pad_loop, padded_extent
 
 
 class LaneReduction(ScheduleRule):
@@ -95,7 +88,7 @@ class LaneReduction(ScheduleRule):
         sch.reorder(*around, *[loops[i] for i in reduced if i not in along], *inside)
         loop = sch.fuse(*inside) if len(inside) > 1 else inside[0]
         most = min(self.max_vectors, extent // lanes)  # each begins inside
-        padded = _padded(extent, lanes, most)
+        padded = padded_extent(extent, lanes, most)
         if padded != extent:
             loop = pad_loop(sch, loop, padded)
         rest, elements = sch.split(loop, [None, lanes])
@@ -148,15 +141,6 @@ def _extent(node: BlockNode) -> int:
     loops = loops_around(node)
     extents = [loops[position].extent for position in loops_along_memory(node)]
     return prod(extent.value for extent in extents if isinstance(extent, tir.IntImm))
-
-
-def _padded(extent: int, lanes: int, most: int) -> int:
-    """The extent, or the least larger one that is a number of vectors which can be shared out well among nearly as many as there may be."""
-    n_vectors = -(-extent // lanes)
-    enough = range(-(-most // 2), most + 1)
-    while all(n_vectors % size for size in enough):
-        n_vectors += 1
-    return n_vectors * lanes
 
 
 def _in_parts(sch: Schedule, loop: LoopRV, axis: int) -> BlockRV:

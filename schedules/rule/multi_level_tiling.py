@@ -19,14 +19,14 @@ from ir import dtype as dt
 from ir import tir
 
 from ..analysis import consumers_of
+from ..annotation import COOPERATIVE_FETCH
 from ..error import ScheduleError
-from ..population.skeleton import SHARED_OUT_ANNOTATION
 from ..random_variable import BlockRV, ExprRV, LoopRV
 from ..region import bind_region, relax_region
 from ..schedule import Schedule
-from ..tree import BlockNode, LoopNode, loops_around, scope_of
+from ..tree import BlockNode, LoopNode, loops_around
 from .base import ScheduleRule, unless_refused
-from .block_facts import has_data_reuse, is_injective, node_of, reads_elementwise
+from .block_facts import has_data_reuse, is_injective, node_of, reads_elementwise, stands_alone
 from .device_limits import SharedCache, keep_within_device, product_of
 
 TILING_STRUCTURE = "meta_schedule.tiling_structure"
@@ -322,23 +322,12 @@ class MultiLevelTiling(ScheduleRule):
                 chosen = None
                 if lengths:
                     chosen = sch.sample_categorical(lengths, [1.0 / len(lengths)] * len(lengths))
-                    sch.annotate(copy, SHARED_OUT_ANNOTATION, chosen)
+                    sch.annotate(copy, COOPERATIVE_FETCH, chosen)
                 state.caches.append(copy)
                 if self.tile_binds and reuse.scope.startswith("shared"):
                     cache = self._shared_cache(state, position, level, extents, chosen)
                     state.shared += [cache] if cache.is_known else []
         return state
-
-
-def stands_alone(node: BlockNode) -> bool:
-    """Whether the block is alone in an untouched nest whose loops bind its variables one to one."""
-    loops = loops_around(node)
-    if any(
-        loop.annotations or loop.thread_binding is not None or len(loop.children()) != 1 for loop in loops
-    ):
-        return False
-    bound = [value for value in node.iter_values if isinstance(value, tir.Var)]
-    return len(bound) == len(node.iter_values) == len(loops) and scope_of(node) is not None
 
 
 def _follows(node: BlockNode, consumer: BlockNode) -> bool:

@@ -29,13 +29,13 @@ _LATENCY = 4
 
 @dataclass(frozen=True)
 class RegisterFile:
-    """What the estimate of a register tile knows about the target."""
+    """What register tiles go by of a target: elements of a vector, and vector registers."""
 
     lanes: int
     registers: int
 
-    def fits(self, rows: int, columns: int) -> bool:
-        """Whether the accumulators, one row of vectors and a broadcast have registers."""
+    def fits(self, rows: Any, columns: Any) -> Any:
+        """Whether the accumulators, one row of vectors and a broadcast have registers, or LLVM spills in the inner loop; of arrays, too."""
         return rows * columns + columns + 1 <= self.registers
 
     def cycles(self, rows: int, columns: int) -> float:
@@ -87,6 +87,14 @@ def pad_loop(sch: Schedule, loop: LoopRV, extent: int) -> LoopRV:
     """A loop with a larger extent, cut by a predicate."""
     once, padded = sch.split(loop, [1, extent], preserve_unit_iters=False)
     return sch.fuse(once, padded)
+
+
+def padded_extent(extent: int, size: int, most: int) -> int:
+    """The extent, or the least larger one, that is a number of pieces of a size which has a divisor from half of ``most`` on, up to it."""
+    count = -(-extent // size)
+    while all(count % part for part in range(-(-most // 2), most + 1)):
+        count += 1
+    return count * size
 
 
 def _extents(node: BlockNode) -> dict[Any, int]:

@@ -14,11 +14,12 @@ from __future__ import annotations
 
 from ir import tir
 
+from ..annotation import PARALLEL
 from ..random_variable import BlockRV
 from ..schedule import Schedule
-from ..tree import BlockNode, LoopNode, blocks_below, child_blocks, loops_around, scope_of
+from ..tree import BlockNode, blocks_below, child_blocks, loops_around, scope_of
 from .base import ScheduleRule
-from .block_facts import PARALLEL, is_data_parallel, node_of
+from .block_facts import is_data_parallel, is_one, node_of
 
 
 class ParallelGrain(ScheduleRule):
@@ -45,14 +46,10 @@ def _rows(node: BlockNode) -> int | None:
     root = scope_of(node)
     if not loops or root is None or root.body is not loops[0] or child_blocks(root)[-1] is not node:
         return None
-    position = next((i for i, loop in enumerate(loops) if not _is_once(loop)), None)
+    position = next((i for i, loop in enumerate(loops) if not is_one(loop.extent)), None)
     if position is None or any(loop.annotations for loop in loops[: position + 1]):
         return None
     rows = loops[position]
     if not isinstance(rows.extent, tir.IntImm) or not rows.begins_at_zero or not is_data_parallel(rows):
         return None
     return position if len(blocks_below(rows)) > 1 else None
-
-
-def _is_once(loop: LoopNode) -> bool:
-    return isinstance(loop.extent, tir.IntImm) and loop.extent.value == 1

@@ -5,22 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ir import tir
+from ir.tir.kernel_attributes import LAYOUT_REWRITE_PREPROC
 
 from ..affine import mentions
 from ..analysis import why_not_complete, why_not_reduction
+from ..annotation import PARALLEL, UNROLL_EXPLICIT, UNROLL_IMPLICIT, VECTORIZE
 from ..error import ScheduleError
 from ..random_variable import BlockRV
 from ..schedule import Schedule
 from ..tree import BlockNode, LoopNode, blocks_below, loops_around
 from .base import ScheduleRule
-from .block_facts import (
-    PREPROC_ANNOTATION,
-    contiguous_var,
-    is_data_parallel,
-    is_leaf_block,
-    node_of,
-    reduce_vars,
-)
+from .block_facts import contiguous_var, is_data_parallel, is_leaf_block, node_of, reduce_vars
 
 _MIN_PARALLEL_WORK = 4096
 """Iterations of a nest below which waking other cores costs more than it saves."""
@@ -51,7 +46,7 @@ class ParallelizeVectorizeUnroll(ScheduleRule):
 
     def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
         node = node_of(sch, block)
-        if PREPROC_ANNOTATION in node.annotations or not is_leaf_block(node):
+        if LAYOUT_REWRITE_PREPROC in node.annotations or not is_leaf_block(node):
             return [sch]
         if why_not_complete(node) is not None and why_not_reduction(node) is not None:
             return [sch]
@@ -63,10 +58,10 @@ class ParallelizeVectorizeUnroll(ScheduleRule):
         rvs = sch.get_loops(block)
         if not loops:
             return [sch]
-        marked = any("meta_schedule.parallel" in loop.annotations for loop in loops)
+        marked = any(PARALLEL in loop.annotations for loop in loops)
         if not marked and _work(loops) >= _MIN_PARALLEL_WORK:
             for position in self._parallel_loops(loops):
-                sch.annotate(rvs[position], "meta_schedule.parallel", 1)
+                sch.annotate(rvs[position], PARALLEL, 1)
         self._mark_vector(sch, node, loops, rvs)
         return [sch]
 
@@ -75,7 +70,7 @@ class ParallelizeVectorizeUnroll(ScheduleRule):
         func = sch.func_working_on
         assert func is not None
         root = sch._root(func)
-        key = "meta_schedule.unroll_explicit" if self.unroll_explicit else "meta_schedule.unroll_implicit"
+        key = UNROLL_EXPLICIT if self.unroll_explicit else UNROLL_IMPLICIT
         if key not in root.annotations:
             count = len(self.unroll_max_steps)
             steps = sch.sample_categorical(self.unroll_max_steps, [1.0 / count] * count)
@@ -131,7 +126,7 @@ class ParallelizeVectorizeUnroll(ScheduleRule):
             return
         value = next(v for item, v in zip(node.iter_vars, node.iter_values, strict=True) if item.var is var)
         if mentions(value, {last.var}):
-            sch.annotate(rvs[-1], "meta_schedule.vectorize", 1)  # type: ignore[arg-type]
+            sch.annotate(rvs[-1], VECTORIZE, 1)  # type: ignore[arg-type]
 
 
 def _is_contiguous_read(node: BlockNode, var: object) -> bool:

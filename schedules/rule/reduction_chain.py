@@ -32,21 +32,13 @@ from ..analysis import (
     why_not_complete,
     why_not_reduction,
 )
+from ..annotation import PARALLEL, VECTORIZE
 from ..error import ScheduleError
 from ..random_variable import BlockRV, LoopRV
 from ..schedule import Schedule
 from ..tree import BlockNode, LeafNode, LoopNode, blocks_below, loops_around
 from .base import ScheduleRule, unless_refused
-from .block_facts import (
-    PARALLEL,
-    VECTORIZE,
-    has_data_reuse,
-    is_injective,
-    is_scheduled,
-    loop_position,
-    node_of,
-    reduce_vars,
-)
+from .block_facts import has_data_reuse, is_injective, is_scheduled, loop_position, node_of, reduce_vars
 from .compute_location import free_depth
 
 _JOBS_PER_CORE = 64

@@ -20,19 +20,17 @@ from functools import partial
 from ir import dtype as dt
 from ir import tir
 from ir.tir.intrinsic.declaration import calls_costly
+from ir.tir.kernel_attributes import LAYOUT_REWRITE_PREPROC
 
 from ..affine import mentions
 from ..analysis import why_not_reduction
+from ..annotation import PARALLEL, UNROLL, VECTORIZE
 from ..population.sketch import SketchSchedule
 from ..random_variable import BlockRV, LoopRV
 from ..schedule import Schedule
 from ..tree import BlockNode, LeafNode, all_blocks, blocks_below, loops_around, root_of
 from .base import ScheduleRule, unless_refused
 from .block_facts import (
-    PARALLEL,
-    PREPROC_ANNOTATION,
-    UNROLL,
-    VECTORIZE,
     is_empty,
     is_injective,
     is_one,
@@ -41,9 +39,9 @@ from .block_facts import (
     node_of,
     reduce_vars,
     reduction_loops,
+    stands_alone,
 )
-from .multi_level_tiling import stands_alone
-from .padding import pad_loop
+from .padding import pad_loop, padded_extent
 
 _JOBS_PER_CORE = 8
 """Loops are shared out, the outermost first, until their iterations could be so many jobs for each core."""
@@ -96,7 +94,7 @@ class SpatialTiling(ScheduleRule):
         reduces = why_not_reduction(node) is None and isinstance(node.body, LeafNode)
         if not (_reduces_alone(node) if reduces else is_injective(node)):
             return [sch]
-        if PREPROC_ANNOTATION in node.annotations or not _is_plain(node):
+        if LAYOUT_REWRITE_PREPROC in node.annotations or not _is_plain(node):
             return [sch]
         orders = list(self._orders(node))
         beside = _stands_beside_tiles(node)
@@ -204,7 +202,7 @@ class SpatialTiling(ScheduleRule):
     ) -> list[LoopRV]:
         """Split a loop into levels of vectors, at most so many in a tile of the inner ones; vectors that are unrolled; and elements."""
         if extent % lanes:
-            loop = pad_loop(sch, loop, _padded(extent, lanes, self.max_vectors))
+            loop = pad_loop(sch, loop, padded_extent(extent, lanes, self.max_vectors))
         rest, elements = sch.split(loop, [None, lanes])
         factors = sch.sample_perfect_tile(rest, n_levels + 1, self.max_vectors)
         if most is not None and isinstance(sch, SketchSchedule):
@@ -214,7 +212,7 @@ class SpatialTiling(ScheduleRule):
     def _split_side(self, sch: Schedule, loop: LoopRV, extent: int) -> tuple[LoopRV, LoopRV]:
         """Split the other side of a transposition's tile, padded where it has no good divisor."""
         if not any(extent % size == 0 for size in range(8, self.max_tile + 1)) and extent > self.max_tile:
-            loop = pad_loop(sch, loop, _padded(extent, 8, 8))
+            loop = pad_loop(sch, loop, padded_extent(extent, 8, 8))
         outer, inner = sch.split(loop, sch.sample_perfect_tile(loop, 2, self.max_tile))
         return outer, inner
 
@@ -281,11 +279,3 @@ def _walk_through(node: BlockNode, region: tir.BufferRegion, natural: list[int])
         if isinstance(item.min, tir.Var)
     }
     return tuple(sorted(natural, key=lambda position: place.get(position, -1)))
-
-
-def _padded(extent: int, size: int, most: int) -> int:
-    """The least multiple of a size from an extent on that is a number of them which has a divisor from half of the most on."""
-    count = -(-extent // size)
-    while all(count % part for part in range(-(-most // 2), most + 1)):
-        count += 1
-    return count * size

@@ -13,8 +13,8 @@ from ..random_variable import BlockRV, LoopRV
 from ..schedule import Schedule
 from ..tree import loops_around
 from .base import unless_refused
-from .block_facts import node_of, reduce_vars
-from .multi_level_tiling import TILING_STRUCTURE, MultiLevelTiling, ReuseType, TiledBlock, stands_alone
+from .block_facts import node_of, reduce_vars, stands_alone
+from .multi_level_tiling import TILING_STRUCTURE, MultiLevelTiling, ReuseType, TiledBlock
 
 AUTO_TENSORIZE = "meta_schedule.auto_tensorize"
 """On blocks: the intrinsic that :class:`~schedules.postproc.RewriteTensorize` puts in their place."""

@@ -12,20 +12,12 @@ from ir import tir
 
 from ..affine import coefficient_of
 from ..analysis import why_not_reduction
+from ..annotation import PARALLEL, VECTORIZE
 from ..random_variable import BlockRV
 from ..schedule import Schedule
 from ..tree import BlockNode, loops_around
 from .base import ScheduleRule, unless_refused
-from .block_facts import (
-    PARALLEL,
-    VECTORIZE,
-    loop_position,
-    node_of,
-    operand_loads,
-    reduce_vars,
-    reduction_loops,
-    spatial_vars,
-)
+from .block_facts import loop_position, node_of, operand_loads, reduce_vars, reduction_loops, spatial_vars
 
 
 class WindowSeparation(ScheduleRule):

@@ -19,33 +19,39 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import product
 
+from ir.tir.kernel_attributes import LAYOUT_REWRITE_PREPROC
+
+from ..annotation import PARALLEL, UNROLL, VECTORIZE
 from ..error import ScheduleError
 from ..primitive.winograd import TILES
 from ..random_variable import BlockRV, LoopRV
 from ..schedule import Schedule
 from ..tree import child_blocks
-from .base import unless_refused
-from .block_facts import (
-    PARALLEL,
-    PREPROC_ANNOTATION,
-    UNROLL,
-    VECTORIZE,
-    elementwise_consumer,
-    node_of,
-    reduce_vars,
+from .base import ScheduleRule, unless_refused
+from .block_facts import elementwise_consumer, node_of, reduce_vars
+from .register_tile import (
+    FactorLimits,
+    keep_within_machine,
+    mark_epilogue,
+    mark_register_tile,
+    pack_operand,
+    registers_for,
+    require_structure,
+    split_loops,
 )
-from .register_tiling import RegisterTiling
 
 
-class WinogradConvolution(RegisterTiling):
+class WinogradConvolution(ScheduleRule):
     """Offer a convolution as it is, and by Winograd's algorithm in tiles of 2 x 2 and 4 x 4, each with the inputs' transform among the
     products, or before them.
 
     Args:
         tiles: the sizes to offer.
-        structure: levels of the products, as of :class:`RegisterTiling`.
-        max_innermost_factor, max_vector_tile: as of :class:`RegisterTiling`.
+        structure: levels of the products, as of :class:`~schedules.rule.RegisterTiling`.
+        max_innermost_factor, max_vector_tile: as of :class:`~schedules.rule.RegisterTiling`.
     """
+
+    changes_rounding = True
 
     def __init__(
         self,
@@ -54,10 +60,12 @@ class WinogradConvolution(RegisterTiling):
         max_innermost_factor: int = 64,
         max_vector_tile: int = 128,
     ) -> None:
-        super().__init__(structure, max_innermost_factor, max_vector_tile)
+        require_structure("WinogradConvolution", structure)
         if not set(tiles) <= set(TILES):
             raise ScheduleError(f"WinogradConvolution: tiles are among {list(TILES)}, got {list(tiles)}")
         self.tiles = tuple(tiles)
+        self.structure = structure
+        self.limits = FactorLimits(vector=max_vector_tile, other=max_innermost_factor)
 
     def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
         found = [sch]
@@ -86,7 +94,7 @@ class WinogradConvolution(RegisterTiling):
         else:
             _share(sch, sch.get_loops(inputs)[:-1])
         _vectorize(sch, inputs)
-        if PREPROC_ANNOTATION not in node_of(sch, weights).annotations:
+        if LAYOUT_REWRITE_PREPROC not in node_of(sch, weights).annotations:
             _share(sch, sch.get_loops(weights)[:1])
             _vectorize(sch, weights)
         return [sch]
@@ -98,27 +106,29 @@ class WinogradConvolution(RegisterTiling):
         node, weight_node = node_of(sch, block), node_of(sch, weights)
         point, *_, filters = (item.var for item in node.iter_vars if item.var not in reduce_vars(node))
         staged = sch.cache_write(block, 0, "local")
-        tiles, vector_tile = self._split_loops(sch, block, filters, self.structure, whole=[point])
-        levels = self._nest(tiles)
-        are_filters_serial = is_fused and len(tiles["S"][-1]) > 1
-        self._restrict(sch, vector_tile, node, [self._samples["S"][-1][0]] if are_filters_serial else [])
+        tiled = split_loops(sch, block, filters, self.structure, self.limits, whole=[point])
+        levels = self._nest(tiled.loops)
+        are_filters_serial = is_fused and len(tiled.loops["S"][-1]) > 1
+        serial = [tiled.factors["S"][-1][0]] if are_filters_serial else []
+        keep_within_machine(sch, tiled, registers_for(node, self.target), self.target.num_cores, serial)
         sch.reorder(*levels.image, levels.filters, *levels.inner, *levels.reductions, *levels.registers)
         _share(sch, levels.image if is_fused else [*levels.image, levels.filters])
         if levels.registers:
-            self._mark_register_tile(sch, levels.registers, vector_tile)
-        for column in tiles["R"]:
+            mark_register_tile(sch, levels.registers, tiled.vector)
+        for column in tiled.loops["R"]:
             if len(column) > 1:
                 sch.annotate(column[-1], UNROLL, 1)
         sch.reverse_compute_at(staged, levels.inner[-1], preserve_unit_loops=True)
-        self._mark_epilogue(sch, staged)
-        if vector_tile is not None:
-            is_constant = PREPROC_ANNOTATION in weight_node.annotations
-            self._pack(sch, block, weight_node.writes[0].buffer, filters, vector_tile[1], is_constant, False)
+        mark_epilogue(sch, staged)
+        if tiled.vector is not None:
+            is_constant = LAYOUT_REWRITE_PREPROC in weight_node.annotations
+            packed, width = weight_node.writes[0].buffer, tiled.vector.factor
+            pack_operand(sch, block, packed, filters, width, is_constant=is_constant)
         return levels.filters, levels.image[-1]
 
-    def _nest(self, tiles: dict[str, list[list[LoopRV]]]) -> _Levels:
+    def _nest(self, loops: dict[str, list[list[LoopRV]]]) -> _Levels:
         """The loops of split axes in their order: points, batch, rows, columns and filters, and the channels."""
-        (points,), *image, filters = tiles["S"]
+        (points,), *image, filters = loops["S"]
         n_levels = self.structure.count("S")
         inner = [points]
         for level in range(1, n_levels - 1):
@@ -127,7 +137,7 @@ class WinogradConvolution(RegisterTiling):
         reductions = [
             column[level]
             for level in range(self.structure.count("R"))
-            for column in tiles["R"]
+            for column in loops["R"]
             if level < len(column)
         ]
         registers = [axis[-1] for axis in (*image, filters) if len(axis) > 1]

@@ -18,7 +18,8 @@ from ..rule.default import default_rules
 from ..schedule import Schedule
 from ..tree import child_blocks
 from .base import FROM_TARGET, SpaceGenerator
-from .structures import Step, Structures, StructureTree
+from .structure_tree import Step, StructureTree
+from .structures import Structures
 
 
 @SpaceGenerator.kinds.register("post-order-apply")

@@ -16,7 +16,8 @@ from ..rule.base import ScheduleRule
 from ..rule.custom import as_schedules
 from ..schedule import Schedule
 from .base import FROM_TARGET, SpaceGenerator
-from .structures import Step, Structures, StructureTree
+from .structure_tree import Step, StructureTree
+from .structures import Structures
 
 
 @SpaceGenerator.kinds.register("schedule-fn")

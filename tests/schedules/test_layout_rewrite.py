@@ -8,9 +8,10 @@ import pytest
 from ir import IRModule, tir
 from ir.script import tir as T
 from ir.tir.interpreter import Interpreter
+from ir.tir.kernel_attributes import LAYOUT_REWRITE_MAPS, WEIGHT_PROGRAMS
 from runners.kernel import pack_arguments
 from schedules import Schedule, ScheduleError
-from schedules.layout_rewrite import MAPS_ATTRIBUTE, PROGRAMS_ATTRIBUTE, split_weight_packing
+from schedules.layout_rewrite import split_weight_packing
 
 from .primitive.test_winograd import convolution, outputs
 
@@ -25,7 +26,7 @@ def test_a_convolution_by_winograd_takes_transformed_weights() -> None:
     kernel = split_weight_packing(sch.mod["main"])
     weight = kernel.buffer_map[kernel.params[1]]
     assert [int(extent) for extent in weight.shape] == [4, 16, 3]
-    assert set(kernel.attrs[PROGRAMS_ATTRIBUTE]) == set(kernel.attrs[MAPS_ATTRIBUTE]) == {1}
+    assert set(kernel.attrs[WEIGHT_PROGRAMS]) == set(kernel.attrs[LAYOUT_REWRITE_MAPS]) == {1}
     rng = np.random.default_rng(0)
     shapes = [[int(extent) for extent in func.buffer_map[param].shape] for param in func.params]
     arrays = [rng.standard_normal(shape) for shape in shapes]
@@ -46,7 +47,7 @@ def test_weights_that_are_only_computed_have_memory_of_the_runner_too() -> None:
     sch = Schedule(func)
     sch.winograd("conv2d_nhwc", 4)
     kernel = split_weight_packing(sch.mod["main"])
-    assert not kernel.attrs[MAPS_ATTRIBUTE]
+    assert not kernel.attrs[LAYOUT_REWRITE_MAPS]
     arrays = [np.ones([int(extent) for extent in func.buffer_map[param].shape]) for param in func.params]
     memory = np.zeros((36, 2, 3))
     packed = pack_arguments(IRModule({"main": kernel}), arrays, lambda *_: memory)

@@ -19,9 +19,10 @@ from ir.codegen.build import NativeModule, build
 from ir.module import IRModule
 from ir.tir import interpreter
 from ir.tir.function import PrimFunc
+from ir.tir.kernel_attributes import LAYOUT_FREE_BUFFERS, LAYOUT_REWRITE_MAPS, WEIGHT_PROGRAMS
 from runners.kernel import pack_arguments
 from schedules import Schedule, Trace
-from schedules.layout_rewrite import MAPS_ATTRIBUTE, PROGRAMS_ATTRIBUTE, split_module
+from schedules.layout_rewrite import split_module
 from schedules.population import Extraction, Skeleton, Sketch
 
 from ..oracle import Backwards, Guarded, Outcome, interpreted
@@ -141,7 +142,7 @@ class Kernel:
 
     def judged(self, found: Sequence[Any], expected: Outcome, where: str) -> Verdict:
         """Whether arguments are after a call as they should be; packed weights are nobody's to write."""
-        packed = {*self.func.attrs.get(MAPS_ATTRIBUTE, {}), *self.func.attrs.get(PROGRAMS_ATTRIBUTE, {})}
+        packed = {*self.func.attrs.get(LAYOUT_REWRITE_MAPS, {}), *self.func.attrs.get(WEIGHT_PROGRAMS, {})}
         seen = [expected.arguments[i] if i in packed else item for i, item in enumerate(found)]
         program = self.space.program
         if agrees(Outcome(seen, []), expected, program.tolerance):
@@ -192,7 +193,7 @@ def judge_candidates(seeds: Sequence[int], target: str) -> list[Verdict]:
 
 def _meaning(space: Space) -> Outcome | Verdict:
     """What the kernel does as it is: its loops are serial, so that one order says all."""
-    func = space.func.without_attr("layout_free_buffers")
+    func = space.func.without_attr(LAYOUT_FREE_BUFFERS)
     kernel = Kernel(func, space)
     try:
         return _interpreted(kernel, interpreter.Interpreter)

@@ -15,6 +15,7 @@ import numpy as np
 from experiments.operators import first_suite, suite
 from ir.script import from_source
 from ir.tir.function import PrimFunc
+from ir.tir.kernel_attributes import layout_free_positions
 
 from ..kernels import kernel
 from ..kernels_te import Sizes, workload
@@ -76,7 +77,7 @@ def _pitched(program: Program, generator: random.Random) -> Program:
     """The program with gaps between the rows of one of its arrays, if one has rows."""
     func = program.func
     shapes = [[int(extent) for extent in func.buffer_map[param].shape] for param in func.params]  # type: ignore[call-overload]
-    free = {int(item) for item in func.attrs.get("layout_free_buffers", ())}  # whose layout is nobody's yet
+    free = layout_free_positions(func)  # whose layout is nobody's yet
     fitting = [i for i, shape in enumerate(shapes) if len(shape) > 1 and 0 not in shape and i not in free]
     if not fitting:
         return program

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from ir.target import Target
 from ir.tir.analysis.written_params import written_params
 from ir.tir.function import PrimFunc
+from ir.tir.kernel_attributes import LAYOUT_FREE_BUFFERS
 from schedules.population import Sketch
 from schedules.postproc import Postproc
 from schedules.postproc.default import cpu_postprocs, gpu_postprocs, hexagon_postprocs, tensor_core_postprocs
@@ -28,7 +29,6 @@ from schedules.rule import (
     ReuseType,
     ScheduleRule,
     SpatialTiling,
-    WinogradConvolution,
     cpu_rules,
     gpu_rules,
     hexagon_rules,
@@ -85,7 +85,7 @@ def space_of(seed: int, target: str) -> Space:
         and weight >= 0
         and weight not in written_params(func)
     ):
-        func = func.with_attr("layout_free_buffers", [weight])
+        func = func.with_attr(LAYOUT_FREE_BUFFERS, [weight])
     name, rules, postprocs = (_gpu_space if is_gpu else _cpu_space)(generator)
     space = PostOrderApply(sch_rules=rules, postprocs=postprocs)
     chosen = _target(target)
@@ -111,7 +111,7 @@ def _cpu_space(generator: random.Random) -> Described:
     chance = generator.random()
     if chance < 0.5:
         # Winograd's algorithm rounds, and spreads what is not finite: the check's bounds judge that (:mod:`experiments.kernel_mutants`).
-        rules = [rule for rule in cpu_rules() if not isinstance(rule, WinogradConvolution)]
+        rules = [rule for rule in cpu_rules() if not rule.changes_rounding]
         return "cpu", rules, cpu_postprocs()
     if chance < 0.6:
         return "hexagon", hexagon_rules(), hexagon_postprocs()

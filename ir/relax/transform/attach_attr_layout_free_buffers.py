@@ -8,6 +8,7 @@ from typing import Any
 from ...expr import GlobalVar
 from ...module import IRModule
 from ...tir.function import PrimFunc
+from ...tir.kernel_attributes import LAYOUT_FREE_BUFFERS
 from ...transform import ModulePass, PassContext
 from ..expr import Call, Constant, Tuple, Var, is_call_to
 from ..function import Function
@@ -50,7 +51,7 @@ class AttachAttrLayoutFreeBuffers(ModulePass):
         for var, func in mod.functions.items():
             positions = free.get(var.name_hint)
             if positions and isinstance(func, PrimFunc):
-                functions[var] = func.with_attr("layout_free_buffers", sorted(positions))
+                functions[var] = func.with_attr(LAYOUT_FREE_BUFFERS, sorted(positions))
         return mod.replace(functions=functions)
 
     def _visit(self, func: Function, free: dict[str, set[int]]) -> None:

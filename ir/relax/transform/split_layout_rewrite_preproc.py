@@ -13,6 +13,7 @@ from ...module import IRModule
 from ...node import Visitor, post_order_visit
 from ...tir.buffer import Buffer
 from ...tir.function import PrimFunc
+from ...tir.kernel_attributes import LAYOUT_REWRITE_PREPROC
 from ...tir.stmt import Block, BlockRealize, SeqStmt, Stmt, seq
 from ...transform import ModulePass, PassContext
 from ..block_builder import BlockBuilder
@@ -20,9 +21,6 @@ from ..expr import Call, Expr, ShapeExpr, Tuple, TupleGetItem, is_call_to
 from ..function_signature import MapCall, reference_to, replace_calls
 from ..struct_info import TensorStructInfo, TupleStructInfo
 from .grouping import NameTable
-
-PREPROC = "meta_schedule.layout_rewrite_preproc"
-"""The annotation of blocks that write an operand in the layout that the kernel wants."""
 
 
 class _Annotations(Visitor):
@@ -33,7 +31,7 @@ class _Annotations(Visitor):
         self.found: list[bool] = []
 
     def visit_Block(self, block: Block) -> None:
-        self.found.append(bool(block.annotations.get(PREPROC)))
+        self.found.append(bool(block.annotations.get(LAYOUT_REWRITE_PREPROC)))
         self.generic_visit(block)
 
     def visit_PrimExpr(self, expr: Any) -> None:

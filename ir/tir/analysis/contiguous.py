@@ -5,9 +5,6 @@ from __future__ import annotations
 from ... import dtype as dt
 from ..expr import BufferLoad, IntImm, PrimExpr, Ramp
 
-WIDEST_STEP = 3
-"""Distance of a vector's elements up to which lanes that lie apart may still be loaded in better time than one after the other."""
-
 
 def first_of_piece(index: PrimExpr | None) -> tuple[bool, PrimExpr | None]:
     """Whether an access at one index (None: to a buffer without dimensions) is one piece of memory, and the index of its first element."""

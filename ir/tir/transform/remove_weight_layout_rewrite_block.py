@@ -11,12 +11,11 @@ from ...transform import PassContext
 from ..buffer import Buffer
 from ..expr import BufferLoad, PrimExpr, Var
 from ..function import PrimFunc
+from ..kernel_attributes import LAYOUT_REWRITE_PREPROC
 from ..operators import const
 from ..stmt import Block, BlockRealize, BufferStore, Evaluate, For, SeqStmt, Stmt, seq
 from .prim_func_pass import PrimFuncPass
 from .remove_assume import is_nothing
-
-ANNOTATION = "meta_schedule.layout_rewrite_preproc"
 
 
 class _Remove(Mutator):
@@ -32,7 +31,7 @@ class _Remove(Mutator):
     def visit_BlockRealize(self, node: BlockRealize) -> Stmt:
         block = node.block
         body = block.body
-        if ANNOTATION in block.annotations and isinstance(body, BufferStore):
+        if LAYOUT_REWRITE_PREPROC in block.annotations and isinstance(body, BufferStore):
             value = body.value
             if isinstance(value, BufferLoad) and value.buffer in self.params:
                 self.rewritten[value.buffer] = body.buffer

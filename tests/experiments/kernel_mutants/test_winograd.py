@@ -11,6 +11,7 @@ from experiments.kernel_mutants.checking import built, reference_for, reference_
 from experiments.kernel_mutants.mutations import MUTATIONS, mutant, places
 from ir import IRModule, te, topi
 from ir.tir import LT, PrimFunc, post_order_visit
+from ir.tir.kernel_attributes import ROUNDING_PROGRAM
 from runners.verify import Reference
 from runners.verify.facts import entry
 from schedules import Schedule
@@ -48,7 +49,7 @@ def refused(func: PrimFunc) -> str | None:
 @pytest.mark.parametrize("tile", TILES)
 def test_the_roundings_of_the_algorithm_are_accepted_by_what_it_declares(tile: int) -> None:
     assert refused(by_winograd(tile)) is None
-    assert "differs from the unscheduled" in str(refused(by_winograd(tile).without_attr("rounding_program")))
+    assert "differs from the unscheduled" in str(refused(by_winograd(tile).without_attr(ROUNDING_PROGRAM)))
 
 
 @pytest.mark.parametrize("tile", TILES)
@@ -86,7 +87,7 @@ def test_a_wrong_algorithm_does_not_allow_itself_anything(tile: int) -> None:
     func = by_winograd(tile)
     (place, *_) = places(func, BY_NAME["wrong sign"])
     broken = mutant(func, place)
-    assert refused(broken.with_attr("rounding_program", broken.without_attr("rounding_program"))) is not None
+    assert refused(broken.with_attr(ROUNDING_PROGRAM, broken.without_attr(ROUNDING_PROGRAM))) is not None
 
 
 def test_exact_sums_stay_exact_for_other_kernels() -> None:

@@ -9,9 +9,10 @@ from ir import te
 from ir.script import tir as T
 from ir.target import Target
 from ir.tir import IndexMap, PrimFunc
+from ir.tir.kernel_attributes import LAYOUT_REWRITE_MAPS
 from ir.transform import PassContext
 from schedules import Schedule, ScheduleError
-from schedules.layout_rewrite import MAPS_ATTRIBUTE, split_weight_packing
+from schedules.layout_rewrite import split_weight_packing
 from schedules.postproc import (
     DisallowAsyncStridedMemCopy,
     Postproc,
@@ -210,7 +211,7 @@ def test_a_free_operand_is_stored_in_the_order_of_the_loops() -> None:
     assert_same_meaning(func, sch)
     assert_replays(sch, func)
     packed = split_weight_packing(kernel)
-    index_map = packed.attrs[MAPS_ATTRIBUTE][1]
+    index_map = packed.attrs[LAYOUT_REWRITE_MAPS][1]
     assert isinstance(index_map, IndexMap)
     assert [int(item) for item in index_map.map_indices([5, 11])] == [1, 1, 1, 3]  # j0, k0, k1, j1
     before = sch.mod.script()

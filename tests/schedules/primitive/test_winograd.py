@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from ir import IRModule, te, tir, topi
 from ir.tir.interpreter import Interpreter
+from ir.tir.kernel_attributes import ROUNDING_PROGRAM
 from schedules import Schedule
 from schedules.primitive.winograd import TILES
-from schedules.rounding import ROUNDING_ATTRIBUTE
 
 from ..checks import assert_refused, assert_replays, main_of
 
@@ -179,8 +179,8 @@ def test_constant_weights_are_transformed_when_a_model_is_compiled() -> None:
 def test_the_function_holds_what_it_rounds_like() -> None:
     func = convolution()
     sch = by_winograd(func, 2)
-    program = main_of(sch).attrs[ROUNDING_ATTRIBUTE]
-    assert ROUNDING_ATTRIBUTE not in program.attrs
+    program = main_of(sch).attrs[ROUNDING_PROGRAM]
+    assert ROUNDING_PROGRAM not in program.attrs
     np.testing.assert_array_equal(outputs(program), outputs(main_of(sch)))
 
 

@@ -13,11 +13,10 @@ from ir.tir import PrimFunc
 from runners.native import build_native
 from runners.verify import compute_reference
 from schedules import Schedule, ScheduleError
+from schedules.annotation import PARALLEL, VECTORIZE
 from schedules.population.sketch import SketchSchedule
 from schedules.postproc import postprocess
 from schedules.rule import ReductionChain, ScheduleRule
-from schedules.rule.block_facts import PARALLEL, VECTORIZE
-from schedules.rule.reduction_chain import Tile
 from schedules.space import PostOrderApply
 from tests.programs import chains
 from tests.runners.verify.conftest import native, verdict
@@ -142,10 +141,6 @@ def test_sums_that_are_no_multiples_of_themselves_are_left_alone() -> None:
 def test_a_tile_of_no_rows_is_refused() -> None:
     with pytest.raises(ScheduleError, match="max_row_tile must be positive, got 0"):
         ReductionChain(max_row_tile=0)
-
-
-def test_tiles_are_values() -> None:
-    assert Tile(8) == Tile(8, 1) != Tile(8, 2)
 
 
 CANDIDATES = {

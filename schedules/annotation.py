@@ -1,0 +1,20 @@
+"""Annotations by which rules say what postprocessors are to do, and by which programs are estimated before these have done it.
+
+On a loop: how it runs. On the root block: how the loops of all nests do that nobody has marked. The names are MetaSchedule's, so that its
+traces mean the same here. What kernels say to other packages is in :mod:`ir.tir.kernel_attributes`.
+"""
+
+PREFIX = "meta_schedule."
+"""Begins all of them."""
+
+PARALLEL = PREFIX + "parallel"
+"""Loops whose iterations the cores share; on the root block as many of the outer iterations of a nest as the number says."""
+VECTORIZE = PREFIX + "vectorize"
+"""Loops that run as lanes; on the root block up to the number of lanes."""
+UNROLL = PREFIX + "unroll"
+"""Loops that are unrolled whole."""
+UNROLL_EXPLICIT, UNROLL_IMPLICIT = PREFIX + "unroll_explicit", PREFIX + "unroll_implicit"
+"""On the root block: nests up to the number of statements are unrolled, by lowering or by LLVM."""
+
+COOPERATIVE_FETCH = PREFIX + "cooperative_fetch"
+"""Copies whose elements the threads of a block share out, with the number of adjacent ones for a thread at a time."""
