@@ -109,7 +109,8 @@ def _window(item: IterVar, low: Any, extent: Any, units: Mapping[Any, Any]) -> t
     if is_open(extent):
         # An open tile never exceeds the dimension that it divides; a halo around it may, and is cut then, as is a tile of
         # a padded extent.
-        return low, extent if tiles_at_most(extent, dom.extent) else tir.operators.min(extent, dom.extent), True
+        most = extent if tiles_at_most(extent, dom.extent) else tir.operators.min(extent, dom.extent)
+        return low, most, True
     if is_open(low):
         return low, extent, True
     return low, extent, False

@@ -7,7 +7,7 @@ from ir.package_door import by_file_name
 from .add_rfactor import AddRFactor
 from .auto_bind import AutoBind
 from .auto_inline import AutoInline
-from .base import PyScheduleRule, ScheduleRule
+from .base import Alternatives, PyScheduleRule, ScheduleRule
 from .compute_location import RandomComputeLocation
 from .cross_thread_reduction import CrossThreadReduction
 from .custom import ApplyCustomRule, FunctionRule
@@ -30,6 +30,7 @@ from .winograd_convolution import WinogradConvolution
 
 __all__ = [
     "AddRFactor",
+    "Alternatives",
     "ApplyCustomRule",
     "AutoBind",
     "AutoInline",

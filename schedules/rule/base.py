@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 from ir.kinds import Kinds
@@ -35,6 +36,38 @@ def unless_refused(state: S, offer: Callable[[S], list[T]]) -> list[T]:
         return []
 
 
+class Alternatives:
+    """Schedules that a rule offers, each made when somebody asks for it: most structures of a large space are never looked at.
+
+    Args:
+        makers: of each one; what they make is empty where that turns out to be illegal.
+    """
+
+    def __init__(self, makers: Sequence[Callable[[], Sequence[Schedule]]]) -> None:
+        self._makers = makers
+        self._made: dict[int, Schedule | None] = {}
+
+    @classmethod
+    def of(cls, schedules: Iterable[Schedule]) -> Self:
+        """Some that are made already."""
+        return cls([partial(list, [item]) for item in schedules])
+
+    def __len__(self) -> int:
+        """How many there are at most."""
+        return len(self._makers)
+
+    def at(self, number: int) -> Schedule | None:
+        """One of them, or None where it is illegal."""
+        if number not in self._made:
+            self._made[number] = next(iter(self._makers[number]()), None)
+        return self._made[number]
+
+    def __iter__(self) -> Iterator[Schedule]:
+        for number in range(len(self)):
+            if (found := self.at(number)) is not None:
+                yield found
+
+
 class ScheduleRule(ABC):
     """A rule of a design space.
 
@@ -61,7 +94,7 @@ class ScheduleRule(ABC):
         self.target = target
 
     @abstractmethod
-    def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
+    def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule] | Alternatives:
         """The schedules that the rule offers for a block."""
 
     def offers(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
@@ -70,9 +103,9 @@ class ScheduleRule(ABC):
         Raises:
             RuleError: ``apply`` returns no list of schedules.
         """
-        return unless_refused(sch, lambda tried: self.applied(tried, block)) or [sch]
+        return unless_refused(sch, lambda tried: list(self.applied(tried, block))) or [sch]
 
-    def applied(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
+    def applied(self, sch: Schedule, block: BlockRV) -> list[Schedule] | Alternatives:
         """What ``apply`` makes of a block; it may change the schedule.
 
         Raises:
@@ -80,6 +113,8 @@ class ScheduleRule(ABC):
             RuleError: ``apply`` returns no list of schedules.
         """
         made = self.apply(sch, block)
+        if isinstance(made, Alternatives):
+            return made
         if isinstance(made, list | tuple) and all(isinstance(item, Schedule) for item in made):
             return list(made)
         got = "Schedule" if isinstance(made, Schedule) else type(made).__name__

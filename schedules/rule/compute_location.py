@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from ir import tir
 from ir.tir.kernel_attributes import LAYOUT_REWRITE_PREPROC
 
@@ -11,7 +14,7 @@ from ..annotation import PARALLEL, UNROLL, VECTORIZE
 from ..random_variable import BlockRV
 from ..schedule import Schedule
 from ..tree import BlockNode, LoopNode, loops_around
-from .base import ScheduleRule, unless_refused
+from .base import Alternatives, ScheduleRule, unless_refused
 from .block_facts import is_one, is_scheduled, node_of
 
 
@@ -23,7 +26,7 @@ class RandomComputeLocation(ScheduleRule):
     other loop of the consumers outside of their register tiles.
     """
 
-    def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
+    def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule] | Alternatives:
         node = node_of(sch, block)
         if is_output_block(node) or is_scheduled(node) or LAYOUT_REWRITE_PREPROC in node.annotations:
             return [sch]
@@ -42,13 +45,16 @@ class RandomComputeLocation(ScheduleRule):
             likely += [tiled[-1], min(len(common) - 1, tiled[-1] + len(tiled))]
         # A reduction is not computed twice; of what is, loops of one iteration are no other places than the loops around them.
         others = [i for i in range(len(common)) if not is_one(common[i].extent)] if is_complete else []
-        alternatives = [item for place in dict.fromkeys(likely) for item in _moved(sch, block, place)]
-        if depth < len(common) or not alternatives:
-            alternatives.append(sch)
-        return [
-            *alternatives,
-            *(item for place in others if place not in likely for item in _moved(sch, block, place)),
-        ]
+        start = sch.copy()  # what is offered may be changed before the next one is asked for
+
+        def under(place: int) -> Callable[[], list[Schedule]]:
+            return partial(_moved, start, block, place)
+
+        stays = depth < len(common) or not depth or not _moved(start, block, depth - 1)
+        places = [*map(under, dict.fromkeys(likely))]
+        if stays:
+            places.append(lambda: [sch])
+        return Alternatives([*places, *(under(place) for place in others if place not in likely)])
 
 
 def _moved(sch: Schedule, block: BlockRV, position: int) -> list[Schedule]:

@@ -13,7 +13,7 @@ from ..error import ScheduleError
 from ..mutator.base import Mutator
 from ..population.sketch import Sketch, SketchSchedule
 from ..postproc.base import Postproc
-from ..rule.base import ScheduleRule
+from ..rule.base import Alternatives, ScheduleRule
 from ..rule.default import default_rules
 from ..schedule import Schedule
 from ..tree import child_blocks
@@ -83,7 +83,7 @@ class PostOrderApply(SpaceGenerator):
 
 
 def _application(rule: ScheduleRule, name: str, then: tuple[int, list[str]]) -> Step:
-    def offer(sch: SketchSchedule) -> list[Schedule]:
+    def offer(sch: SketchSchedule) -> list[Schedule] | Alternatives:
         return rule.applied(sch, sch.get_block(name))
 
     return Step(offer, then, rule.may_read, may_refuse=True)

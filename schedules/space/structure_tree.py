@@ -23,6 +23,7 @@ from ..error import RuleError, ScheduleError
 from ..population.choices import ALL, Choices, OpenChoice, ReadsDecision
 from ..population.decision import CategoricalDecision, Decision
 from ..population.sketch import Sketch, SketchSchedule
+from ..rule.base import Alternatives
 from ..schedule import Schedule
 from ..trace import Trace
 from .structures import Structures
@@ -49,7 +50,7 @@ class Step:
         may_refuse: whether the schedule stays as it was where the step raises a ScheduleError.
     """
 
-    offer: Callable[[SketchSchedule], Sequence[Schedule]]
+    offer: Callable[[SketchSchedule], Sequence[Schedule] | Alternatives]
     then: Any = None
     may_read: bool = False
     may_refuse: bool = False
@@ -128,7 +129,7 @@ class _Node:
 
     Attributes:
         decision: what there is to choose from at a branch.
-        child: where a choice leads.
+        child: where a choice leads; None where it is illegal.
         numbers_in: which choices lead where a trace comes from.
         children: what was looked at.
         sketch: the structure.
@@ -138,7 +139,7 @@ class _Node:
     def __init__(
         self,
         decision: Decision | _Rows | None = None,
-        child: Callable[[int], _State] | None = None,
+        child: Callable[[int], _State | None] | None = None,
         numbers_in: Callable[[Trace], Iterable[int]] | None = None,
     ) -> None:
         self.decision, self.child, self.numbers_in = decision, child, numbers_in
@@ -287,7 +288,8 @@ class StructureTree(Structures):
     def _child(self, node: _Node, number: int) -> _Node:
         if number not in node.children:
             assert node.child is not None
-            node.children[number] = self._node(node.child(number))
+            state = node.child(number)
+            node.children[number] = _Node() if state is None else self._node(state)
         return node.children[number]
 
     def _node(self, state: _State) -> _Node:
@@ -298,12 +300,15 @@ class StructureTree(Structures):
                 return offered
             if len(offered) > 1:
                 return _alternatives(offered, step)
-            state = _State(offered[0], step.then)
+            schedule = _offered(offered, 0)
+            if schedule is None:
+                return _Node()
+            state = _State(schedule, step.then)
         node = _Node()
         node.sketch = Sketch(state.schedule)
         return node
 
-    def _taken(self, state: _State, step: Step) -> list[SketchSchedule] | _Node:
+    def _taken(self, state: _State, step: Step) -> Alternatives | _Node:
         """What a step offers, or the branch that it comes to."""
         while True:
             try:
@@ -320,7 +325,7 @@ class StructureTree(Structures):
                     return self._candidates(state)
                 if step.may_refuse and isinstance(failure, ScheduleError):
                     _LOG.debug("does not apply here: %s", failure)
-                    return [state.schedule]
+                    return Alternatives.of([state.schedule])
                 raise
 
     def _candidates(self, state: _State) -> _Node:
@@ -350,8 +355,7 @@ class StructureTree(Structures):
         node = self._top()
         for number in path:
             node = self._child(node, number)
-        assert node.sketch is not None
-        if node.number is None and _has_candidates(node.sketch):
+        if node.sketch is not None and node.number is None and _has_candidates(node.sketch):
             key = _key(node.sketch.trace)
             node.number = self._numbers.setdefault(key, len(self.known))
             if node.number == len(self.known):
@@ -369,24 +373,38 @@ class StructureTree(Structures):
             sketch.name = f"{self._name}{number}"
 
 
-def _run(schedule: SketchSchedule, step: Step, choices: Choices) -> list[SketchSchedule]:
+def _run(schedule: SketchSchedule, step: Step, choices: Choices) -> Alternatives:
     tried = schedule.copy()
     tried.choices = choices
-    offered = [item for item in step.offer(tried) if isinstance(item, SketchSchedule)]
-    if not offered:
+    offered = step.offer(tried)
+    if not isinstance(offered, Alternatives):
+        offered = Alternatives.of(item for item in offered if isinstance(item, SketchSchedule))
+    if not len(offered):
         raise RuleError("a schedule must be the one that was given, or a copy of it")
-    for item in offered:
-        item.choices = None
     return offered
 
 
-def _alternatives(offered: Sequence[SketchSchedule], step: Step) -> _Node:
+def _offered(offered: Alternatives, number: int) -> SketchSchedule | None:
+    """One of the alternatives, of which nobody chooses anything any more."""
+    found = offered.at(number)
+    if found is None:
+        return None
+    assert isinstance(found, SketchSchedule)
+    found.choices = None
+    return found
+
+
+def _alternatives(offered: Alternatives, step: Step) -> _Node:
+    def child(number: int) -> _State | None:
+        schedule = _offered(offered, number)
+        return None if schedule is None else _State(schedule, step.then)
+
     def numbers_in(trace: Trace) -> list[int]:
-        return [number for number, item in enumerate(offered) if _begins(trace, item.trace)]
+        found = ((number, offered.at(number)) for number in range(len(offered)))
+        return [number for number, item in found if item is not None and _begins(trace, item.trace)]
 
     count = len(offered)
-    decision = CategoricalDecision.create("alternative", range(count), [1.0] * count)
-    return _Node(decision, lambda number: _State(offered[number], step.then), numbers_in)
+    return _Node(CategoricalDecision.create("alternative", range(count), [1.0] * count), child, numbers_in)
 
 
 def _fits(schedule: SketchSchedule, step: Step) -> bool:

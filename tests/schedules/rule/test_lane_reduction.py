@@ -17,7 +17,8 @@ from schedules.population.sketch import Sketch, SketchSchedule
 from schedules.postproc import postprocess
 from schedules.rule import LaneReduction, ScheduleRule
 from schedules.rule.block_facts import node_of
-from schedules.rule.lane_reduction import _padded, loops_along_memory
+from schedules.rule.lane_reduction import loops_along_memory
+from schedules.rule.padding import padded_extent
 from tests.programs import expressions
 
 from ..checks import assert_program, assert_replays, assert_same_meaning
@@ -207,7 +208,7 @@ def test_refuses_no_vectors() -> None:
 def test_rows_are_padded_to_vectors_that_can_be_shared_out(
     extent: int, lanes: int, most: int, padded: int
 ) -> None:
-    assert _padded(extent, lanes, most) == padded
+    assert padded_extent(extent, lanes, most) == padded
 
 
 def test_lanes_are_those_of_the_narrowest_result() -> None:

@@ -9,7 +9,7 @@ from ir import te
 from ir.target import Target
 from ir.tir import PrimFunc
 from schedules import BlockRV, LoopRV, Schedule, ScheduleError
-from schedules.rule import RandomComputeLocation, RegisterTiling
+from schedules.rule import RandomComputeLocation, RegisterTiling, compute_location
 from schedules.space import PostOrderApply, ScheduleFn, SpaceGeneratorUnion, Structures
 from tests.programs.expressions import matmul, matmul_bias
 
@@ -266,16 +266,38 @@ def test_a_tile_that_is_read_keeps_what_a_rule_asks_of_it() -> None:
         )
 
 
-def test_structures_of_rules_are_all_looked_at() -> None:
-    """More than a search begins with: the first structures reach each choice of each block."""
-    a = te.placeholder((16, 16), name="A")
-    tensors = [a]
+def chain_of_exponentials() -> PrimFunc:
+    tensors = [te.placeholder((16, 16), name="A")]
     for number in range(4):
         before = tensors[-1]
         tensors.append(
             te.compute((16, 16), lambda i, j, before=before: te.exp(before[i, j]), name=f"E{number}")
         )
-    func = te.create_prim_func([a, tensors[-1]])
+    return te.create_prim_func([tensors[0], tensors[-1]])
+
+
+def test_alternatives_are_made_when_somebody_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[int] = []
+    right = compute_location._moved
+
+    def moved(sch: Schedule, block: BlockRV, position: int) -> list[Schedule]:
+        tried.append(position)
+        return right(sch, block, position)
+
+    monkeypatch.setattr(compute_location, "_moved", moved)
+    counts = []
+    for limit in (1, 6, 500):
+        tried.clear()
+        PostOrderApply(sch_rules=[RandomComputeLocation()], max_sketches=limit).structures(
+            chain_of_exponentials(), TARGET
+        )
+        counts.append(len(tried))
+    assert counts[0] < counts[1] / 2 < counts[2] / 4
+
+
+def test_structures_of_rules_are_all_looked_at() -> None:
+    """More than a search begins with: the first structures reach each choice of each block."""
+    func = chain_of_exponentials()
     space = PostOrderApply(sch_rules=[RandomComputeLocation()], max_sketches=6).structures(func, TARGET)
     whole = PostOrderApply(sch_rules=[RandomComputeLocation()], max_sketches=500).structures(func, TARGET)
     assert whole.is_complete and len(whole.known) > len(space.known) == 6
