@@ -286,13 +286,13 @@ def test_alternatives_are_made_when_somebody_looks(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(compute_location, "_moved", moved)
     counts = []
-    for limit in (1, 6, 500):
+    for limit in (1, 500):
         tried.clear()
         PostOrderApply(sch_rules=[RandomComputeLocation()], max_sketches=limit).structures(
             chain_of_exponentials(), TARGET
         )
         counts.append(len(tried))
-    assert counts[0] < counts[1] / 2 < counts[2] / 4
+    assert counts[0] < counts[1] / 2
 
 
 def test_structures_of_rules_are_all_looked_at() -> None:
