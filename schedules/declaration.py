@@ -57,6 +57,9 @@ class PrimitiveFamily(ScheduleState):
         new.trace = None if self.trace is None else self.trace.copy()
         return new
 
+    def _begin_change(self) -> None:
+        """Called before each step that may change something."""
+
     def show(self, **options: Any) -> None:
         """Print the program and the trace."""
         print(self.mod.script(**options))
@@ -146,6 +149,8 @@ def primitive(
 
         @wraps(body)
         def method(self: PrimitiveFamily, *args: Any, **kwargs: Any) -> Any:
+            if not is_pure:
+                self._begin_change()
             given = bind(self, args, kwargs)
             outer, self._step = self._step, body.__name__
             try:

@@ -71,6 +71,10 @@ class Choices:
         self._asked = 0
         """Decisions so far."""
 
+    def again(self) -> Choices:
+        """The same choices for another run of the same."""
+        return Choices(self._made, self._closed, self._generator)
+
     def number_of(
         self, decision: Decision, position: int, read: NumberOf, *, is_structural: bool = False
     ) -> int | None:

@@ -6,7 +6,8 @@ numbers, so one run of the rules describes all candidates that share the structu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
 
@@ -34,6 +35,13 @@ _NEAREST = 3
 """Choices of each decision that are tried when a candidate of another workload is adapted."""
 
 
+class WouldChange(BaseException):
+    """A step would change a schedule that somebody only looks at.
+
+    Not an error: it must get past a user's ``except Exception``.
+    """
+
+
 class SketchSchedule(Schedule):
     """A schedule with open decisions."""
 
@@ -43,18 +51,43 @@ class SketchSchedule(Schedule):
         self.constraints: list[Constraint] = []
         self.choices: Choices | None = None
         """Who makes choices of structure; without anybody all decisions stay open."""
+        self._is_looked_at = False
 
     def copy(self) -> SketchSchedule:
         new = super().copy()
         assert isinstance(new, SketchSchedule)
+        new._is_looked_at = False
         new.columns = list(self.columns)
         new.constraints = list(self.constraints)
         return new
+
+    @contextmanager
+    def looked_at(self) -> Iterator[None]:
+        """While somebody only looks: random variables that they get are forgotten in the end.
+
+        Raises:
+            WouldChange: at the first step that changes something. Copies may be changed.
+        """
+        assert self.trace is not None
+        n_steps, n_variables = len(self.trace.insts), len(self._table)
+        self._is_looked_at = True
+        try:
+            yield
+        finally:
+            self._is_looked_at = False
+            del self.trace.insts[n_steps:]
+            while len(self._table) > n_variables:
+                self._table.popitem()
+
+    def _begin_change(self) -> None:
+        if self._is_looked_at:
+            raise WouldChange
 
     def sample_perfect_tile(
         self, loop: LoopRV, n: int, max_innermost_factor: int = 16, decision: Sequence[int] | None = None
     ) -> list[ExprRV]:
         """Factors left open: decision variables, one per factor; a given decision stays what it is."""
+        self._begin_change()
         tile = None
         if decision is None:
             name, extent = self._tiled("sample_perfect_tile", loop)
@@ -74,6 +107,7 @@ class SketchSchedule(Schedule):
         decision: Sequence[int] | None = None,
     ) -> list[ExprRV]:
         """Factors left open: decision variables, one per factor; a given decision stays what it is."""
+        self._begin_change()
         tile = None
         if decision is None:
             name, extent = self._tiled("sample_partitioned_tile", loop)
@@ -89,6 +123,7 @@ class SketchSchedule(Schedule):
         self, candidates: Sequence[int], probs: Sequence[float], decision: int | None = None
     ) -> ExprRV:
         """A choice left open: a decision variable; a given decision stays what it is."""
+        self._begin_change()
         choice = None
         if decision is None:
             choice = CategoricalDecision.create(f"choice{len(self.columns)}", candidates, probs)
@@ -99,6 +134,7 @@ class SketchSchedule(Schedule):
 
     def sample_compute_location(self, block: BlockRV | str, decision: int | None = None) -> LoopRV:
         """A choice of structure where somebody makes them, a random place otherwise; a given decision stays what it is."""
+        self._begin_change()
         if decision is None and self.choices is not None:
             block = self.get_block(block) if isinstance(block, str) else block
             node = self._block(block)
@@ -150,6 +186,7 @@ class SketchSchedule(Schedule):
 
     def restrict_tile(self, rvs: Sequence[ExprRV], keep: Callable[[np.ndarray], np.ndarray]) -> None:
         """Keep only those rows of a tile's table that ``keep(table)`` accepts."""
+        self._begin_change()
         wanted = self._table[rvs[0]]
         for _inst, decision in self.columns:
             if isinstance(decision, TileDecision) and decision.variables[0] is wanted:
@@ -161,6 +198,7 @@ class SketchSchedule(Schedule):
 
     def constrain_numbers(self, numbers: Sequence[tir.PrimExpr], allowed: Callable[..., np.ndarray]) -> None:
         """Allow only candidates for which ``allowed(*values)`` holds; ``numbers`` are expressions of open decisions, such as extents."""
+        self._begin_change()
         used = {var for number in numbers for var in variables_in(number) if isinstance(var, DecisionVar)}
         self.constraints.append(
             Constraint(

@@ -22,7 +22,7 @@ import numpy as np
 from ..error import RuleError, ScheduleError
 from ..population.choices import ALL, Choices, OpenChoice, ReadsDecision
 from ..population.decision import CategoricalDecision, Decision
-from ..population.sketch import Sketch, SketchSchedule
+from ..population.sketch import Sketch, SketchSchedule, WouldChange
 from ..rule.base import Alternatives
 from ..schedule import Schedule
 from ..trace import Trace
@@ -374,9 +374,18 @@ class StructureTree(Structures):
 
 
 def _run(schedule: SketchSchedule, step: Step, choices: Choices) -> Alternatives:
-    tried = schedule.copy()
-    tried.choices = choices
-    offered = step.offer(tried)
+    """What a step offers of a schedule, which stays what it is. Most steps change nothing: a copy is made where one does."""
+    with suppress(WouldChange), schedule.looked_at():
+        return _offer(schedule, step, choices.again())
+    return _offer(schedule.copy(), step, choices)
+
+
+def _offer(schedule: SketchSchedule, step: Step, choices: Choices) -> Alternatives:
+    schedule.choices = choices
+    try:
+        offered = step.offer(schedule)
+    finally:
+        schedule.choices = None
     if not isinstance(offered, Alternatives):
         offered = Alternatives.of(item for item in offered if isinstance(item, SketchSchedule))
     if not len(offered):

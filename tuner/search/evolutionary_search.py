@@ -114,7 +114,7 @@ class EvolutionarySearch(SearchStrategy):
         eps_greedy: float = 0.08,
         exhaustive_limit: int = 4096,
         acquisition: str = "expected-improvement",
-        diversity: float = 0.5,
+        diversity: float = 0.25,
         learn_failures: bool = True,
         seed_share: float = 0.25,
         descent_share: float = 0.15,

@@ -9,7 +9,8 @@ from ir import te
 from ir.target import Target
 from ir.tir import PrimFunc
 from schedules import BlockRV, LoopRV, Schedule, ScheduleError
-from schedules.rule import RandomComputeLocation, RegisterTiling, compute_location
+from schedules.primitive.sampling import compute_locations
+from schedules.rule import PyScheduleRule, RandomComputeLocation, RegisterTiling, compute_location
 from schedules.space import PostOrderApply, ScheduleFn, SpaceGeneratorUnion, Structures
 from tests.programs.expressions import matmul, matmul_bias
 
@@ -302,3 +303,32 @@ def test_structures_of_rules_are_all_looked_at() -> None:
     whole = PostOrderApply(sch_rules=[RandomComputeLocation()], max_sketches=500).structures(func, TARGET)
     assert whole.is_complete and len(whole.known) > len(space.known) == 6
     assert {str(item.trace) for item in space.known} < {str(item.trace) for item in whole.known}
+
+
+class PlacesBesideAnnotated(PyScheduleRule):
+    """Offers a copy with a block computed somewhere, and changes the schedule itself after that."""
+
+    def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
+        if sch.get(block).name_hint != "B":
+            return [sch]
+        other = sch.copy()
+        other.compute_at(block, other.sample_compute_location(block))
+        sch.annotate(block, "seen", 1)
+        return [other, sch]
+
+
+def test_a_rule_may_change_its_schedule_behind_choices_of_a_copy() -> None:
+    sch = Schedule(two_steps())
+    places = len(list(compute_locations(sch._block(sch.get_block("B")))))
+    space = PostOrderApply(sch_rules=[PlacesBesideAnnotated()]).structures(two_steps(), TARGET)
+    seen = ["seen" in item.materialize(two_steps(), np.zeros(0, int)).mod.script() for item in space.known]
+    assert seen.count(True) == 1 and 2 <= len(seen) <= places + 1
+    assert {len(path) for path in space._paths.values()} == {2}  # the place, and which of both schedules
+
+
+def test_looking_leaves_nothing_behind() -> None:
+    """What rules that do not fit ask for is in no trace."""
+    (sketch,) = (
+        PostOrderApply(sch_rules=[RegisterTiling(), RegisterTiling()]).structures(two_steps(), TARGET).known
+    )
+    assert not sketch.trace.insts
