@@ -46,8 +46,9 @@ class GradientBased(TaskScheduler):
         trials = max(1, task.trials + task.earlier_trials)
         recent = task.history[-self.window_size - 1 :]
         finite = [value for value in recent if value < float("inf")]
+        # A best time that turned out to be luck, and was corrected upwards, is nothing that a batch has lost.
         slope = (
-            (finite[0] - finite[-1]) / max(1, len(finite) - 1) if len(finite) > 1 else task.best_secs * 0.2
+            max(0.0, finite[0] - finite[-1]) / (len(finite) - 1) if len(finite) > 1 else task.best_secs * 0.2
         )
         promise = task.best_secs * 16.0 / trials
         return weight * (self.alpha * promise + (1 - self.alpha) * min(slope, promise)) / (1 + 0.01 * batches)
