@@ -96,10 +96,12 @@ def task_records(
     found = calibration if describes_host(target) else None
     structures = PostOrderApply().structures(records[0].workload.mod, target)
     extractor = PerStoreFeature()
-    rows = [item for item in measured_rows(records, structures) if np.isfinite(item[2])]
+    rows = [item for item in measured_rows(records, structures) if np.isfinite(item.secs)]
     parts = []
     for number, sketch in enumerate(structures.known):
-        mine = [(row, secs, position) for position, (own, row, secs, _) in enumerate(rows) if own == number]
+        mine = [
+            (item.row, item.secs, position) for position, item in enumerate(rows) if item.number == number
+        ]
         if mine:
             decisions, seconds, order = zip(*mine, strict=True)
             features = extractor.features_of(sketch.skeleton(np.stack(decisions)), target, found)

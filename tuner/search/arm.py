@@ -52,10 +52,14 @@ class Arm:
         """The best time so far; infinite where nothing ran."""
         return min(self.measured.values(), default=math.inf)
 
-    def remember(self, row: np.ndarray, secs: float) -> None:
-        """A row was measured; its best time counts."""
+    def remember(self, row: np.ndarray, secs: float, *, again: bool = False) -> None:
+        """A row was measured; its best time counts, or the last where it was measured ``again`` to see what it is in truth."""
         key = row.tobytes()
-        self.measured[key] = min(secs, self.measured.get(key, math.inf))
+        self.measured[key] = secs if again else min(secs, self.measured.get(key, math.inf))
+
+    def knows(self, row: np.ndarray) -> bool:
+        """Whether a row was measured."""
+        return row.tobytes() in self.measured
 
     def unmeasured(self, rows: np.ndarray) -> np.ndarray:
         """Which rows nobody has measured or is measuring: bool [N]."""

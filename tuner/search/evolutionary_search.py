@@ -180,14 +180,14 @@ class EvolutionarySearch(SearchStrategy):
             self._shared.release()
 
     def _take_over_news(self) -> None:
-        """Take over what earlier sessions and other tuners have measured for this workload and target."""
+        """Take over what was measured for this workload and target: by earlier sessions, by other tuners, and of own candidates again."""
         if self._shared is None:
             return
         news = self._shared.news()
         self._meet_structures()
-        rows = [item for item in news if item[1].tobytes() not in self._arms[item[0]].measured]
-        for number, row, secs, _ in rows:
-            self._arms[number].remember(row, secs)
+        rows = [item for item in news if item.again or not self._arms[item.number].knows(item.row)]
+        for item in rows:
+            self._arms[item.number].remember(item.row, item.secs, again=item.again)
         self._train(rows)
 
     def _train(self, rows: Sequence[MeasuredRow]) -> None:
@@ -199,8 +199,9 @@ class EvolutionarySearch(SearchStrategy):
         rows: list[MeasuredRow] = []
         for candidate, secs in zip(measure_candidates, results, strict=True):
             number = self._number_of(candidate.sketch)
-            rows.append((number, candidate.row, float("inf") if secs is None else secs, candidate.noise))
-            self._arms[number].remember(candidate.row, rows[-1][2])
+            found = float("inf") if secs is None else secs
+            rows.append(MeasuredRow(number, candidate.row, found, candidate.noise))
+            self._arms[number].remember(candidate.row, found)
         self._train(rows)
         if isinstance(self._cost_model, PyCostModel):
             teach(self._cost_model, self.context, measure_candidates, results)

@@ -7,6 +7,7 @@ start, since its features mean the same for every program.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,16 +20,31 @@ from schedules.space import Structures
 
 from ..context import TuneContext
 
-MeasuredRow = tuple[int, np.ndarray, float, float]
-"""Number of the sketch, decisions, seconds (infinite for a failure), and how certain they are (:func:`ir.time_interval.noise_of`)."""
+
+class MeasuredRow(NamedTuple):
+    """What is known of one candidate.
+
+    Attributes:
+        number: of the sketch.
+        row: decisions, int64 [n_columns].
+        secs: seconds, infinite for a failure.
+        noise: how certain they are (:func:`ir.time_interval.noise_of`).
+        again: whether it takes the place of what was known of the candidate before.
+    """
+
+    number: int
+    row: np.ndarray
+    secs: float
+    noise: float
+    again: bool = False
 
 
 def measured_rows(records: Sequence[TuningRecord], structures: Structures) -> list[MeasuredRow]:
     """The records whose traces one of the structures explains."""
     return [
-        (number, row, record.secs, record.interval.noise)
+        MeasuredRow(number, row, record.secs, record.interval.noise, record.is_decisive)
         if record.is_valid()
-        else (number, row, float("inf"), 0.0)
+        else MeasuredRow(number, row, float("inf"), 0.0, record.is_decisive)
         for record, number, row in explained(standing(records), structures)
     ]
 
@@ -52,11 +68,10 @@ def learn(
 ) -> None:
     """Update a model with those of the rows that ran, on the machine of a context; ``group`` names the workload."""
     for number, sketch in enumerate(sketches):
-        chosen = [(row, secs, noise) for own, row, secs, noise in rows if own == number and np.isfinite(secs)]
+        chosen = [item for item in rows if item.number == number and np.isfinite(item.secs)]
         if chosen:
-            matrix = np.stack([row for row, _, _ in chosen])
-            features = context.features(sketch, matrix)
-            seconds, noise = np.array([item[1:] for item in chosen]).T
+            features = context.features(sketch, np.stack([item.row for item in chosen]))
+            seconds, noise = np.array([(item.secs, item.noise) for item in chosen]).T
             model.update_arrays(features, seconds, group, noise)
 
 

@@ -62,9 +62,9 @@ def store() -> MemoryDatabase:
 def test_rows_of_records_and_failures(store: MemoryDatabase) -> None:
     context = TuneContext(store.get_workloads()[0].mod, TARGET)
     rows = measured_rows(store.get_all_tuning_records(), context.structures())
-    assert {number for number, *_ in rows} == {0}
-    assert [noise for *_, noise in rows] == pytest.approx([UNKNOWN_NOISE] * 5 + [0.0])
-    assert [secs for _, _, secs, _ in rows] == [1.0, 2.0, 3.0, 4.0, 5.0, float("inf")]
+    assert {item.number for item in rows} == {0} and not any(item.again for item in rows)
+    assert [item.noise for item in rows] == pytest.approx([UNKNOWN_NOISE] * 5 + [0.0])
+    assert [item.secs for item in rows] == [1.0, 2.0, 3.0, 4.0, 5.0, float("inf")]
     assert measured_rows(store.get_all_tuning_records(), Structures()) == []
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from pathlib import Path
 
@@ -121,3 +122,24 @@ def test_threads_on_one_file_measure_nothing_twice(tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
     assert len(set(measured)) == len(measured) == 32
+
+
+@pytest.mark.parametrize(
+    ("again", "secs"), [([5.0], 5.0), (None, math.inf)], ids=["it was luck", "it is wrong"]
+)
+def test_a_second_measurement_takes_the_place_of_the_first(again: list[float] | None, secs: float) -> None:
+    """Whoever was the best by luck, or computed something else when it was looked at again, leads the search no longer."""
+    store = MemoryDatabase()
+    search = _start(EvolutionarySearch, store)
+    batch = search.generate_measure_candidates()
+    assert batch is not None
+    _finish(search, store, batch)
+    leader = store.query_tuning_record(search.context.mod, TARGET)
+    assert leader is not None
+    row = next(item.row for item in batch if item.sketch.trace_of(item.row).as_json() == leader.trace_json)
+    arm = next(arm for arm in search._arms if row.tobytes() in arm.measured)  # type: ignore[attr-defined]
+    assert arm.measured[row.tobytes()] == leader.secs < 5.0
+    store.commit_tuning_record(leader.measured_again(again, failure_kind=None if again else "wrong_result"))
+    search.generate_measure_candidates()
+    assert arm.measured[row.tobytes()] == secs
+    assert arm.fastest(1).tolist() != [row.tolist()]
