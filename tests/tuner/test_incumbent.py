@@ -8,8 +8,18 @@ from typing import Any
 
 import pytest
 
-from database import MemoryDatabase, TuningRecord, Workload
-from runners import ReplayBuilder, ReplayRunner, ResultKind, RunnerError, RunnerInput, RunnerResult
+from database import MemoryDatabase, TuningRecord, Workload, standing
+from ir import structural_hash
+from runners import (
+    BuilderInput,
+    BuilderResult,
+    ReplayBuilder,
+    ReplayRunner,
+    ResultKind,
+    RunnerError,
+    RunnerInput,
+    RunnerResult,
+)
 from tests.database.contract import FakeTrace
 from tests.programs.expressions import matmul
 from tuner import MeasureCallback, tune_tir
@@ -68,10 +78,17 @@ class _Told(MeasureCallback):
         self.notices.append(text)
 
 
-def tune(store: MemoryDatabase, runner: ReplayRunner, trials: int, told: MeasureCallback) -> None:
+def tune(
+    store: MemoryDatabase,
+    runner: ReplayRunner,
+    trials: int,
+    told: MeasureCallback,
+    builder: ReplayBuilder | None = None,
+    strategy: str = "random",
+) -> None:
     tune_tir(
-        matmul(32), "cpu", None, trials, database=store, builder=ReplayBuilder(), runner=runner, cost_model="random",
-        strategy="random", num_trials_per_iter=3, measure_callbacks=[told],
+        matmul(32), "cpu", None, trials, database=store, builder=builder or ReplayBuilder(), runner=runner, cost_model="random",
+        strategy=strategy, num_trials_per_iter=3, measure_callbacks=[told],
     )  # fmt: skip
 
 
@@ -116,6 +133,88 @@ def test_the_best_of_an_earlier_session_is_built_and_measured_again(clock: list[
     assert runner.bests[0] == 3.0
 
 
+def test_of_an_earlier_session_nothing_is_built_that_is_not_measured(clock: list[float]) -> None:
+    """The same command again, when its trials are used up."""
+    store = MemoryDatabase()
+    tune(store, ReplayRunner(lambda _: 1.0), 3, _Told())
+
+    class Builder(ReplayBuilder):
+        def build(self, build_inputs: Sequence[BuilderInput]) -> Any:
+            raise AssertionError("nothing is to be measured")
+
+    tune(store, _Runner(iter([]), []), 3, _Told(), Builder())
+    assert len(store) == 3
+
+
+def test_what_of_an_earlier_session_cannot_be_built_is_left_alone(clock: list[float]) -> None:
+    store = MemoryDatabase()
+    tune(store, ReplayRunner(lambda _: 1.0), 3, _Told())
+
+    class Builder(ReplayBuilder):
+        def __init__(self) -> None:
+            self.asked = 0
+
+        def build(self, build_inputs: Sequence[BuilderInput]) -> Any:
+            self.asked += len(build_inputs)
+            if self.asked == 1:
+                return [BuilderResult(None, "it does not build")]
+            return super().build(build_inputs)
+
+    builder, runner = Builder(), _Runner(iter([2.0] * 6), [])
+    tune(store, runner, 9, _Told(), builder)
+    assert builder.asked == 1 + 6 and not runner.again and runner.bests == [1.0] * 6
+
+
+class _Wrong(_Runner):
+    """The candidate that took a second, and any that this runner has not measured, computes something else when it is measured again."""
+
+    def __init__(self, secs: Iterator[float]) -> None:
+        super().__init__(secs, [])
+        self.of_program: dict[int, float] = {}
+
+    def _first(self, artifact: Any, secs: Iterator[float]) -> float:
+        found = self.of_program[structural_hash(artifact)] = super()._first(artifact, secs)
+        return found
+
+    def measure_again(self, item: RunnerInput) -> RunnerResult:
+        secs = self.of_program.get(structural_hash(item.artifact), 1.0)
+        self.again.append(secs)
+        if secs == 1.0:
+            return RunnerResult(None, "output 0 is wrong", ResultKind.WRONG_RESULT)
+        return RunnerResult([secs] * 5, None, verified=True)
+
+
+@pytest.mark.parametrize("strategy", ["random", "evolutionary"])
+def test_one_that_is_wrong_when_it_is_measured_again_is_wrong_for_good(
+    clock: list[float], strategy: str
+) -> None:
+    store, told = MemoryDatabase(), _Told()
+    runner = _Wrong(iter([1.0, 3.0, 2.0, 5.0, 5.0, 5.0, 5.0, 5.0, 5.0]))
+    tune(store, runner, 9, told, strategy=strategy)
+    best = store.query_tuning_record(matmul(32), "cpu")
+    assert best is not None and best.secs == 2.0
+    assert runner.bests[3:] == [2.0] * 6, "others are judged by the next best"
+    (wrong,) = [item for item in store.get_all_tuning_records() if item.is_wrong]
+    assert wrong.failure_message == "output 0 is wrong, when it was measured again as the best so far"
+    assert wrong.session_id and not any(
+        item.is_valid() and item.trace_key == wrong.trace_key
+        for item in standing(store.get_all_tuning_records())
+    )
+    assert [text.partition(": ")[2] for text in told.notices if "given up" in text] == [
+        "the best candidate, measured again, is given up: output 0 is wrong, when it was measured again as the best so far"
+    ]
+
+
+def test_the_only_one_may_be_wrong_when_it_is_measured_again(clock: list[float]) -> None:
+    """Nothing is the best then."""
+    store = MemoryDatabase()
+    first = iter([1.0])
+    tune(store, _Runner(first, []), 1, _Told())
+    runner = _Wrong(iter([7.0, 8.0, 9.0]))
+    tune(store, runner, 4, _Told())
+    assert runner.bests == [None, 7.0, 7.0]
+
+
 def _best_of(store: MemoryDatabase) -> str:
     best = store.query_tuning_record(matmul(32), "cpu")
     assert best is not None
@@ -138,7 +237,7 @@ def looked_at(
 
     record = TuningRecord(FakeTrace(), Workload(matmul(32)), [1.0] * 5, "cpu", verified=True, metrics=metrics)
     incumbent = Incumbent("it", record, seen_at)
-    return incumbent.look_again(Once({}), None), incumbent
+    return incumbent.look_again(Once({}), ReplayBuilder(), None), incumbent
 
 
 @pytest.mark.parametrize(

@@ -133,17 +133,21 @@ class TaskScheduler(TuningRun, ABC):
         records = self.database.get_records(workload, context.target)
         # A second measurement is no trial: it must not shorten the search of a session that resumes.
         state.earlier_trials = sum(not item.remeasured for item in records)
-        best = next(iter(by_speed(records)), None)
-        if best is not None:
-            state.best_secs = best.secs
-            if self._runner.measures_again:
-                state.incumbent = Incumbent.of_earlier_session(best, self._builder)
+        self._go_by(state, records)
         strategy.initialize_with_tune_context(context)
         strategy.pre_tuning(
             max(0, per_task - state.earlier_trials), batch, context.sketches(), self.database, cost_model
         )
         state.finished = per_task <= state.earlier_trials
         return state
+
+    def _go_by(self, task: TaskState, records: Sequence[TuningRecord]) -> None:
+        """Take the best of some records for the best candidate so far."""
+        best = next(iter(by_speed(records)), None)
+        task.best_secs = float("inf") if best is None else best.secs
+        task.incumbent = None
+        if best is not None and self._runner.measures_again:
+            task.incumbent = Incumbent.of_record(best)
 
     def _loop(self, max_trials: int, per_task: int, max_seconds: float | None, begin: float) -> None:
         budget = max_trials - sum(task.earlier_trials for task in self.tasks)
@@ -259,20 +263,23 @@ class TaskScheduler(TuningRun, ABC):
         return [result if result is not None else _illegal("it was not measured") for result in results]
 
     def _look_at_machine(self, task: TaskState) -> None:
-        """Measure the best candidate again, and tell where it takes another time than before."""
+        """Measure the best candidate again, and tell where it takes another time than before, or computes something else."""
         if task.incumbent is None:
             return
         before = task.best_secs
-        again = task.incumbent.look_again(self._runner, task.context.mod)
+        again = task.incumbent.look_again(self._runner, self._builder, task.context.mod)
         if again is None:
             return
         again.session_id = self._session
         self.database.commit_tuning_record(again)
-        task.best_secs = again.secs
+        if again.is_valid():
+            task.best_secs = again.secs
+            found = f"takes {again.secs / before:.2f} times its time"
+        else:
+            self._go_by(task, self.database.get_records(task.workload, task.context.target))
+            found = f"is given up: {again.failure_message}"
         for callback in self._callbacks:
-            callback.notice(
-                f"{task.context.task_name}: the best candidate, measured again, takes {again.secs / before:.2f} times its time"
-            )
+            callback.notice(f"{task.context.task_name}: the best candidate, measured again, {found}")
 
     def _requests(
         self,
