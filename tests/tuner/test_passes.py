@@ -14,6 +14,7 @@ from ir import relax
 from ir.codegen.build import build
 from ir.target import Target
 from ir.tir import interpreter
+from runners import BuilderInput, RunnerResult
 from tests.programs.expressions import matmul
 from tuner import TunerError
 from tuner.passes import few_shot_tuning
@@ -42,6 +43,24 @@ def test_few_shot_tuning_takes_no_sample_that_is_wrong(monkeypatch: pytest.Monke
     with Target("cpu"):
         tuned = relax.transform.FewShotTuning(valid_count=2, benchmark=True)(mod)
     assert ir.structural_equal(tuned, mod)
+
+
+def test_few_shot_tuning_goes_by_all_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first round of the first sample was fast by chance."""
+    times = [[1.0, 9.0, 9.0], [2.0, 2.0, 2.0]]
+    asked: list[ir.IRModule] = []
+
+    def measured(inputs: list[BuilderInput], reference: ir.IRModule) -> list[RunnerResult]:
+        asked.extend(item.mod for item in inputs)
+        return [RunnerResult(own, None) for own in times]
+
+    monkeypatch.setattr(few_shot_tuning, "final_choice", measured)
+    mod = ir.IRModule({"product": matmul(48).with_attr("global_symbol", "product")})
+    with Target("cpu"):
+        tuned = relax.transform.FewShotTuning(valid_count=2, benchmark=True)(mod)
+    slow, fast = (item[next(iter(item.functions))] for item in asked)
+    assert not ir.structural_equal(slow.body, fast.body)
+    assert ir.structural_equal(tuned["product"].body, fast.body)
 
 
 def test_few_shot_tuning_needs_a_sample_and_a_target() -> None:

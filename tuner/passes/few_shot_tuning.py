@@ -88,5 +88,5 @@ class FewShotTuning(ModulePass):
             return None
         inputs = [BuilderInput(split_module(sch.mod), target) for sch in samples]
         results = final_choice(inputs, reference=kernel)
-        order = [(result.run_secs[0], i) for i, result in enumerate(results) if result.run_secs]
+        order = [(result.secs, i) for i, result in enumerate(results) if result.run_secs]
         return samples[min(order)[1]] if order else None
