@@ -240,8 +240,8 @@ class TuningRecord:
         return not self.verified, self.cut, self.secs, self.created_at
 
     def is_valid(self) -> bool:
-        """Whether the candidate ran and has a time."""
-        return self.failure_kind is None and bool(self.run_secs)
+        """Whether the candidate ran and has a time, which zero is not."""
+        return self.failure_kind is None and 0.0 < self.secs < math.inf
 
     def schedule(self) -> Schedule:
         """A new Schedule of the workload with the trace applied."""

@@ -48,7 +48,11 @@ class RunnerInput:
 
 @dataclass(slots=True)
 class RunnerResult:
-    """Times in seconds, or a message and the kind of failure; never both, never neither."""
+    """Times in seconds, or a message and the kind of failure; never both, never neither.
+
+    Times that are none (an empty list, zero, negative or not finite) become a failure of the kind ``RUN_ERROR``: whoever made the runner
+    reads it in the summary, and the search goes on.
+    """
 
     run_secs: Sequence[float] | None
     error_msg: str | None
@@ -77,11 +81,18 @@ class RunnerResult:
             self.kind = ResultKind.RUN_ERROR
         if (self.run_secs is None) == (self.error_msg is None):
             raise RunnerError(f"a result has times or a message, got {self.run_secs=}, {self.error_msg=}")
+        if self.run_secs is not None and not _are_times(self.run_secs):
+            self.error_msg = f"the runner gave no time: it is one or more positive, finite seconds, got {list(self.run_secs)}"
+            self.run_secs, self.kind, self.cut, self.verified = None, ResultKind.RUN_ERROR, False, False
 
     @property
     def secs(self) -> float:
         """The median of the times, infinite without any."""
         return statistics.median(self.run_secs) if self.run_secs else math.inf
+
+
+def _are_times(values: Sequence[float]) -> bool:
+    return len(values) > 0 and all(math.isfinite(secs) and secs > 0 for secs in values)
 
 
 class RunnerFuture:

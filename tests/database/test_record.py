@@ -91,6 +91,7 @@ def test_records_with_nonsense_are_refused() -> None:
     for bad in (math.nan, math.inf, -1.0):
         with pytest.raises(DatabaseError, match="finite seconds"):
             TuningRecord(FakeTrace(), workload, [bad], TARGET)
+    assert not TuningRecord(FakeTrace(), workload, [0.0], TARGET).is_valid(), "no time is zero"
     untimed = TuningRecord(FakeTrace(), workload)
     assert not untimed.is_valid() and untimed.mean_secs == math.inf
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from ir import structural_hash
@@ -34,6 +36,14 @@ def test_forms_of_times() -> None:
     assert runner.count == 5
     (future,) = ReplayRunner(lambda artifact: artifact * 2.0).run([RunnerInput(3)])
     assert future.result().run_secs == [6.0]
+
+
+@pytest.mark.parametrize("secs", [[], [0.0], [1.0, -1.0], [math.nan], [1.0, math.inf]])
+def test_what_is_no_time_is_a_failure(secs: list[float]) -> None:
+    """Of a runner that somebody has written, say."""
+    result = RunnerResult(secs, None, cut=True, verified=True)
+    assert result.kind is ResultKind.RUN_ERROR and result.run_secs is None and not result.cut
+    assert result.error_msg is not None and result.error_msg.endswith(f"positive, finite seconds, got {secs}")
 
 
 def test_builder_passes_programs_through() -> None:

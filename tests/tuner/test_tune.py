@@ -384,6 +384,18 @@ def test_bad_candidates_are_recorded_and_the_tuning_goes_on(build: object, kind:
     assert not any(item.is_valid() for item in records)
 
 
+@pytest.mark.parametrize("bad", [float("nan"), 0.0, -1.0, float("inf")])
+def test_a_runner_without_a_clock_costs_its_candidates_only(bad: float) -> None:
+    """What is no time is a failure of its candidate, and the search goes on."""
+    secs = iter([1e-3, bad, 2e-3, 3e-3, bad, 4e-3, 5e-3, 6e-3])
+    store = tune_tir(
+        matmul(32), "cpu", None, 8, builder=ReplayBuilder(), runner=ReplayRunner(lambda _: next(secs)), num_trials_per_iter=4,
+        calibrate="never", measure_callbacks=[],
+    )  # fmt: skip
+    records = store.get_all_tuning_records()
+    assert [item.failure_kind for item in records].count("run_error") == 2 and len(records) == 8
+
+
 def test_a_target_that_this_machine_cannot_run_is_refused_before_the_first_trial() -> None:
     database = MemoryDatabase()
     with pytest.raises(CodegenError, match="code for riscv64 processors does not run on this one"):
