@@ -1,7 +1,8 @@
 """OptunaSearch: Optuna's samplers (TPE, CMA-ES, GP, NSGA-II, random) propose the decisions, for one objective or for several.
 
 Optuna is asked for trials and told their results (its ask-and-tell interface), so that here, too, a strategy never runs
-anything. A proposal that breaks the sketch's constraints or was measured before is replaced by a near row of which neither is true.
+anything. A proposal that breaks the sketch's constraints, or that somebody has measured or is measuring, is replaced by a near row of
+which neither is true.
 
 * Akiba et al., "Optuna: A Next-generation Hyperparameter Optimization Framework", KDD 2019
 * TPE: Bergstra et al., "Algorithms for Hyper-Parameter Optimization", NeurIPS 2011
@@ -33,6 +34,7 @@ from .base import MeasureCandidate, SearchStrategy
 from .nearest_row import nearest_new_row
 from .optuna_space import Encoding, StructureSpace, import_optuna, quiet
 from .records import explained
+from .shared import SharedDatabase
 
 MEASURED = "measured"
 """The user attribute of a trial that keeps its parameters although another row was measured: the parameters of that row."""
@@ -192,8 +194,9 @@ class OptunaSearch(SearchStrategy):
         self._seen: list[set[bytes]] = [set() for _ in self._sketches]
         self._pending: dict[tuple[int, bytes], tuple[_Arm, Any]] = {}
         self._arms = [self._arm(numbers, max_trials) for numbers in self._groups()]
-        if database is not None:
-            self._learn_from(database)
+        structures = Structures(self._sketches)
+        self._shared = None if database is None else SharedDatabase(database, self.context, structures)
+        self._take_over_news()
 
     def _groups(self) -> list[list[int]]:
         """The numbers of the structures that share a study."""
@@ -226,15 +229,15 @@ class OptunaSearch(SearchStrategy):
                     f" pip install 'loopsmith[{extras}]' brings it"
                 ) from error
 
-    def _learn_from(self, database: Database) -> None:
-        """Add what earlier sessions measured for this workload and target as finished trials.
+    def _take_over_news(self) -> None:
+        """Add what earlier sessions and other tuners have measured for this workload and target as finished trials.
 
         A record without one of the objectives, of a version that did not measure it, is no trial of the study, but is not
         proposed again either.
         """
-        workload = database.commit_workload(self.context.mod)
-        records = standing(database.get_records(workload, self.context.target))
-        for record, number, row in explained(records, Structures(self._sketches)):
+        if self._shared is None:
+            return
+        for record, number, row in explained(standing(self._shared.records()), Structures(self._sketches)):
             if row.tobytes() in self._seen[number]:
                 continue
             self._seen[number].add(row.tobytes())
@@ -248,7 +251,7 @@ class OptunaSearch(SearchStrategy):
             self._add(arm, number, row, values)
 
     def _add(self, arm: _Arm, number: int, row: np.ndarray, values: Sequence[float] | None) -> None:
-        """A trial of an earlier session."""
+        """A trial that another session, or another tuner, has measured."""
         trial_module = import_optuna().trial
         place = arm.numbers.index(number)
         trial = trial_module.create_trial(
@@ -267,6 +270,7 @@ class OptunaSearch(SearchStrategy):
 
     def generate_measure_candidates(self) -> list[MeasureCandidate] | None:
         self._close_pending()
+        self._take_over_news()
         wanted = min(self._batch, self._left)
         chosen: list[MeasureCandidate] = []
         with quiet():
@@ -301,22 +305,27 @@ class OptunaSearch(SearchStrategy):
         return arms[max(range(len(arms)), key=bound)]
 
     def _propose(self, arm: _Arm) -> MeasureCandidate | None:
-        """A candidate that keeps its constraints and was not measured; None when there is no other."""
+        """A candidate that keeps its constraints, and that nobody has measured or is measuring; None when there is no other."""
         trial, place, row, broken = self._ask(arm)
         number = arm.numbers[place]
-        if broken or row.tobytes() in self._seen[number]:
+        while broken or row.tobytes() in self._seen[number] or not self._claim(number, row):
             found = self._near(arm, number, row)
             if found is None:
                 self._fail(arm, trial)
                 return None
             number, row = found
             trial = self._replaced(arm, trial, arm.space.params(arm.numbers.index(number), row), broken)
+            broken = 0
         if self._kind.constrained:
             trial.set_constraint(_VIOLATION, 0.0)
-        self._seen[number].add(row.tobytes())
         self._pending[number, row.tobytes()] = (arm, trial)
         arm.pulls += 1
         return MeasureCandidate(self._sketches[number], row)
+
+    def _claim(self, number: int, row: np.ndarray) -> bool:
+        """Whether a candidate is this search's to measure; in any case it is not proposed again."""
+        self._seen[number].add(row.tobytes())
+        return self._shared is None or self._shared.claim([(number, row)]) == [True]
 
     def _ask(self, arm: _Arm) -> tuple[Any, int, np.ndarray, int]:
         """A proposal: its trial, the place of its structure in the study, its decisions, and how many constraints they break."""
@@ -395,6 +404,8 @@ class OptunaSearch(SearchStrategy):
 
     def post_tuning(self) -> None:
         self._close_pending()
+        if self._shared is not None:
+            self._shared.release()
 
 
 SearchStrategy.kinds.register("optuna")(OptunaSearch)

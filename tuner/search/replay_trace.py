@@ -39,7 +39,7 @@ class ReplayTrace(SearchStrategy):
     def generate_measure_candidates(self) -> list[MeasureCandidate] | None:
         wanted = min(self._batch, self._left)
         if self._shared is not None:
-            self._seen.update((number, row.tobytes()) for number, row, *_ in self._shared.news())
+            self._seen.update((item.number, item.row.tobytes()) for item in self._shared.news())
         self._structures.grow(wanted, self._rng)
         sketches = self._structures.known
         chosen: list[MeasureCandidate] = []

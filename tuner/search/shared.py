@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from database import Database
+from database import Database, TuningRecord
 from schedules.population import Sketch
 from schedules.space import Structures
 
@@ -36,27 +36,31 @@ class SharedDatabase:
         self._owner = uuid.uuid4().hex
         self._read = 0
         """Records read so far."""
-        self._unread: list[MeasuredRow] = []
+        self._unread: list[TuningRecord] = []
         """Those of them that nobody was told of yet."""
 
     def news(self) -> list[MeasuredRow]:
         """What has been committed for this workload and target since the last call, this search's own results included."""
-        found = [*self._unread, *self._since_last_read()]
-        self._unread = []
+        return measured_rows(self.records(), self._structures)
+
+    def records(self) -> list[TuningRecord]:
+        """The records behind :meth:`news`, for searches that ask for more than the time; of both, one is called."""
+        self._read_on()
+        found, self._unread = self._unread, []
         return found
 
-    def _since_last_read(self) -> list[MeasuredRow]:
+    def _read_on(self) -> None:
         records = self._database.get_records(self.workload, self._target, self._read)
         self._read += len(records)
-        return measured_rows(records, self._structures)
+        self._unread += records
 
     def claim(self, candidates: Sequence[tuple[int, np.ndarray]]) -> list[bool]:
         """Which of the candidates, (number of the sketch, decisions), this search may measure."""
         keys = [key_of(self._structures.known[number], row) for number, row in candidates]
         granted = self._database.claim(self.workload, self._target, keys, self._owner)
         # Another may have measured one since the news were read, and have given up its claim: its record came before that.
-        self._unread += self._since_last_read()
-        known = {(number, row.tobytes()) for number, row, *_ in self._unread}
+        self._read_on()
+        known = {(item.number, item.row.tobytes()) for item in measured_rows(self._unread, self._structures)}
         return [
             own and (number, row.tobytes()) not in known
             for own, (number, row) in zip(granted, candidates, strict=True)

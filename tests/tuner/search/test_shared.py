@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import threading
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,16 +15,26 @@ from database import Database, MemoryDatabase, SQLDatabase, TuningRecord
 from ir.target import Target
 from tests.programs.expressions import matmul
 from tests.tuner.strategy_contract import made_up_seconds
-from tuner import EvolutionarySearch, MeasureCandidate, ReplayTrace, SearchStrategy, TuneContext
+from tuner import EvolutionarySearch, MeasureCandidate, OptunaSearch, ReplayTrace, SearchStrategy, TuneContext
 from tuner.search.shared import key_of
 
 TARGET = Target("llvm -mcpu=znver3 -num-cores 1")
 
 
-def _start(make: type[SearchStrategy], store: Database, trials: int = 24, seed: int = 1) -> SearchStrategy:
+def _evolutionary() -> EvolutionarySearch:
+    return EvolutionarySearch(population_size=128, genetic_num_iters=1)
+
+
+def _optuna() -> OptunaSearch:
+    return OptunaSearch("random")
+
+
+def _start(
+    make: Callable[[], SearchStrategy], store: Database, trials: int = 24, seed: int = 1
+) -> SearchStrategy:
     context = TuneContext(matmul(48), TARGET, seed=seed)
     context.mod = store.commit_workload(context.mod).mod
-    strategy = make(population_size=128, genetic_num_iters=1) if make is EvolutionarySearch else make()  # type: ignore[call-arg]
+    strategy = make()
     strategy.initialize_with_tune_context(context)
     strategy.pre_tuning(trials, 8, context.sketches(), store, PriorModel())
     return strategy
@@ -43,8 +55,12 @@ def _finish(strategy: SearchStrategy, store: Database, candidates: list[MeasureC
     return [key_of(item.sketch, item.row) for item in candidates]
 
 
-@pytest.mark.parametrize("make", [EvolutionarySearch, ReplayTrace])
-def test_two_searches_with_one_seed_that_run_at_once_share_the_work(make: type[SearchStrategy]) -> None:
+@pytest.mark.parametrize(
+    "make", [_evolutionary, ReplayTrace, _optuna, partial(OptunaSearch, "cmaes"), OptunaSearch]
+)
+def test_two_searches_with_one_seed_that_run_at_once_share_the_work(
+    make: Callable[[], SearchStrategy],
+) -> None:
     store = MemoryDatabase()
     searches = [_start(make, store), _start(make, store)]
     measured: list[str] = []
@@ -61,7 +77,7 @@ def test_two_searches_with_one_seed_that_run_at_once_share_the_work(make: type[S
 
 def test_what_another_tuner_has_measured_teaches_this_one() -> None:
     store = MemoryDatabase()
-    first, second = _start(EvolutionarySearch, store), _start(EvolutionarySearch, store)
+    first, second = _start(_evolutionary, store), _start(_evolutionary, store)
     batch = first.generate_measure_candidates()
     assert batch is not None
     _finish(first, store, batch)
@@ -70,20 +86,21 @@ def test_what_another_tuner_has_measured_teaches_this_one() -> None:
     assert known == 8
 
 
-def test_an_interrupted_search_gives_back_what_it_did_not_measure() -> None:
+@pytest.mark.parametrize("make", [_evolutionary, _optuna])
+def test_an_interrupted_search_gives_back_what_it_did_not_measure(make: Callable[[], SearchStrategy]) -> None:
     store = MemoryDatabase()
-    first = _start(EvolutionarySearch, store)
+    first = _start(make, store)
     batch = first.generate_measure_candidates()
     assert batch is not None
     first.post_tuning()
-    again = _start(EvolutionarySearch, store).generate_measure_candidates()
+    again = _start(make, store).generate_measure_candidates()
     assert again is not None
     assert [item.row.tolist() for item in again] == [item.row.tolist() for item in batch]
 
 
 def test_what_is_measured_between_reading_and_claiming_is_not_measured_again() -> None:
     store = MemoryDatabase()
-    first, second = _start(EvolutionarySearch, store), _start(EvolutionarySearch, store)
+    first, second = _start(_evolutionary, store), _start(_evolutionary, store)
     claim = second._shared._database.claim  # type: ignore[attr-defined]
     measured: list[str] = []
     asked: list[bool] = []
@@ -105,12 +122,15 @@ def test_what_is_measured_between_reading_and_claiming_is_not_measured_again() -
     assert not set(measured) & {key_of(item.sketch, item.row) for item in batch}
 
 
-def test_threads_on_one_file_measure_nothing_twice(tmp_path: Path) -> None:
+@pytest.mark.parametrize("make", [ReplayTrace, _optuna])
+def test_threads_on_one_file_measure_nothing_twice(
+    tmp_path: Path, make: Callable[[], SearchStrategy]
+) -> None:
     measured: list[str] = []
 
     def run() -> None:
         with SQLDatabase(tmp_path / "tuning.db") as store:
-            search = _start(ReplayTrace, store, trials=16)
+            search = _start(make, store, trials=16)
             while (batch := search.generate_measure_candidates()) is not None:
                 measured.extend(_finish(search, store, batch))
             search.post_tuning()
@@ -130,7 +150,7 @@ def test_threads_on_one_file_measure_nothing_twice(tmp_path: Path) -> None:
 def test_a_second_measurement_takes_the_place_of_the_first(again: list[float] | None, secs: float) -> None:
     """Whoever was the best by luck, or computed something else when it was looked at again, leads the search no longer."""
     store = MemoryDatabase()
-    search = _start(EvolutionarySearch, store)
+    search = _start(_evolutionary, store)
     batch = search.generate_measure_candidates()
     assert batch is not None
     _finish(search, store, batch)
