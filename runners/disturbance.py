@@ -216,14 +216,14 @@ def _own_cores() -> frozenset[int]:
 
 def _text(path: str) -> str:
     try:
-        with open(path) as file:
+        with open(path, errors="replace") as file:
             return file.read()
     except OSError:
         return ""
 
 
 def _processors(stat: str, cores: frozenset[int]) -> tuple[int, int] | None:
-    """(busy, stolen) ticks of some processors, by the text of ``/proc/stat``; None where it does not tell.
+    """(busy, stolen) ticks of some processors, by the text of ``/proc/stat``; None where it does not tell, or of some of them only.
 
     >>> _processors("cpu  9 9 9 9 9 9 9 9 0 0\\ncpu0 10 1 5 80 4 0 1 2 0 0\\ncpu1 9 9 9 9 9 9 9 9 0 0\\n", frozenset({0}))
     (17, 2)
@@ -232,13 +232,15 @@ def _processors(stat: str, cores: frozenset[int]) -> tuple[int, int] | None:
     for line in stat.splitlines():
         name, *fields = line.split() or [""]
         number = name.removeprefix("cpu")
-        if not name.startswith("cpu") or not number.isdigit() or int(number) not in cores or len(fields) < 7:
+        if not name.startswith("cpu") or not number.isdecimal() or int(number) not in cores:
+            continue
+        if len(fields) < 7 or not all(item.isdecimal() for item in fields):
             continue
         user, nice, system, _idle, _waiting, interrupts, soft, *rest = (int(item) for item in fields)
         busy += user + nice + system + interrupts + soft
         stolen += rest[0] if rest else 0
         found += 1
-    return (busy, stolen) if found else None
+    return (busy, stolen) if found == len(cores) else None
 
 
 def waited_seconds(proc: Path = Path("/proc")) -> float | None:
@@ -251,7 +253,7 @@ def waited_seconds(proc: Path = Path("/proc")) -> float | None:
         delays = [_text(f"{tasks}/{thread}/schedstat").split() for thread in os.listdir(tasks)]
     except OSError:
         delays = []
-    known = [int(fields[1]) for fields in delays if len(fields) == 3]
+    known = [int(fields[1]) for fields in delays if len(fields) == 3 and fields[1].isdecimal()]
     if known:
         return sum(known) * 1e-9
     if resource is not None:
@@ -262,7 +264,7 @@ def waited_seconds(proc: Path = Path("/proc")) -> float | None:
 def _hertz(sysfs: Path, cores: Iterable[int]) -> float | None:
     """The clock of the fastest of some cores: idle ones are slower, and do not matter."""
     texts = [_text(f"{sysfs}/cpu{number}/cpufreq/scaling_cur_freq").strip() for number in cores]
-    known = [float(text) * 1e3 for text in texts if text.isdigit()]
+    known = [float(text) * 1e3 for text in texts if text.isdecimal()]
     return max(known, default=None)
 
 

@@ -116,9 +116,34 @@ def test_a_system_without_accounts(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert found.clock > 0 and found.slowdown > 0, "the clock is known by a loop of known length"
 
 
-@pytest.mark.parametrize("stat", ["", "cpu  1 2 3\ncpu0 1 2 3\n", "nonsense\n\n"])
-def test_a_text_that_tells_nothing(stat: str, tmp_path: Path) -> None:
-    assert system_counters(_linux(tmp_path, stat, {}), tmp_path).busy is None
+_ZERO = "cpu0 1 1 1 1 1 1 1 1 0 0\n"
+
+
+@pytest.mark.parametrize(
+    "stat",
+    [
+        "",
+        "cpu  1 2 3\ncpu0 1 2 3\n",
+        "nonsense\n\n",
+        _ZERO + "cpu1 a b c d e f g\n",
+        _ZERO + "cpu1 1 1 1 1.5 1 1 1 1\n",
+        _ZERO + "cpu\u00b2 1 1 1 1 1 1 1 1\n",
+        _ZERO + "cpu7 1 1 1 1 1 1 1 1\n",
+    ],
+    ids=["nothing", "short", "nonsense", "words", "fractions", "a digit that is no number", "one of two"],
+)
+def test_a_text_that_tells_nothing(stat: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where a container shows other processors than this process has."""
+    monkeypatch.setattr(disturbance, "_own_cores", lambda: frozenset({0, 1}))
+    assert system_counters(_linux(tmp_path, stat, {"1": "1 ? 1\n"}), tmp_path).busy is None
+
+
+def test_bytes_that_are_no_text_tell_nothing(tmp_path: Path) -> None:
+    proc = _linux(tmp_path, "", {"1": "1 1 1\n"})
+    (proc / "stat").write_bytes(b"cpu0 \xff\xfe\n")
+    (proc / "self" / "task" / "1" / "schedstat").write_bytes(b"\xff")
+    found = system_counters(proc, tmp_path)
+    assert found.busy is None and found.stolen is None
 
 
 def test_where_waiting_is_not_told_switches_stand_for_it(
