@@ -7,7 +7,7 @@ import math
 import sys
 import time
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ from ir.codegen.llvm.compile import options_of, require_host
 from ir.tir import IntImm, PrimFunc, Var
 from runners import Builder, EvaluatorConfig, LocalRunner, Runner, WorkerPool
 from schedules.population import flops_of
+from schedules.space import SpaceGenerator
 
 from .calibration import calibrate as calibration_of_host
 from .calibration import check_mode, describes_host
@@ -207,27 +208,34 @@ def open_store(database: Database | str | Path | None, work_dir: str | Path | No
     return open_database(folder / "tuning.db")
 
 
-def contexts_of(tasks: Sequence[ExtractedTask], seed: int, space: Any = None) -> list[TuneContext]:
-    """A context per task; each has a seed of its own, derived from the session's and from the workload.
+def _space(kind: str | SpaceGenerator | Callable[..., Any]) -> SpaceGenerator:
+    return kind if isinstance(kind, SpaceGenerator) else SpaceGenerator.create(kind)
+
+
+def contexts_of(
+    tasks: Sequence[ExtractedTask],
+    seed: int,
+    space: str | SpaceGenerator | Callable[..., Any] = "post-order-apply",
+) -> list[TuneContext]:
+    """A context per task; each has a seed of its own, derived from the session's and from the workload. All share the ``space``.
 
     Kernels with scalar arguments or symbolic shapes are left out: they have no inputs to be measured on.
     """
-    contexts = []
+    contexts, generator = [], _space(space)
     for task in tasks:
         kernel = task.mod["main"]
         if isinstance(kernel, PrimFunc) and not has_static_arguments(kernel):
             continue
         own = zlib.crc32(f"{seed}/{task.task_name}".encode())
-        options = {} if space is None else {"space_generator": space}
         contexts.append(
             TuneContext(
                 task.mod,
                 task.target,
+                generator,
                 task_name=task.task_name,
                 seed=own,
                 weight=task.weight,
                 flops=task.flops,
-                **options,
             )
         )
     return contexts
@@ -242,14 +250,20 @@ def tune_tir(
     database: Database | str | Path | None = None,
     seed: int = 0,
     task_name: str = "main",
+    space: str | SpaceGenerator | Callable[..., Any] = "post-order-apply",
     **options: Any,
 ) -> Database:
     """Tune one kernel; options are those of :func:`tune_tasks`.
 
+    Args:
+        space: the design space that is searched, by name or as an instance, such as ``PostOrderApply(sch_rules=[...])`` with rules of
+            one's own; or the function of a :class:`schedules.space.ScheduleFn`. By default the rules of the target make it.
+
     Raises:
+        ScheduleError: there is no space of that name.
         TunerError: there is nothing to measure the kernel on, as it takes a number or has a symbolic shape.
     """
-    context = TuneContext(mod, target, task_name=task_name, seed=seed)
+    context = TuneContext(mod, target, _space(space), task_name=task_name, seed=seed)
     _require_static_arguments(context.func)
     context.flops = flops_of(context.func)
     return tune_tasks(
@@ -292,15 +306,16 @@ def tune_relax(
     *,
     database: Database | str | Path | None = None,
     seed: int = 0,
+    space: str | SpaceGenerator | Callable[..., Any] = "post-order-apply",
     **options: Any,
 ) -> Database:
-    """Tune all kernels of a model; options are those of :func:`tune_tasks`.
+    """Tune all kernels of a model; ``space`` is that of :func:`tune_tir`, options are those of :func:`tune_tasks`.
 
     Raises:
         TunerError: the model has no kernel that can be tuned.
     """
     check_budget(max_trials_global, options.get("max_seconds"))
-    contexts = contexts_of(extract_tasks(mod, target, params), seed)
+    contexts = contexts_of(extract_tasks(mod, target, params), seed, space)
     if not contexts:
         raise TunerError("the model has no kernel to tune: it calls no operator on tensors of known shape")
     return tune_tasks(

@@ -26,6 +26,8 @@ from ir.target import Target
 from runners import MeasureResult, ReplayBuilder, ReplayRunner, ResultKind, RunnerError, RunnerResult
 from runners.native import build_native
 from runners.verify import VERSION
+from schedules import Schedule, ScheduleError
+from schedules.space import ScheduleFn
 from tests.programs.expressions import matmul
 from tuner import ExtractedTask, MeasureCallback, ReplayTrace, RoundRobin, TunerError, tune_tir
 from tuner.progress import PlainProgress
@@ -183,6 +185,11 @@ def test_unknown_parts_are_refused_by_name() -> None:
             "strategy 'luck'; there are evolutionary, optuna, .*, random, replay-trace",
         ),
         ({"task_scheduler": "lifo"}, TunerError, "scheduler 'lifo'; there are gradient, round-robin"),
+        (
+            {"space": "post-order"},
+            ScheduleError,
+            "space generator 'post-order'; there are .*post-order-apply",
+        ),
     ]
     parts += [
         ({"cost_model": "xgboost"}, CostModelError, "did you mean 'xgb'"),
@@ -191,6 +198,27 @@ def test_unknown_parts_are_refused_by_name() -> None:
     for options, error, message in parts:
         with pytest.raises(error, match=message):
             tune_tir(matmul(8), "cpu", None, 1, builder=ReplayBuilder(), runner=ReplayRunner({}), **options)
+
+
+def _tiled(sch: Schedule) -> None:
+    """One structure of seven candidates, for a block with three loops."""
+    _, j, _ = sch.get_loops("C")
+    sch.split(j, sch.sample_perfect_tile(j, n=2, max_innermost_factor=64))
+
+
+@pytest.mark.parametrize("space", [ScheduleFn(_tiled), _tiled])
+def test_a_space_of_ones_own_is_searched(space: Any) -> None:
+    """Also where the database knows kernels for which its function was not written."""
+    store = MemoryDatabase()
+    options: dict[str, Any] = {"database": store, "measure_callbacks": [], "calibrate": "never"}
+    options |= {"builder": ReplayBuilder(), "runner": ReplayRunner(lambda _: 1e-3)}
+    one_loop = te.placeholder((64,), name="A")
+    other = te.create_prim_func([one_loop, te.compute((64,), lambda i: one_loop[i] + 1.0, name="C")])
+    tune_tir(other, "cpu", None, 1, **options)
+    tune_tir(matmul(64), "cpu", None, 32, space=space, **options)
+    records = store.get_records(store.commit_workload(matmul(64)), "cpu")
+    decisions = [[*item.trace.decisions.values()] for item in records if not item.remeasured]
+    assert sorted(decisions) == [[[64 >> doublings, 1 << doublings]] for doublings in range(6, -1, -1)]
 
 
 @pytest.mark.parametrize("kernel", ["matmul", te.placeholder((4,), name="A")])
