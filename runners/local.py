@@ -21,6 +21,9 @@ from .result import ResultKind
 from .runner import Runner, RunnerFuture, RunnerInput, RunnerResult
 from .verify import ReferenceStore
 
+_REQUEST_SECONDS = 30.0
+"""Until a worker has read what it is asked, which on a busy machine may take longer than a call may: that is not the candidate's fault."""
+
 
 @Runner.kinds.register("local")
 class LocalRunner(Runner):
@@ -141,7 +144,7 @@ class LocalRunner(Runner):
                 item.best,
                 settings,
                 again,
-                limit=self.timeout_sec,
+                limit=max(self.timeout_sec, _REQUEST_SECONDS),
                 phase="request",
                 worker=worker,
                 owner=artifact,
@@ -212,7 +215,7 @@ class LocalRunner(Runner):
             item.reference,
             self.timeout_sec,
             self.timeout_sec,
-            limit=self.timeout_sec,
+            limit=max(self.timeout_sec, _REQUEST_SECONDS),
             phase="request",
             apart=True,
         )

@@ -63,6 +63,18 @@ def test_a_kernel_without_weights_is_called_as_it_is() -> None:
     assert all(array is own for arrays in seen for array, own in zip(arrays, given, strict=True))
 
 
+def test_large_weights_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many copies as fit beside each other; of weights that are larger than that, none."""
+    kernel, seen = kernel_of(matmul(attrs={"layout_free_buffers": [1]}))
+    for most, places in ((2 * 64, 2), (63, 1)):
+        monkeypatch.setattr(cold_weights, "_MOST_BYTES", most)
+        seen.clear()
+        call = bind_with_cold_weights(kernel, arguments(), cache_bytes=1 << 20)
+        for _ in range(6):
+            call()
+        assert len({arrays[1].ctypes.data for arrays in seen}) == places
+
+
 def test_there_are_not_endless_copies_of_small_weights(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cold_weights, "_MOST_COPIES", 3)
     kernel, seen = kernel_of(matmul(attrs={"layout_free_buffers": [1]}))

@@ -17,7 +17,7 @@ from ir import IRModule
 from ir.error import IRError
 from ir.pass_context import PassContext
 from ir.script import from_source
-from ir.time_interval import TimeInterval
+from ir.time_interval import TimeInterval, noise_of
 from ir.tir import IndexMap, interpreter
 from runners import (
     BuilderInput,
@@ -39,11 +39,12 @@ from runners import (
 )
 from runners.builder import BuilderResult
 from runners.candidate import RunSettings, _time
+from runners.disturbance import Disturbance
 from runners.kernel import Kernel
 from runners.lock import machine
 from runners.native import build_native
 from runners.runner import RunnerResult
-from runners.sampling import Race
+from runners.sampling import CallTimer, Group, Race, Sample
 from runners.verify import VERSION, ReferenceStore, compute_reference
 from tests.programs.nodes import matmul, scaled
 from tests.runners.builds import interpreted
@@ -311,6 +312,58 @@ def test_a_short_candidate_is_judged_by_warm_calls(monkeypatch: pytest.MonkeyPat
     assert report.run_secs[0] == pytest.approx(2e-5)
 
 
+class _Slow:
+    """An option of the target's that a busy machine takes long to read."""
+
+    def __reduce__(self) -> Any:
+        return _after, (1.5,)
+
+
+def _after(seconds: float) -> _Slow:
+    time.sleep(seconds)
+    return _Slow()
+
+
+def test_what_a_request_takes_to_arrive_is_not_the_candidates(
+    builder: LocalBuilder, runner: LocalRunner
+) -> None:
+    """A call may take a second here."""
+    artifact = built(builder, matmul())
+    artifact.build = partial(_build_with, _Slow())
+    result = runner.submit(RunnerInput(artifact, reference=matmul())).result()
+    assert result.kind is ResultKind.OK, result.error_msg
+
+
+def _build_with(_slow: _Slow, mod: Any, target: Any) -> Any:
+    return interpreted(mod, target)
+
+
+@pytest.mark.parametrize(("lost", "metrics"), [(0.0, {}), (0.3, {"disturbance": 0.3})])
+def test_what_the_machine_lost_is_told_with_the_times(
+    monkeypatch: pytest.MonkeyPatch, lost: float, metrics: dict[str, float]
+) -> None:
+    monkeypatch.setattr(candidate, "sample", lambda *_arguments: Sample((2e-3, 3e-3), lost))
+    settings = RunSettings(QUICK, 10.0, cut_ratio=3.5)
+    report = _time(Kernel(matmul(), lambda *_arguments: None), None, None, settings)
+    assert report.run_secs == (2e-3, 3e-3) and report.result().metrics == metrics
+
+
+def test_a_round_in_which_anybody_was_disturbed_is_taken_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rivals are compared within a round: it counts only where it was quiet for all of them."""
+    levels = iter([0.1, 5.0, 0.2, 0.1, 0.0, 0.3])
+    picked: list[bool] = []
+
+    def take(timer: CallTimer, _watch: object, picking: bool) -> Group:
+        picked.append(picking)
+        return Group(float(len(picked)), Disturbance(), next(levels))
+
+    monkeypatch.setattr(candidate, "take_group", take)
+    monkeypatch.setattr(candidate, "Watch", quiet_watch)
+    timers = [CallTimer(lambda: None, QUICK, 1.0) for _ in range(2)]
+    assert candidate._rounds_in_turns(timers, 2, 1.0) == [[3.0, 4.0], [5.0, 6.0]]
+    assert picked == [False, False, True, True, True, True]
+
+
 @pytest.mark.parametrize(("behind", "checks"), [(10.0, 2), (20.0, 1)])
 def test_only_a_hopeless_candidate_is_spared_the_second_check(
     monkeypatch: pytest.MonkeyPatch, behind: float, checks: int
@@ -409,7 +462,8 @@ def test_a_final_choice_has_the_machine_to_itself(builder: LocalBuilder, pool: W
 
 def test_the_mean_of_the_best_candidate_is_the_mark_for_the_next() -> None:
     marks: list[float | None] = []
-    times = [(2.0, 4.0), (5.0, 9.0), (1.0, 2.0), (8.0,)]
+    noises: list[float] = []
+    times = [(2.0, 4.0), (5.0, 9.0), (1.0, 1.5, 2.0), (8.0,)]
 
     class Build:
         def submit(self, inputs: Any) -> list[Any]:
@@ -418,12 +472,14 @@ def test_the_mean_of_the_best_candidate_is_the_mark_for_the_next() -> None:
     class Run:
         def run(self, items: Any) -> list[Any]:
             marks.append(items[0].best_secs)
+            noises.append(items[0].best_noise)
             return [Done(RunnerResult(times[len(marks) - 1], None))]
 
     reference = matmul()
     requests = [MeasureRequest(matmul(), "cpu", reference) for _ in times]
     results = dict(measure_candidates(requests, Build(), Run()))  # type: ignore[arg-type]
     assert marks == [None, 3.0, 3.0, 1.5]
+    assert noises[1:] == pytest.approx([noise_of(times[0])] * 2 + [noise_of(times[2])])
     assert [results[number].run_secs for number in range(4)] == times
 
 

@@ -273,6 +273,17 @@ def test_a_moment_later_nothing_is_measured(monkeypatch: pytest.MonkeyPatch) -> 
     assert again is None and incumbent.seen_at == 95.0
 
 
+def test_the_last_look_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "monotonic", lambda: 100.0)
+    for result in (
+        RunnerResult([1.5] * 5, None),
+        RunnerResult([1.0] * 5, None),
+        RunnerResult(None, "it died"),
+    ):
+        _, incumbent = looked_at(result)
+        assert incumbent.seen_at == 100.0
+
+
 def test_what_takes_the_place_of_a_disturbed_time_is_kept(clock: list[float]) -> None:
     """The first batch was disturbed; when its best is measured again it takes a third of that."""
     store, told = MemoryDatabase(), _Told()

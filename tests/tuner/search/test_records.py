@@ -10,10 +10,11 @@ import pytest
 from cost_models import PriorModel, RandomModel, XGBModel
 from database import MemoryDatabase, TuningRecord
 from ir.target import Target
-from ir.time_interval import UNKNOWN_NOISE, noise_of
+from ir.time_interval import LEAST_NOISE, UNKNOWN_NOISE, noise_of
+from runners import ReplayBuilder, ReplayRunner
 from schedules.space import Structures
 from tests.programs.expressions import matmul
-from tuner import TaskScheduler, TuneContext, tune_tasks
+from tuner import TaskScheduler, TuneContext, tune_tasks, tune_tir
 from tuner.search.records import measured_rows, pretrain
 
 TARGET = Target("cpu")
@@ -73,6 +74,21 @@ def test_a_model_starts_from_records_of_other_workloads(store: MemoryDatabase) -
     assert pretrain(spy, store, [TuneContext(matmul(64), TARGET)]) == 6
     ((group, seconds),) = spy.told
     assert group and sorted(seconds) == [1.0, 2.0, 3.0, 4.0, 5.0]
+
+
+def test_a_model_is_told_how_certain_the_times_of_its_own_search_are() -> None:
+    spy, secs = _Spy(), [[2.0, 2.2, 2.1, 2.4, 9.0], [1.0], [3.0] * 5]
+    times = iter(secs)
+    runner = ReplayRunner(lambda _: next(times))
+    tune_tir(
+        matmul(32), "cpu", None, 3, builder=ReplayBuilder(), runner=runner, cost_model=spy, measure_callbacks=[], calibrate="never"
+    )  # fmt: skip
+    told = {
+        float(item): float(noise)
+        for (_, all_secs), noises in zip(spy.told, spy.noise)
+        for item, noise in zip(all_secs, noises)
+    }
+    assert told == pytest.approx({2.2: noise_of(secs[0]), 1.0: UNKNOWN_NOISE, 3.0: LEAST_NOISE})
 
 
 def test_a_model_is_told_comparable_times_and_their_noise() -> None:
