@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
+from cost_models import FeatureMatrix, PriorModel
 from tuner import EvolutionarySearch
 from tuner.error import TunerError
 from tuner.search.acquisition import ACQUISITIONS, acquisition, expected_improvement, upper_confidence
@@ -30,6 +33,18 @@ def test_uncertainty_is_worth_something_and_without_it_the_expectation_ranks() -
         scores = np.array([3.0, -700.0, 2.0, 2.5])
         value = function(scores, np.zeros(4), 0.0)
         assert (value >= 0).all() and (np.argsort(-value, kind="stable")[:3] == [0, 3, 2]).all()
+
+
+def test_members_of_a_model_err_together_so_that_their_spread_counts_several_times() -> None:
+    class Unsure(PriorModel):
+        def predict_with_uncertainty(self, features: Any) -> tuple[np.ndarray, np.ndarray]:
+            return np.array([0.0, -0.5]), np.array([0.01, 0.2])
+
+    search = EvolutionarySearch()
+    search._cost_model, search._best_score = Unsure(), 0.0
+    _, value = search._values(FeatureMatrix(np.zeros((2, 1, 1), np.float32), ("a",)))
+    assert value[1] > value[0]
+    assert expected_improvement(*search._cost_model.predict_with_uncertainty(None), 0.0).argmax() == 0
 
 
 def test_far_behind_the_order_is_that_of_the_expectation() -> None:
