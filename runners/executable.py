@@ -173,7 +173,9 @@ class Executable:
             handle = _opened(path.resolve())
             text = ctypes.c_char.in_dll(handle, METADATA_SYMBOL)
         except OSError as error:
-            raise ExecutableError(f"{path} is no model library of loopsmith: {error}") from error
+            raise ExecutableError(
+                f"{path} is no model library of loopsmith: `loopsmith build` makes one of a model ({error})"
+            ) from error
         except ValueError as error:
             raise ExecutableError(
                 f"{path} is no model library of loopsmith: it describes no model; one of kernels, which build(...).export_library"

@@ -51,9 +51,8 @@ class Progress(MeasureCallback):
     def _remaining(self, scheduler: TuningRun) -> str:
         now, before = self._done(scheduler)
         elapsed = time.monotonic() - self._begin
-        estimates = []
-        if now:
-            estimates.append((self.max_trials - now - before) * elapsed / now)
+        left = self.max_trials - now - before
+        estimates = [0.0] if left <= 0 else [left * elapsed / now] if now else []
         if self.max_seconds is not None:
             estimates.append(self.max_seconds - elapsed)
         return _duration(max(0.0, min(estimates))) if estimates else "?"

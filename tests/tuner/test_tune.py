@@ -146,6 +146,17 @@ def test_the_summary_says_where_more_trials_change_nothing(trials: int, said: bo
     assert ("more trials change nothing, no other candidates were found: main" in shown.getvalue()) == said
 
 
+def test_a_search_whose_trials_are_used_up_has_no_time_left() -> None:
+    store = MemoryDatabase()
+    for _ in range(2):
+        shown = io.StringIO()
+        tune_tir(
+            matmul(32), "cpu", None, 2, database=store, builder=ReplayBuilder(), runner=ReplayRunner(lambda _: 1e-3), calibrate="never",
+            measure_callbacks=[PlainProgress(2, None, Console(file=shown, width=200))],
+        )  # fmt: skip
+    assert "2/2 trials" in shown.getvalue() and ", 0s left" in shown.getvalue()
+
+
 def test_a_scheduler_can_be_used_again_and_ends_its_strategies() -> None:
     ended: list[object] = []
 

@@ -170,7 +170,7 @@ def test_loading_what_is_no_model(tmp_path):
     with pytest.raises(ExecutableError, match="there is no file"):
         runners.load_module(tmp_path / "absent.so")
     (tmp_path / "text.so").write_text("hello")
-    with pytest.raises(ExecutableError, match="no model library"):
+    with pytest.raises(ExecutableError, match="no model library of loopsmith: `loopsmith build` makes one"):
         runners.load_module(tmp_path / "text.so")
     kernels = build(elementwise())
     kernels.export_library(tmp_path / "kernels.so")
