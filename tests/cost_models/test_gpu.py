@@ -126,6 +126,23 @@ def test_occupancy_by_shared_memory() -> None:
     assert kernel.shared_bytes.tolist() == [96 * 128 * 4] and kernel.occupancy.tolist() == [3]
 
 
+@pytest.mark.parametrize(("results", "occupancy"), [(16, 5), (64, 2), (512, 1)])
+def test_occupancy_by_registers(results: int, occupancy: int) -> None:
+    """256 threads that keep so many results beside 32 addresses and operands, of 65,536 registers; no thread has more than 255."""
+    a = te.placeholder((64, 256 * results), name="A")
+    sch = Schedule(
+        te.create_prim_func([a, te.compute((64, 256 * results), lambda i, j: a[i, j] + 1.0, name="B")])
+    )
+    copy = sch.cache_write("B", 0, "local")
+    row, column = sch.get_loops("B")
+    thread, _ = sch.split(column, [256, results])
+    sch.bind(row, "blockIdx.x")
+    sch.bind(thread, "threadIdx.x")
+    sch.reverse_compute_at(copy, thread)
+    kernel = kernel_of(sch)
+    assert kernel.registers.tolist() == [32 + results] and kernel.occupancy.tolist() == [occupancy]
+
+
 def test_a_wave_that_is_hardly_begun_takes_as_long_as_a_full_one() -> None:
     def seconds(blocks: int) -> float:
         a = te.placeholder((blocks, 1024), name="A")
