@@ -18,6 +18,8 @@ from .pool import Outcome, Worker, WorkerPool, shared_pool
 from .result import ResultKind
 
 _NUMBERS = itertools.count(1)
+REQUEST_SECONDS = 30.0
+"""Until a worker has read what it is asked, which on a busy machine may take longer than a build or a call may: no candidate's fault."""
 
 
 @dataclass(slots=True)
@@ -150,8 +152,8 @@ class LocalBuilder(Builder):
             artifact.context,
             candidate.build_candidate,
             *args,
-            limit=self.timeout_sec,
-            phase="build",
+            limit=max(self.timeout_sec, REQUEST_SECONDS),
+            phase="request",
             owner=artifact,
         )
         call.add_done_callback(

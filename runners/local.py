@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from . import candidate
-from .builder import Artifact, answer, failure_kind, message_of
+from .builder import REQUEST_SECONDS, Artifact, answer, failure_kind, message_of
 from .candidate import RunReport, RunSettings
 from .energy import EnergyMeter
 from .error import RunnerError
@@ -20,9 +20,6 @@ from .pool import Outcome, WorkerPool, shared_pool
 from .result import ResultKind
 from .runner import Runner, RunnerFuture, RunnerInput, RunnerResult
 from .verify import ReferenceStore
-
-_REQUEST_SECONDS = 30.0
-"""Until a worker has read what it is asked, which on a busy machine may take longer than a call may: that is not the candidate's fault."""
 
 
 @Runner.kinds.register("local")
@@ -144,7 +141,7 @@ class LocalRunner(Runner):
                 item.best,
                 settings,
                 again,
-                limit=max(self.timeout_sec, _REQUEST_SECONDS),
+                limit=max(self.timeout_sec, REQUEST_SECONDS),
                 phase="request",
                 worker=worker,
                 owner=artifact,
@@ -215,7 +212,7 @@ class LocalRunner(Runner):
             item.reference,
             self.timeout_sec,
             self.timeout_sec,
-            limit=max(self.timeout_sec, _REQUEST_SECONDS),
+            limit=max(self.timeout_sec, REQUEST_SECONDS),
             phase="request",
             apart=True,
         )

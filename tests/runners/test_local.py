@@ -327,9 +327,9 @@ def _after(seconds: float) -> _Slow:
 def test_what_a_request_takes_to_arrive_is_not_the_candidates(
     builder: LocalBuilder, runner: LocalRunner
 ) -> None:
-    """A call may take a second here."""
+    """A build and a call may take a second here."""
+    builder.timeout_sec, builder.f_build = 1.0, partial(_build_with, _Slow())
     artifact = built(builder, matmul())
-    artifact.build = partial(_build_with, _Slow())
     result = runner.submit(RunnerInput(artifact, reference=matmul())).result()
     assert result.kind is ResultKind.OK, result.error_msg
 
