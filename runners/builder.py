@@ -186,7 +186,11 @@ def failure_kind(outcome: Outcome, *, in_build: bool) -> ResultKind:
     if is_of_program(outcome):
         return ResultKind.PROGRAM_ERROR
     if outcome.kind == "timeout":
-        return ResultKind.BUILD_TIMEOUT if outcome.phase in ("build", "schedule") else ResultKind.RUN_TIMEOUT
+        return (
+            ResultKind.BUILD_TIMEOUT
+            if in_build or outcome.phase in ("build", "schedule")
+            else ResultKind.RUN_TIMEOUT
+        )
     if outcome.error == "MemoryError" or (outcome.kind == "died" and outcome.error == "SIGKILL"):
         return ResultKind.OUT_OF_MEMORY  # a kill that is not ours comes from the system's memory guard
     if outcome.kind == "died":

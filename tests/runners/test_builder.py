@@ -24,3 +24,10 @@ from runners.pool import Outcome
 def test_failures_of_the_program_are_not_those_of_a_candidate(outcome: Outcome, kind: ResultKind) -> None:
     assert failure_kind(outcome, in_build=False) is kind
     assert ("the program itself" in message_of(outcome)) == (kind is ResultKind.PROGRAM_ERROR)
+
+
+@pytest.mark.parametrize("phase", ["request", "schedule", "build"])
+def test_a_build_that_takes_too_long_is_that_in_every_phase(phase: str) -> None:
+    assert failure_kind(Outcome("timeout", phase=phase), in_build=True) is ResultKind.BUILD_TIMEOUT
+    expected = ResultKind.RUN_TIMEOUT if phase == "request" else ResultKind.BUILD_TIMEOUT
+    assert failure_kind(Outcome("timeout", phase=phase), in_build=False) is expected
