@@ -36,7 +36,8 @@ def split_weight_packing(func: PrimFunc) -> PrimFunc:
     The attribute ``layout_rewrite_maps`` maps the positions of such parameters to the IndexMap from the original layout to the
     packed one. Where weights are not only copied, but computed (as for Winograd's convolutions), ``weight_programs`` maps their positions
     to a PrimFunc from the original weight to what is computed, which the IndexMap, if there is one, begins with. The same function comes
-    back when nothing is packed, and where a kernel reads a weight in two layouts, or as it is besides: it packs by itself then.
+    back when nothing is packed, and where a kernel reads a weight in two layouts, or as it is besides, or in more steps than these two: it
+    packs by itself then.
 
     Raises:
         ScheduleError: an annotated block reads more than one tensor, or what is neither a parameter nor written by such a block.
@@ -52,35 +53,35 @@ def split_weight_packing(func: PrimFunc) -> PrimFunc:
         if param in func.buffer_map
     }
     buffers = dict(func.buffer_map)
-    originals = set(position_of)
+    replaced: set[tir.Buffer] = set()
     for block in child_blocks(root):
         if LAYOUT_REWRITE_PREPROC not in block.annotations:
             continue
         source, made = _source_and_result(block)
-        if source in originals and source not in position_of:
+        if source in replaced:
             return func
         if source not in position_of:
             raise ScheduleError(
                 f"layout rewrite: block {block.name!r} packs {source.name}, which is no parameter"
             )
         position = position_of.pop(source)
+        replaced.add(source)
         position_of[made] = position
         store = block.body.leaf if isinstance(block.body, LeafNode) else None
         if isinstance(store, tir.BufferStore) and isinstance(store.value, tir.BufferLoad):
             forward = _forward_map(block, store.value.indices, store.indices)
             if position in maps:
-                raise ScheduleError(f"layout rewrite: block {block.name!r} packs what is packed already")
+                return func
             maps[position] = forward
         elif position in maps or position in programs:
-            raise ScheduleError(f"layout rewrite: block {block.name!r} computes from what is packed already")
+            return func
         else:
             programs[position] = _program(block, source, made)
         detach(block)
         root.change(alloc_buffers=tuple(item for item in root.alloc_buffers if item is not made))
         buffers[func.params[position]] = made
     body = root.stmt()
-    packed = originals - set(position_of)
-    if not packed or _touches(body, packed):
+    if not replaced or _touches(body, replaced):
         return func
     kernel: PrimFunc = func.replace(body=body, buffer_map=buffers).with_attr(LAYOUT_REWRITE_MAPS, maps)
     return kernel.with_attr(WEIGHT_PROGRAMS, programs) if programs else kernel

@@ -125,6 +125,24 @@ def computes_twice(W: T.Buffer((4,), "float32"), C: T.Buffer((4,), "float32")):
             C[v] = Q[v]
 
 
+def test_a_weight_that_takes_more_than_two_steps_is_made_in_the_kernel() -> None:
+    assert split_weight_packing(computes_twice) is computes_twice
+
+
+def test_a_packed_weight_that_is_computed_from_besides_is_made_in_the_kernel() -> None:
+    """One convolution reads panels, from which the weights of the other one are transformed."""
+    func = of_shared_weights()
+    sch = Schedule(func)
+    panels = sch.cache_read("conv2d_nhwc", 1, "global", consumer_blocks=["conv2d_nhwc", "conv2d_nhwc_1"])
+    sch.transform_layout(panels, ("write", 0), lambda r, s, c, k: [k, r, s, c])
+    sch.annotate(panels, "meta_schedule.layout_rewrite_preproc", 1)
+    weights, *_ = sch.winograd("conv2d_nhwc_1", 2)
+    sch.annotate(weights, "meta_schedule.layout_rewrite_preproc", 1)
+    scheduled = sch.mod["main"]
+    assert split_weight_packing(scheduled) is scheduled
+    np.testing.assert_allclose(outputs(scheduled), outputs(func), rtol=1e-10, atol=1e-11)
+
+
 @T.prim_func
 def packs_a_result(A: T.Buffer((4,), "float32"), C: T.Buffer((4,), "float32")):
     B = T.alloc_buffer((4,))
@@ -148,7 +166,6 @@ def packs_a_result(A: T.Buffer((4,), "float32"), C: T.Buffer((4,), "float32")):
     ("func", "words"),
     [
         (reads_two, "one tensor of another"),
-        (computes_twice, "computes from what is packed already"),
         (packs_a_result, "which is no parameter"),
     ],
 )
