@@ -83,6 +83,12 @@ def test_what_computes_something_else_allows_nothing() -> None:
         assert verdict(allowed(PRODUCT, other), lambda *arrays, call=candidate: call(arrays)) is not None
 
 
+@pytest.mark.parametrize("nothing", ["A[v] / (A[v] - A[v])", "T.float32(1) / (A[v] - A[v])"])
+def test_what_computes_no_numbers_allows_nothing(nothing: str) -> None:
+    reference = compute_reference(program(PRODUCT), native)
+    assert allowing(reference, entry(program(f"{SQUARES} + {nothing}")), native) is reference
+
+
 def test_an_allowance_is_shared_through_a_file_and_forgotten_with_its_workload(tmp_path: Path) -> None:
     mod, other = program(PRODUCT), entry(program(SQUARES))
     calls: list[Any] = []
