@@ -15,7 +15,7 @@ from typing import Any
 from ir import tir
 from ir.arith import Analyzer
 from ir.tir import IterVar
-from ir.tir.stmt_functor import substitute, variables_in
+from ir.tir.stmt_functor import loads_in, substitute, variables_in
 
 from .analysis import why_not_reduction
 from .error import ScheduleError
@@ -83,6 +83,8 @@ def convolution_of(block: BlockNode) -> Convolution:
     _require_own_nest(block)
     store, operands = _sum_of_products(block)
     data, weights = _sorted(operands, block)
+    is_recurrence = any(load.buffer is store.buffer for item in operands for load in loads_in(item))
+    _require(not is_recurrence, block, "factors that are none of its results")
     spatial = [item for item in block.iter_vars if item.iter_type == IterVar.DataPar]
     reduced = [item for item in block.iter_vars if item.iter_type == IterVar.CommReduce]
     in_data, in_weights = set(variables_in(data)), set(weights.indices)
@@ -93,16 +95,17 @@ def convolution_of(block: BlockNode) -> Convolution:
         "weights of filters, channels and taps",
     )
     pairs = [(place, tap) for place in spatial for tap in reduced if _only_as_sum(data, place, tap)]
-    taps = {tap.var for _, tap in pairs}
+    places, taps = {place.var for place, _ in pairs}, {tap.var for _, tap in pairs}
     _require(
-        len(pairs) == 2 and len(taps) == 2, block, "two axes along which the filter moves by one element"
+        len(pairs) == len(places) == len(taps) == 2,
+        block,
+        "two axes along which the filter moves by one element",
     )
     channels = _only([item for item in reduced if item.var not in taps], block, "channels")
-    moved = {place.var for place, _ in pairs} | {filters.var}
+    moved = places | {filters.var}
     batch = _only([item for item in spatial if item.var not in moved], block, "batch")
-    _require(
-        set(store.indices) == {item.var for item in spatial}, block, "an output that its variables index"
-    )
+    once_each = len(store.indices) == len(spatial) and set(store.indices) == {item.var for item in spatial}
+    _require(once_each, block, "an output that its variables index, each once")
     order = {index: position for position, index in enumerate(store.indices)}
     pairs.sort(key=lambda pair: order[pair[0].var])
     return Convolution(
@@ -142,7 +145,6 @@ def _require_own_nest(block: BlockNode) -> None:
         len(loops) == len(block.iter_values) and {loop.var for loop in loops} == set(block.iter_values)
     )
     _require(plain and one_to_one and scope_of(block) is not None, block, "an untouched nest of its own")
-    _require(isinstance(block.predicate, tir.IntImm), block, "all of its domain")
     fixed = all(
         isinstance(item.dom.extent, tir.IntImm)
         and isinstance(item.dom.min, tir.IntImm)
@@ -150,6 +152,12 @@ def _require_own_nest(block: BlockNode) -> None:
         for item in block.iter_vars
     )
     _require(fixed, block, "known extents")
+    extents: dict[Any, Any] = {loop.var: loop.extent for loop in loops}
+    runs_whole = isinstance(block.predicate, tir.IntImm) and all(
+        isinstance(extents[value], tir.IntImm) and extents[value].value == extent_of(item)
+        for item, value in zip(block.iter_vars, block.iter_values, strict=True)
+    )
+    _require(runs_whole, block, "all of its domain")
     _require(len({item.var.dtype for item in block.iter_vars}) == 1, block, "variables of one type")
     reason = why_not_reduction(block)
     _require(reason is None, block, f"the form of a reduction ({reason})")

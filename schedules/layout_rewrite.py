@@ -7,6 +7,7 @@ panels, or transform it before that. Those run once when a model is compiled; th
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from ir import IRModule, tir
 from ir.tir import IndexMap, PrimFunc
@@ -35,7 +36,8 @@ def split_weight_packing(func: PrimFunc) -> PrimFunc:
     The attribute ``layout_rewrite_maps`` maps the positions of such parameters to the IndexMap from the original layout to the
     packed one. Where weights are not only copied, but computed (as for Winograd's convolutions), ``weight_programs`` maps their positions
     to a PrimFunc from the original weight to what is computed, which the IndexMap, if there is one, begins with. The same function comes
-    back when nothing is packed.
+    back when nothing is packed, and where a kernel reads a weight in two layouts, or as it is besides, or in more steps than these two: it
+    packs by itself then.
 
     Raises:
         ScheduleError: an annotated block reads more than one tensor, or what is neither a parameter nor written by such a block.
@@ -51,33 +53,53 @@ def split_weight_packing(func: PrimFunc) -> PrimFunc:
         if param in func.buffer_map
     }
     buffers = dict(func.buffer_map)
+    replaced: set[tir.Buffer] = set()
     for block in child_blocks(root):
         if LAYOUT_REWRITE_PREPROC not in block.annotations:
             continue
         source, made = _source_and_result(block)
+        if source in replaced:
+            return func
         if source not in position_of:
             raise ScheduleError(
                 f"layout rewrite: block {block.name!r} packs {source.name}, which is no parameter"
             )
         position = position_of.pop(source)
+        replaced.add(source)
         position_of[made] = position
         store = block.body.leaf if isinstance(block.body, LeafNode) else None
         if isinstance(store, tir.BufferStore) and isinstance(store.value, tir.BufferLoad):
             forward = _forward_map(block, store.value.indices, store.indices)
             if position in maps:
-                raise ScheduleError(f"layout rewrite: block {block.name!r} packs what is packed already")
+                return func
             maps[position] = forward
         elif position in maps or position in programs:
-            raise ScheduleError(f"layout rewrite: block {block.name!r} computes from what is packed already")
+            return func
         else:
             programs[position] = _program(block, source, made)
         detach(block)
         root.change(alloc_buffers=tuple(item for item in root.alloc_buffers if item is not made))
         buffers[func.params[position]] = made
-    if all(buffers[param] is buffer for param, buffer in func.buffer_map.items()):
+    body = root.stmt()
+    if not replaced or _touches(body, replaced):
         return func
-    kernel: PrimFunc = func.replace(body=root.stmt(), buffer_map=buffers).with_attr(LAYOUT_REWRITE_MAPS, maps)
+    kernel: PrimFunc = func.replace(body=body, buffer_map=buffers).with_attr(LAYOUT_REWRITE_MAPS, maps)
     return kernel.with_attr(WEIGHT_PROGRAMS, programs) if programs else kernel
+
+
+def _touches(body: tir.Stmt, buffers: set[tir.Buffer]) -> bool:
+    """Whether a statement names one of some buffers, or the memory of one."""
+    found: list[bool] = []
+    memory = {buffer.data for buffer in buffers}
+
+    def visit(node: Any) -> None:
+        if isinstance(node, tir.BufferLoad | tir.BufferStore | tir.BufferRegion):
+            found.append(node.buffer in buffers)
+        elif isinstance(node, tir.Var):
+            found.append(node in memory)
+
+    tir.post_order_visit(body, visit)
+    return any(found)
 
 
 def _source_and_result(block: BlockNode) -> tuple[tir.Buffer, tir.Buffer]:

@@ -37,6 +37,9 @@ def rounding_program(mod: Any) -> Any:
 def allowing(reference: Reference, program: Any, make_run: MakeRun) -> Reference:
     """A reference that accepts what the roundings of a program come to as well; the same one where they are not known.
 
+    They are not known of a program that has NaN, or infinity, for small integers of which the unscheduled program makes numbers: it would
+    allow anything there.
+
     Args:
         reference: of the unscheduled program.
         program: a PrimFunc of the same parameters, which computes the same by other operations.
@@ -55,12 +58,22 @@ def allowing(reference: Reference, program: Any, make_run: MakeRun) -> Reference
     cases = []
     for case in reference.cases:
         other, _, _ = case_in_float64(run, shadow, reference.facts, arguments, case.kind, case.number)
+        if case.kind.exact and any(map(_lacks_numbers, case.outputs, other.outputs)):
+            return reference
         wider = [
             widened(mine, its) if dt.is_float(param.dtype) else mine
             for param, mine, its in zip(outputs, case.outputs, other.outputs, strict=True)
         ]
         cases.append(Case(case.kind, case.number, wider))
     return Reference(reference.facts, cases, reference.secs)
+
+
+def _lacks_numbers(bounds: Bounds, other: Bounds) -> bool:
+    """Whether another program has NaN, or infinity, where a program has a number."""
+    mine, its = np.asarray(bounds.midpoint(), np.float64), np.asarray(other.midpoint(), np.float64)
+    is_number = np.isfinite(bounds.low) & np.isfinite(mine)
+    is_none = np.isnan(other.low) | (np.isinf(its) & (other.low == its))
+    return bool((is_number & is_none).any())
 
 
 def widened(bounds: Bounds, other: Bounds) -> Bounds:

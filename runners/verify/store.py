@@ -19,11 +19,11 @@ from .facts import KernelFacts, facts_of
 from .kinds import KINDS, Array
 from .reference import Case, MakeRun, Reference, compute_reference
 
-VERSION = "17"
+VERSION = "18"
 """The version of the check, which records name. 1: the program as it is, two kinds of inputs, a tolerance; 2: a float64 reference,
 bounds by stage, guarded memory, six kinds of inputs; 3 to 16: inputs that tell more, scratch memory that holds a pattern and is written
 before it is read, bounds of integers, of what is stored where rounded floats say, and of sums in whatever order; 17: candidates that
-compute by another algorithm are allowed its roundings."""
+compute by another algorithm are allowed its roundings; 18: if that has a number wherever the unscheduled program has one."""
 _ALL_BITS = (1 << 64) - 1
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ir import IRModule, tir
+from ir import IRModule, te, tir, topi
 from ir.script import tir as T
 from ir.tir.interpreter import Interpreter
 from ir.tir.kernel_attributes import LAYOUT_REWRITE_MAPS, WEIGHT_PROGRAMS
@@ -54,6 +54,41 @@ def test_weights_that_are_only_computed_have_memory_of_the_runner_too() -> None:
     assert packed[1] is memory and memory.any()
 
 
+def of_shared_weights() -> tir.PrimFunc:
+    """One convolution after the other, of the same weights."""
+    data, weights = (
+        te.placeholder(shape, "float64", name) for shape, name in (((1, 5, 6, 2), "D"), ((3, 3, 2, 2), "W"))
+    )
+    once = topi.nn.conv2d(data, weights, 1, 1, 1, "NHWC")
+    func = te.create_prim_func([data, weights, topi.nn.conv2d(once, weights, 1, 1, 1, "NHWC")])
+    return func.with_attr("layout_free_buffers", [1])
+
+
+def of_itself() -> tir.PrimFunc:
+    """A convolution of a tensor with itself."""
+    data = te.placeholder((3, 3, 2, 2), "float64", "D")
+    func = te.create_prim_func([data, topi.nn.conv2d(data, data, 1, 1, 1, "NHWC")])
+    return func.with_attr("layout_free_buffers", [0])
+
+
+@pytest.mark.parametrize(
+    ("func", "blocks"),
+    [
+        (of_shared_weights(), ["conv2d_nhwc"]),
+        (of_shared_weights(), ["conv2d_nhwc_1"]),
+        (of_shared_weights(), ["conv2d_nhwc", "conv2d_nhwc_1"]),
+        (of_itself(), ["conv2d_nhwc"]),
+    ],
+)
+def test_a_kernel_that_reads_a_weight_besides_packs_by_itself(func: tir.PrimFunc, blocks: list[str]) -> None:
+    sch = Schedule(func)
+    for name in blocks:
+        sch.winograd(name, 2)
+    scheduled = sch.mod["main"]
+    assert split_weight_packing(scheduled) is scheduled
+    np.testing.assert_allclose(outputs(scheduled), outputs(func), rtol=1e-10, atol=1e-11)
+
+
 @T.prim_func
 def reads_two(A: T.Buffer((4,), "float32"), W: T.Buffer((4,), "float32"), C: T.Buffer((4,), "float32")):
     T.func_attr({"layout_free_buffers": [1]})
@@ -90,6 +125,24 @@ def computes_twice(W: T.Buffer((4,), "float32"), C: T.Buffer((4,), "float32")):
             C[v] = Q[v]
 
 
+def test_a_weight_that_takes_more_than_two_steps_is_made_in_the_kernel() -> None:
+    assert split_weight_packing(computes_twice) is computes_twice
+
+
+def test_a_packed_weight_that_is_computed_from_besides_is_made_in_the_kernel() -> None:
+    """One convolution reads panels, from which the weights of the other one are transformed."""
+    func = of_shared_weights()
+    sch = Schedule(func)
+    panels = sch.cache_read("conv2d_nhwc", 1, "global", consumer_blocks=["conv2d_nhwc", "conv2d_nhwc_1"])
+    sch.transform_layout(panels, ("write", 0), lambda r, s, c, k: [k, r, s, c])
+    sch.annotate(panels, "meta_schedule.layout_rewrite_preproc", 1)
+    weights, *_ = sch.winograd("conv2d_nhwc_1", 2)
+    sch.annotate(weights, "meta_schedule.layout_rewrite_preproc", 1)
+    scheduled = sch.mod["main"]
+    assert split_weight_packing(scheduled) is scheduled
+    np.testing.assert_allclose(outputs(scheduled), outputs(func), rtol=1e-10, atol=1e-11)
+
+
 @T.prim_func
 def packs_a_result(A: T.Buffer((4,), "float32"), C: T.Buffer((4,), "float32")):
     B = T.alloc_buffer((4,))
@@ -113,7 +166,6 @@ def packs_a_result(A: T.Buffer((4,), "float32"), C: T.Buffer((4,), "float32")):
     ("func", "words"),
     [
         (reads_two, "one tensor of another"),
-        (computes_twice, "computes from what is packed already"),
         (packs_a_result, "which is no parameter"),
     ],
 )

@@ -83,6 +83,12 @@ def test_what_computes_something_else_allows_nothing() -> None:
         assert verdict(allowed(PRODUCT, other), lambda *arrays, call=candidate: call(arrays)) is not None
 
 
+@pytest.mark.parametrize("nothing", ["A[v] / (A[v] - A[v])", "T.float32(1) / (A[v] - A[v])"])
+def test_what_computes_no_numbers_allows_nothing(nothing: str) -> None:
+    reference = compute_reference(program(PRODUCT), native)
+    assert allowing(reference, entry(program(f"{SQUARES} + {nothing}")), native) is reference
+
+
 def test_an_allowance_is_shared_through_a_file_and_forgotten_with_its_workload(tmp_path: Path) -> None:
     mod, other = program(PRODUCT), entry(program(SQUARES))
     calls: list[Any] = []
@@ -100,3 +106,17 @@ def test_an_allowance_is_shared_through_a_file_and_forgotten_with_its_workload(t
     assert len(calls) == 2  # the unscheduled program, and the other one
     stores[0].forget(key)
     assert stores[0]._memory == {}
+
+
+def test_candidates_that_round_otherwise_do_not_share_what_they_are_allowed() -> None:
+    mod, store = program(PRODUCT), ReferenceStore()
+    key = ReferenceStore.key(mod, "cpu")
+    known = store.get(key, mod, native)
+    candidate: Any = native(program(SQUARES))
+    verdicts = [
+        verdict(
+            store.allowing(key, known, entry(program(declared)), native), lambda *arrays: candidate(arrays)
+        )
+        for declared in (SQUARES, PRODUCT)
+    ]
+    assert verdicts[0] is None and verdicts[1] is not None

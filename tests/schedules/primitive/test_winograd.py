@@ -169,11 +169,13 @@ def test_the_callers_block_is_the_last_one() -> None:
 def test_constant_weights_are_transformed_when_a_model_is_compiled() -> None:
     free = by_winograd(convolution().with_attr("layout_free_buffers", [1]), 2)
     given_weights = by_winograd(convolution(), 2)
+    constant_data = by_winograd(convolution().with_attr("layout_free_buffers", [0]), 2)
     key = "meta_schedule.layout_rewrite_preproc"
     marked = [
-        [key in block.annotations for block in blocks_of(main_of(sch))] for sch in (free, given_weights)
+        sum(key in block.annotations for block in blocks_of(main_of(sch)))
+        for sch in (free, given_weights, constant_data)
     ]
-    assert sum(marked[0]) == 1 and not any(marked[1])
+    assert marked == [1, 0, 0]
 
 
 def test_the_function_holds_what_it_rounds_like() -> None:
