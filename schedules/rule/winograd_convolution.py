@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import product
 
+from ir import tir
 from ir.tir.kernel_attributes import LAYOUT_REWRITE_PREPROC
 
 from ..annotation import PARALLEL, UNROLL, VECTORIZE
@@ -49,6 +50,8 @@ class WinogradConvolution(ScheduleRule):
         tiles: the sizes to offer.
         structure: levels of the products, as of :class:`~schedules.rule.RegisterTiling`.
         max_innermost_factor, max_vector_tile: as of :class:`~schedules.rule.RegisterTiling`.
+        max_channels: summed up at most. What the algorithm may round grows with them: of more, the check of candidates (:mod:`runners.verify`)
+            may take a product that is missing in one place for roundings.
     """
 
     changes_rounding = True
@@ -59,17 +62,23 @@ class WinogradConvolution(ScheduleRule):
         structure: str = "SSRRS",
         max_innermost_factor: int = 64,
         max_vector_tile: int = 128,
+        max_channels: int = 512,
     ) -> None:
         require_structure("WinogradConvolution", structure)
         if not set(tiles) <= set(TILES):
             raise ScheduleError(f"WinogradConvolution: tiles are among {list(TILES)}, got {list(tiles)}")
         self.tiles = tuple(tiles)
         self.structure = structure
+        self.max_channels = max_channels
         self.limits = FactorLimits(vector=max_vector_tile, other=max_innermost_factor)
 
     def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
         found = [sch]
-        if len(reduce_vars(node_of(sch, block))) == 3:
+        node = node_of(sch, block)
+        domains = [item.dom.extent for item in node.iter_vars if item.var in reduce_vars(node)]
+        if len(domains) == 3 and all(
+            isinstance(extent, tir.IntImm) and extent.value <= self.max_channels for extent in domains
+        ):
             for tile, is_fused in product(self.tiles, (True, False)):
                 found += unless_refused(
                     sch, partial(self._by_winograd, block=block, tile=tile, is_fused=is_fused)

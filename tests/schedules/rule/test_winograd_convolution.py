@@ -49,6 +49,12 @@ def with_epilogue(image: tuple[int, int], *, filters: int = 8, dtype: str = "flo
     return te.create_prim_func([data, weights, bias, other, topi.nn.relu(total)])
 
 
+@pytest.mark.parametrize(("channels", "count"), [(512, 5), (513, 1)])
+def test_sums_of_many_channels_are_direct(channels: int, count: int) -> None:
+    """A check that allows what the algorithm rounds there would take a product that is missing in one place for it."""
+    assert len(offers(convolution((4, 4), channels=channels, filters=8, dtype="float32"))) == count
+
+
 def test_the_direct_form_comes_first_and_each_tile_has_two_forms() -> None:
     direct, *others = offers(convolution((8, 8), channels=8, filters=8, dtype="float32"))
     assert "Winograd" not in kinds(direct)
