@@ -60,6 +60,12 @@ def rows(parallel: str = "T.parallel(8)", columns: str = "range(9)") -> PrimFunc
     return from_source(ROWS.format(rows=parallel, columns=columns))
 
 
+def changed(old: str, new: str) -> PrimFunc:
+    text = ROWS.format(rows="T.parallel(8)", columns="range(9)")
+    assert old in text
+    return from_source(text.replace(old, new))
+
+
 def test_rows_share_their_loops() -> None:
     sch = Schedule(rows())
     (loop,) = sch.get_loops(sch.get_block("row"))
@@ -78,6 +84,19 @@ def test_rows_share_their_loops() -> None:
         (rows(), 3, "3 does not divide the extent 8 of loop 'i'"),
         (rows(), 0, "0 does not divide"),
         (rows(columns="range(i + 1)"), 4, "no loop in block 'row' runs alike for all iterations of 'i'"),
+        (
+            changed("alloc_buffer((1,)", "alloc_buffer((i + 1,)"),
+            4,
+            "buffer s in block 'row' has another shape",
+        ),
+        (
+            changed(
+                "B[i, k] =",
+                't = T.decl_buffer((1,), "int32", data=s.data, scope="local")\n' + " " * 24 + "t[0] =",
+            ),
+            4,
+            "block 'row' uses s by another name",
+        ),
     ],
 )
 def test_refusals(program: PrimFunc, factor: int, message: str) -> None:
