@@ -131,6 +131,7 @@ STATEMENTS = (
     "B[{i}, k] = s[0]",
     "if A[{i}, k] > 0:\n{pad}    s[0] = s[0] - A[{i}, k]",
     "for m in range({i} % 3):\n{pad}    s[0] = s[0] + m",
+    "for m in range(s[0] % 3):\n{pad}    s[0] = s[0] + m",
     "for m in range(k + 1):\n{pad}    s[0] = s[0] + A[{i}, m]",
     "B[{i}, k] = B[{i}, k] + s[0] // 3",
 )
