@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from ir.script import from_source
 from ir.tir import PrimFunc
 from schedules import Schedule
+from schedules.population.sketch import Sketch, SketchSchedule
 
 from ..checks import assert_program, assert_refused, assert_replays, assert_same_meaning
 
@@ -103,6 +105,18 @@ def test_refusals(program: PrimFunc, factor: int, message: str) -> None:
     sch = Schedule(program)
     (loop,) = sch.get_loops(sch.get_block("row"))
     assert_refused(sch, lambda: sch.interleave(loop, factor), "interleave", message)
+
+
+def test_an_open_factor_must_divide_the_extent_in_all_candidates() -> None:
+    func = rows(columns="range(6)")
+    sch = SketchSchedule(func, seed=0)
+    loop = sch.get_loops(sch.get_block("row"))[0]
+    six = sch.sample_categorical([3, 6], [0.5, 0.5])
+    assert_refused(sch, lambda: sch.interleave(loop, six), "interleave", "does not divide the extent 8")
+    jobs, factor = sch.sample_perfect_tile(loop, 2)
+    sch.interleave(loop, factor)
+    for row in Sketch(sch).sample(4, np.random.default_rng(0)):
+        assert_same_meaning(func, Sketch(sch).materialize(func, row))
 
 
 def test_blocks_with_variables_are_refused() -> None:
