@@ -229,6 +229,17 @@ def test_structures_of_the_same_steps_are_told_apart_by_what_was_chosen(function
     assert len(programs) > 3
 
 
+def test_choices_that_change_nothing_lead_to_one_structure() -> None:
+    def looks_only(sch: Schedule) -> None:
+        choice = sch.sample_categorical([1, 2, 4], [0.2, 0.3, 0.5])
+        if sch.get(choice) < 4:
+            sch.parallel(sch.get_loops("C")[0])
+
+    space = ScheduleFn(looks_only, samples=1).structures(two_steps(), TARGET)
+    space.grow(8, np.random.default_rng(0))
+    assert len(space.known) == 2
+
+
 def layouts(sch: Schedule) -> list[Schedule]:
     other = sch.copy()
     sch.transform_layout("B", ("write", 0), lambda i, j: (j, i))
