@@ -101,7 +101,8 @@ class Rescaling:
         return self.factor(term.a)
 
     def _alike(self, term: Any) -> tir.PrimExpr | None:
-        return self._common(term, term.a, term.b)
+        """Of a sum or difference; nothing is said by a zero."""
+        return self._common(term, *[side for side in (term.a, term.b) if not _is_zero(side)])
 
     def _select(self, term: tir.Select) -> tir.PrimExpr | None:
         return self._chosen(term, term.condition, term.true_value, term.false_value)
@@ -111,11 +112,15 @@ class Rescaling:
     ) -> tir.PrimExpr | None:
         if self._is_relative(condition):
             raise NotRescalable(f"the condition {condition} depends on the result")
+        if any(map(_is_zero, sides)):
+            raise NotRescalable(
+                f"{term} may leave out what makes the result infinite or NaN, and its factor NaN"
+            )
         return self._common(term, *sides)
 
     def _common(self, term: tir.PrimExpr, *sides: tir.PrimExpr) -> tir.PrimExpr | None:
-        """The factor that all sides share; nothing is said by a zero."""
-        factors = [self.factor(side) for side in sides if not _is_zero(side)]
+        """The factor that all sides share."""
+        factors = [self.factor(side) for side in sides]
         if not all(_same(factor, factors[0]) for factor in factors[1:]):
             raise NotRescalable(f"the sides of {term} have different factors")
         return factors[0]
@@ -137,15 +142,20 @@ class Rescaling:
             raise NotRescalable(
                 f"{term} is not at most 1 where {self.result.name} is the {bound} {self.extreme.name}"
             )
-        gap: tir.PrimExpr = self.before - self.after
-        if term.dtype != gap.dtype:
-            gap = tir.Cast(term.dtype, gap)
+        before, after = (
+            tir.cast(term.dtype, var) for var in (self.before, self.after)
+        )  # not their rounded gap
+        gap = before - after
         return _EXPONENTIALS[name](gap if of_extreme == 1 else tir.const(of_extreme, term.dtype) * gap)
 
     def _line(self, expr: tir.PrimExpr) -> tuple[float, float]:
-        """The constants that the extreme and the result are multiplied by in a sum."""
-        if not mentions(expr, {self.result, self.extreme, *self._factors}):
+        """The constants that the extreme and the result are multiplied by in a sum with no other summands than constants."""
+        if _constant(expr) is not None:
             return 0.0, 0.0
+        if not mentions(expr, {self.result, self.extreme, *self._factors}):
+            raise NotRescalable(
+                f"{expr} in the exponent may be large where the exponential of the sum is not"
+            )
         if expr is self.extreme:
             return 1.0, 0.0
         if expr is self.result:

@@ -51,6 +51,9 @@ class Mutator(ABC):
 
         Mutators that say which decisions they change work on the whole matrix; others are given one trace after the other, as many
         as ``_MOST_TRACES``. What is no candidate of the same structure does not count.
+
+        Raises:
+            ScheduleError: ``apply`` returns something else than a trace.
         """
         columns = self.columns(sketch)
         if columns is not None:
@@ -58,6 +61,10 @@ class Mutator(ABC):
         result = rows.copy()
         for place in generator.permutation(len(rows))[:_MOST_TRACES]:
             trace = self.apply(sketch.trace_of(rows[place]))
+            if not isinstance(trace, Trace | None):
+                raise ScheduleError(
+                    f"mutator {type(self).__name__}: apply returns a trace or None, got {type(trace).__name__}"
+                )
             row = None if trace is None else sketch.row_of(trace)
             if row is not None:
                 result[place] = row

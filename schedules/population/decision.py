@@ -48,12 +48,10 @@ class TileDecision:
         """Number of choices."""
         return len(self.table)
 
-    def restrict(self, keep: Callable[[np.ndarray], np.ndarray]) -> None:
-        """Drop rows for which ``keep(table)`` is False; a restriction that would drop all is ignored."""
+    def restricted(self, keep: Callable[[np.ndarray], np.ndarray]) -> TileDecision:
+        """The decision without rows for which ``keep(table)`` is False; itself where that would drop all."""
         mask = keep(self.table)
-        if mask.any():
-            self.table = self.table[mask]
-            self._neighbours = None
+        return TileDecision(self.name, self.extent, self.variables, self.table[mask]) if mask.any() else self
 
     def values(self, column: np.ndarray) -> dict[Any, np.ndarray]:
         """Factor arrays by decision variable."""

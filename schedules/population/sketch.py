@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from ir import IRModule, tir
+from ir import IRModule, structural_equal, tir
+from ir.node import Node
 from ir.tir import IndexMap, PrimFunc
 from ir.tir.evaluate import evaluate
 from ir.tir.stmt_functor import variables_in
@@ -188,9 +189,9 @@ class SketchSchedule(Schedule):
         """Keep only those rows of a tile's table that ``keep(table)`` accepts."""
         self._begin_change()
         wanted = self._table[rvs[0]]
-        for _inst, decision in self.columns:
+        for place, (inst, decision) in enumerate(self.columns):
             if isinstance(decision, TileDecision) and decision.variables[0] is wanted:
-                decision.restrict(keep)
+                self.columns[place] = (inst, decision.restricted(keep))  # copies of the schedule keep theirs
 
     def constrain(self, rvs: Sequence[ExprRV], allowed: Callable[..., np.ndarray]) -> None:
         """Allow only candidates for which ``allowed(*values)`` holds; values are arrays [N], one per random variable."""
@@ -267,6 +268,10 @@ class Sketch:
     def kinds(self) -> tuple[str, ...]:
         """What the steps of a candidate's trace do, as :func:`kinds_of_steps` says: other traces are none of this sketch."""
         return kinds_of_steps(self.trace)
+
+    @cached_property
+    def _steps(self) -> list[Instruction]:
+        return _steps_of(self.trace)
 
     @property
     def n_columns(self) -> int:
@@ -374,12 +379,16 @@ class Sketch:
 
     def row_of(self, trace: Trace) -> np.ndarray | None:
         """The row of a stored trace of this sketch, or None when structure or decisions differ."""
-        theirs, ours = _steps(trace), _steps(self.trace)
-        if not _same_steps(theirs, ours):
+        theirs = _steps_of(trace)
+        if not _same_steps(theirs, self._steps):
             return None
-        sampled = [trace.get_decision(inst) for inst in theirs if inst.kind.takes_decision]
-        expected = [inst for inst in ours if inst.kind.takes_decision]
-        stored = dict(zip([id(inst) for inst in expected], sampled, strict=True))
+        stored: dict[int, Any] = {}
+        for ours, their in zip(self._steps, theirs, strict=True):
+            if ours.kind.takes_decision:
+                made, settled = trace.get_decision(their), self.trace.get_decision(ours)
+                if settled is not None and not _same_decision(made, settled):
+                    return None
+                stored[id(ours)] = made
         return self.row_in(lambda inst: stored.get(id(inst)))
 
     def row_in(self, decided: Callable[[Instruction], Any]) -> np.ndarray | None:
@@ -402,10 +411,14 @@ class Sketch:
         Returns:
             int64 [n_columns]; None where the steps differ, a tile has another number of factors, or no row tried is valid.
         """
-        theirs, ours = _steps(trace), _steps(self.trace)
-        if not _same_steps(theirs, ours, same_numbers=False):
+        theirs = _steps_of(trace)
+        if not _same_steps(theirs, self._steps, same_numbers=False):
             return None
-        counterpart = dict(zip(map(id, ours), theirs, strict=True))
+        counterpart = dict(zip(map(id, self._steps), theirs, strict=True))
+        for ours in self._steps:
+            settled = self.trace.get_decision(ours)
+            if isinstance(settled, int) and settled != trace.get_decision(counterpart[id(ours)]):
+                return None  # another place, or another alternative
         choices = []
         for inst, decision in zip(self._instructions, self.decisions, strict=True):
             other = counterpart.get(id(inst))
@@ -431,17 +444,28 @@ class Sketch:
 
 def kinds_of_steps(trace: Trace) -> tuple[str, ...]:
     """The kinds of a trace's instructions, without postprocessing and what nothing uses."""
-    return tuple(inst.kind.name for inst in _steps(trace))
+    return tuple(inst.kind.name for inst in _steps_of(trace))
 
 
-def _steps(trace: Trace) -> list[Instruction]:
+def _steps_of(trace: Trace) -> list[Instruction]:
+    """What a trace does before postprocessing."""
     return [inst for inst in trace.simplified(True).insts if not inst.kind.is_postproc]
+
+
+def _names_samples(item: IndexMap | tir.PrimExpr) -> bool:
+    return any(isinstance(var, ExprRV) for var in variables_in(item))
+
+
+def _same_decision(one: Any, other: Any) -> bool:
+    """Whether two traces decided the same: a number, or the factors of a tile."""
+    return bool(np.array_equal(np.asarray(one), np.asarray(other)))
 
 
 def _same_steps(
     first: Sequence[Instruction], second: Sequence[Instruction], *, same_numbers: bool = True
 ) -> bool:
-    """Whether two traces do the same to the same blocks and loops; decisions and the layouts that follow from them may differ.
+    """Whether two traces do the same to the same blocks and loops; decisions may differ, and where the second names what it sampled, the
+    layouts and numbers that follow from them.
 
     With ``same_numbers`` false all numbers may, such as limits that follow from an extent.
     """
@@ -456,7 +480,12 @@ def _same_steps(
             return isinstance(other, (list, tuple)) and all_same(one, other)
         if not same_numbers and isinstance(one, (int, float)) and isinstance(other, (int, float)):
             return True
-        return isinstance(one, (IndexMap, tir.PrimExpr)) or bool(one == other)
+        if isinstance(other, IndexMap | tir.PrimExpr) and (not same_numbers or _names_samples(other)):
+            return True
+        one, other = (getattr(item, "value", item) for item in (one, other))  # JSON has numbers for constants
+        if isinstance(one, Node) and isinstance(other, Node):
+            return structural_equal(one, other, map_free_vars=True)
+        return bool(one == other)
 
     def all_same(ones: Sequence[Any], others: Sequence[Any]) -> bool:
         if not same_numbers and all(isinstance(item, (int, float)) for item in [*ones, *others]):

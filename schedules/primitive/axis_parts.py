@@ -8,11 +8,11 @@ from typing import Any
 
 from ir import tir
 from ir.tir import IterVar
+from ir.tir.conjunction import conjuncts
 from ir.tir.stmt_functor import substitute
 
 from ..affine import constant_difference, mentions, simplify_polynomial
 from ..analysis import require
-from ..bounds import analyzer_of
 from ..tree import BlockNode, LeafNode, LoopNode, loops_around
 
 
@@ -26,6 +26,23 @@ class Parts:
     size: tir.PrimExpr
     place: tir.PrimExpr
     """Where in its part an iteration is, in variables of loops."""
+    ends: tuple[tir.PrimExpr, ...]
+    """Where a predicate cuts the axis off."""
+
+    def why_not_of_the_axis_of(self, other: Parts) -> str | None:
+        """The reason why these are not the same parts of the same axis as another block's, or None."""
+        if not _same(self.size, other.size) or not _same(self.loop.extent, other.loop.extent):
+            return (
+                f"loop {self.loop.var.name!r} makes {self.loop.extent} parts of {self.size} of block {self.block.name!r},"
+                f" the first loop makes {other.loop.extent} parts of {other.size}"
+            )
+        if len(self.ends) != len(other.ends) or not all(map(_same, self.ends, other.ends)):
+            named = [", ".join(map(str, item.ends)) or "its extent" for item in (self, other)]
+            return (
+                f"block {self.block.name!r} runs over {self.axis.var.name!r} up to {named[0]},"
+                f" block {other.block.name!r} over {other.axis.var.name!r} up to {named[1]}"
+            )
+        return None
 
 
 def parts_of(block: BlockNode, loop: LoopNode, primitive: str) -> Parts:
@@ -48,17 +65,53 @@ def parts_of(block: BlockNode, loop: LoopNode, primitive: str) -> Parts:
     axis, value = bound[0]
     place = simplify_polynomial(substitute(value, {loop.var: tir.const(0, loop.var.dtype)}))
     size = simplify_polynomial(substitute(value, {loop.var: tir.const(1, loop.var.dtype)}) - place)
-    analyzer = analyzer_of(around)
-    is_split = constant_difference(value, loop.var * size + place) == 0 and (
-        analyzer.can_prove(place >= 0) and analyzer.can_prove(place < size)
-    )
+    is_split = _same(value, loop.var * size + place) and _runs_through(place, size, around)
     require(
         is_split,
         primitive,
         f"loop {loop.var.name!r} does not share out {axis.var.name!r} = {value} of block {block.name!r} into parts;"
         " it must be the outer loop of a split",
     )
-    return Parts(block, loop, axis, size, place)
+    return Parts(block, loop, axis, size, place, _ends(block, value, primitive))
+
+
+def _runs_through(place: tir.PrimExpr, size: tir.PrimExpr, loops: Sequence[LoopNode]) -> bool:
+    """Whether a place is a number whose digits are loops, so that it runs through everything from 0 to a size."""
+    inside = [loop for loop in loops if mentions(place, {loop.var})]
+    nowhere = {loop.var: tir.const(0, loop.var.dtype) for loop in inside}
+    rest, reached = place, tir.const(1, size.dtype)
+    while inside:
+        steps = [substitute(place, nowhere | {loop.var: tir.const(1, loop.var.dtype)}) for loop in inside]
+        fitting = (loop for loop, step in zip(inside, steps, strict=True) if _same(step, reached))
+        digit = next((loop for loop in fitting if loop.begins_at_zero), None)
+        if digit is None:
+            return False
+        rest = rest - digit.var * reached
+        reached = simplify_polynomial(reached * digit.extent)
+        inside.remove(digit)
+    return _same(rest, 0) and _same(reached, size)
+
+
+def _same(one: Any, other: Any) -> bool:
+    return constant_difference(one, other) == 0
+
+
+def _ends(block: BlockNode, value: tir.PrimExpr, primitive: str) -> tuple[tir.PrimExpr, ...]:
+    """Where a predicate cuts off what a variable is bound to; it must leave nothing else of it out."""
+    loops = {loop.var for loop in loops_around(block)}
+    own = {var for var in loops if mentions(value, {var})}
+    ends: list[tir.PrimExpr] = []
+    for condition in conjuncts(block.predicate):
+        if not mentions(condition, own):
+            continue
+        require(
+            isinstance(condition, tir.LT) and _same(condition.a, value) and not mentions(condition.b, loops),
+            primitive,
+            f"the predicate {condition} of block {block.name!r} leaves out more of its axis {value} than what is behind an end",
+        )
+        assert isinstance(condition, tir.LT)
+        ends.append(simplify_polynomial(condition.b))
+    return tuple(ends)
 
 
 def share_out(

@@ -10,6 +10,7 @@ from typing import Any
 
 from ir import tir
 from ir.tir import ForKind
+from ir.tir.analysis.undefined_vars import undefined_vars
 from ir.tir.stmt_functor import StmtExprMutator, loads_in
 
 from ..affine import mentions
@@ -39,7 +40,8 @@ class InterleavePrimitives(PrimitiveFamily):
 
         Raises:
             ScheduleError: the loop is not parallel, has annotations or starts elsewhere than at 0; it holds anything but one such
-                block; the factor does not divide its extent; or no loop in the block runs alike for all iterations.
+                block; buffers of the block have shapes that the loop says, or other names; the factor does not divide its extent; or no
+                loop in the block runs alike for all iterations.
         """
         node = self._loop(loop)
         value = self._value(factor)
@@ -73,7 +75,18 @@ def _block_in(loop: LoopNode) -> BlockNode:
         f"loop {name!r} does not hold one block without iteration variables, views and blocks in it",
     )
     assert isinstance(block, BlockNode)
+    _require_one_shape(loop, block)
     return block
+
+
+def _require_one_shape(loop: LoopNode, block: BlockNode) -> None:
+    """Refuse buffers of a block of which there cannot be several side by side."""
+    for buffer in block.alloc_buffers:
+        require(
+            not any(mentions(extent, {loop.var}) for extent in buffer.shape),
+            "interleave",
+            f"buffer {buffer.name} in block {block.name!r} has another shape in each iteration of loop {loop.var.name!r}",
+        )
 
 
 def _require_divides(loop: LoopNode, factor: Any) -> None:
@@ -98,6 +111,12 @@ def _interleave(loop: LoopNode, block: BlockNode, factor: Any) -> LoopNode:
         jam.n_shared > 0,
         "interleave",
         f"no loop in block {block.name!r} runs alike for all iterations of {loop.var.name!r}",
+    )
+    named = set(undefined_vars(body)).intersection(buffer.data for buffer in own)
+    require(
+        not named,
+        "interleave",
+        f"block {block.name!r} uses {', '.join(sorted(var.name for var in named))} by another name than that of its buffer",
     )
     block.set_body(tree_of(body))
     block.change(

@@ -18,7 +18,7 @@ from ir import structural_equal, tir
 from ir.tir import IterVar
 from ir.tir.stmt_functor import StmtExprMutator, loads_in, substitute
 
-from ..affine import constant_difference, mentions
+from ..affine import mentions
 from ..analysis import (
     consumers_of,
     is_output_block,
@@ -84,7 +84,8 @@ class RFactorChainPrimitives(PrimitiveFamily):
 
         Raises:
             ScheduleError: the first block is no maximum or minimum of floats that begins with an infinity; a loop does not split its axis
-                into the same parts as the first; a term has no factor; or rfactor would refuse one of the reductions.
+                into the same parts as the first, or leaves something of it out; a term has no factor, or depends on a maximum at a
+                place that is read from memory; or rfactor would refuse one of the reductions.
         """
         nodes = [self._loop(loop) for loop in loops]
         require(
@@ -219,6 +220,11 @@ class _Chain:
         block = below[0]
         first = self._parts
         require(
+            all(block is not item.parts.block for item in self._order),
+            _NAME,
+            f"loops of block {block.name!r} are given twice",
+        )
+        require(
             scope_of(block) is scope_of(first.block),
             _NAME,
             f"block {block.name!r} is in another scope than block {first.block.name!r}",
@@ -236,13 +242,8 @@ class _Chain:
         require_blocks_only(block, _NAME)
         require_no_effects([block], _NAME)
         parts = parts_of(block, loop, _NAME)
-        require(
-            constant_difference(parts.size, first.size) == 0
-            and constant_difference(loop.extent, first.loop.extent) == 0,
-            _NAME,
-            f"loop {loop.var.name!r} makes {loop.extent} parts of {parts.size} of block {block.name!r}, the first loop makes"
-            f" {first.loop.extent} parts of {first.size}",
-        )
+        reason = parts.why_not_of_the_axis_of(first)
+        require(reason is None, _NAME, f"{reason}")
         if is_sum:
             self._order.append(self._sum(parts))
         else:
@@ -250,8 +251,10 @@ class _Chain:
 
     def _is_behind(self, block: BlockNode) -> bool:
         """Whether a block needs the sums, or is read elsewhere, so that its results are those of the whole."""
-        sums = {buffer for item in self._sums for buffer in item.reduction.outputs}
-        return is_output_block(block) or bool(read_buffers(block) & sums)
+        return is_output_block(block) or bool(read_buffers(block) & self._summed())
+
+    def _summed(self) -> set[tir.Buffer]:
+        return {buffer for item in self._sums for buffer in item.reduction.outputs}
 
     def _sum(self, parts: Parts) -> _Sum:
         block = parts.block
@@ -356,6 +359,12 @@ class _Chain:
             same and not any(mentions(index, summed) for index in at[0]),
             _NAME,
             f"terms of block {block.name!r} depend on several elements of {result.name}",
+        )
+        require(
+            not any(loads_in(index) for index in at[0]),
+            _NAME,
+            f"which element of {result.name} terms of block {block.name!r} depend on is read from memory, which may change until the parts"
+            " are combined",
         )
         self._require_still_the_same(block)
         return self._relative(parts, terms, at[0])
@@ -485,7 +494,7 @@ class _Chain:
         between = order[order.index(self._parts.block) : order.index(last)]
         waits = any(
             read_buffers(block) & results for block in between if all(block is not item for item in blocks)
-        )
+        ) or any(read_buffers(item.parts.block) & self._summed() for item in within)
         if waits or any(nest.parent is not nests[0].parent for nest in nests):
             return None
         return loops_of_its_own(last)[0]
@@ -501,6 +510,10 @@ class _Chain:
         at = [substitute(index, loops.names) for index in self._reduction.indices]
         before, after = tir.BufferLoad(room, [*at, loops.part]), tir.BufferLoad(self.result, at)
         value = self._rescaling.at(scale.factor, before, after)
+        # two infinities have no gap that is a number, though their parts need no factor; of those that a maximum begins with NaN is right
+        far = tir.const(-getattr(self.identity, "value", math.nan), before.dtype)
+        same = tir.operators.logical_and(tir.EQ(before, far), tir.EQ(after, far))
+        value = tir.Select(same, tir.const(1, value.dtype), value)
         block = BlockNode(
             fresh_block_name(first.block, scale.buffer.name),
             loops.iter_vars,

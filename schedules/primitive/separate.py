@@ -12,9 +12,9 @@ from typing import Any
 
 from ir import tir
 from ir.tir import IterVar
-from ir.tir.stmt_functor import substitute, variables_in
+from ir.tir.stmt_functor import loads_in, substitute, variables_in
 
-from ..affine import mentions
+from ..affine import constant_difference, mentions
 from ..analysis import require, require_blocks_only, why_not_reduction
 from ..argument import Loop
 from ..declaration import PrimitiveFamily, primitive
@@ -95,6 +95,8 @@ def _block_of(loop: LoopNode) -> BlockNode:
     require_blocks_only(block, method)
     require_no_effects([block], method)
     loops = loops_around(block)
+    extents: dict[Any, tir.PrimExpr] = {item.var: item.extent for item in loops}
+    bound = list(zip(block.iter_vars, block.iter_values, strict=True))
     plain = (
         loops_of_its_own(block) == loops
         and isinstance(block.predicate, tir.IntImm)
@@ -103,11 +105,12 @@ def _block_of(loop: LoopNode) -> BlockNode:
         and all(
             item.begins_at_zero and not item.annotations and item.thread_binding is None for item in loops
         )
+        and all(_same(item.dom.extent, extents[value]) for item, value in bound)
     )
     require(
         plain,
         method,
-        f"block {block.name!r} is not alone in a nest of plain loops that bind its variables one by one",
+        f"block {block.name!r} is not alone in a nest of plain loops that bind its variables one by one, all their values",
     )
     return block
 
@@ -183,7 +186,7 @@ def _is_whole(block: BlockNode, buffer: tir.Buffer) -> bool:
 
 
 def _same(one: Any, other: Any) -> bool:
-    return isinstance(one, tir.IntImm) and isinstance(other, tir.IntImm) and one.value == other.value
+    return constant_difference(one, other) == 0
 
 
 def _first_nest(
@@ -236,11 +239,12 @@ def _reduce_the_rest(
     indices = [window.place.var if dim == window.dim else index for dim, index in enumerate(load.indices)]
     own = tir.BufferLoad(reduction.outputs[0], reduction.indices)
     value = reduction.combine([own], [tir.BufferLoad(first, indices)])[0]
+    named = {item.buffer for index in indices for item in loads_in(index)}
     kept = [position for position, item in enumerate(block.iter_vars) if item is not window.along]
     replace_node(loop, loop.body)
     block.change(
         iter_vars=tuple(block.iter_vars[position] for position in kept),
         iter_values=tuple(block.iter_values[position] for position in kept),
-        reads=(point(first, indices),),
+        reads=(point(first, indices), *(region for region in block.reads if region.buffer in named)),
     )
     block.set_body(LeafNode(tir.BufferStore(reduction.outputs[0], value, reduction.indices)))

@@ -50,11 +50,12 @@ class SharedCache:
         return all(isinstance(var, DecisionVar) for number in self.numbers for var in variables_in(number))
 
     def bytes_of(self, threads: np.ndarray, lanes: np.ndarray, *extents: np.ndarray) -> np.ndarray:
-        """Bytes that are allocated at most [N]: exactly those where the threads share the copy evenly.
+        """Bytes that are allocated at most [N], from numbers [N] or []: exactly those where the threads share the copy evenly.
 
         Where they do not, no analysis need know that each step fills its tile anew, and the last round reaches into rows behind it.
         """
-        copied, tile, whole = np.split(np.stack(np.broadcast_arrays(*extents)), 3)
+        threads, lanes, *sizes = np.broadcast_arrays(threads, lanes, *extents)
+        copied, tile, whole = np.split(np.stack(sizes), 3)
         number = copied.prod(axis=0)
         at_once = threads * np.where(number % lanes == 0, lanes, 1)
         padded = -(-number // at_once) * at_once

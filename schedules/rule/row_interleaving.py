@@ -45,7 +45,7 @@ class RowInterleaving(ScheduleRule):
 
     def _interleave(self, sch: Schedule, names: list[str]) -> list[Schedule]:
         for name in names:
-            (loop,) = sch.get_loops(sch.get_block(name))
+            loop = sch.get_loops(sch.get_block(name))[-1]
             jobs, rows = sch.sample_perfect_tile(loop, 2, self.max_rows)
             if isinstance(sch, SketchSchedule):
                 sch.restrict_tile([jobs, rows], lambda table: table[:, 1] > 1)

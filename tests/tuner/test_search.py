@@ -8,13 +8,14 @@ import pytest
 from cost_models import RandomModel
 from cost_models.prior import estimate_seconds
 from database import MemoryDatabase, TuningRecord
-from schedules import Trace
+from ir.target import Target
+from schedules import ScheduleError, Trace
 from schedules.mutator import MutateTileSize, Mutator, PyMutator
 from schedules.population import Sketch
 from schedules.space import PostOrderApply
 from tests.programs.expressions import matmul
 from tests.tuner.strategy_contract import StrategyContract, made_up_seconds
-from tuner import EvolutionarySearch, ReplayTrace, SearchStrategy, TuneContext
+from tuner import EvolutionarySearch, ReplayTrace, SearchStrategy, TuneContext, TunerError
 from tuner.search.evolution import children
 
 
@@ -159,3 +160,36 @@ def test_mutators_of_the_user_make_the_mutants(mutator: Mutator, monkeypatch: py
         if allowed is not None:
             assert set(np.flatnonzero(row != parents[changed.argmin()])) <= set(allowed)
     assert strategy.generate_measure_candidates()
+
+
+class _Mistaken(PyMutator):
+    """Makes something else than rows."""
+
+    def __init__(self, made: object) -> None:
+        super().__init__()
+        self.made = made
+
+    def apply(self, trace: Trace) -> Trace | None:
+        return self.made  # type: ignore[return-value]
+
+    def mutate_rows(self, sketch: Sketch, rows: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+        if not callable(self.made):
+            return super().mutate_rows(sketch, rows, generator)
+        return self.made(rows)  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize(
+    "made, words",
+    [
+        ([1, 2], "apply returns a trace or None, got list"),
+        (lambda rows: rows[:1], "must return an int64 array"),
+        (lambda rows: rows * 1.0, "it returned float64"),
+        (lambda rows: rows - 1000, "numbers from"),
+        (lambda rows: rows + 1000, "of numbers from 0 to below"),
+    ],
+)
+def test_a_mutator_that_makes_no_rows_is_named(made: object, words: str) -> None:
+    (sketch, *_) = PostOrderApply().generate_sketches(matmul(), Target("cpu"))
+    parents = sketch.sample(8, np.random.default_rng(0))
+    with pytest.raises((TunerError, ScheduleError), match=f"mutator _Mistaken: .*{words}"):
+        children(sketch, parents, np.zeros(8), 64, 1.0, np.random.default_rng(1), {_Mistaken(made): 1.0})

@@ -12,6 +12,8 @@ import numpy as np
 from schedules.mutator import Mutator
 from schedules.population import Sketch
 
+from ..error import TunerError
+
 
 def children(
     sketch: Sketch,
@@ -32,6 +34,9 @@ def children(
         mutate_prob: share made by mutation; the others take each decision from one of two parents.
         generator: of the draws.
         mutators: a user's, each with the share of the mutants that it makes; changes of any column make the rest.
+
+    Raises:
+        TunerError: a mutator makes something else than rows of the structure.
     """
     if not len(rows):
         return sketch.sample(count, generator)
@@ -62,5 +67,24 @@ def _mutated(
     makers = generator.choice(len(shares), size=len(parents), p=shares / shares.sum())
     for number, mutator in enumerate(mutators):
         own = np.flatnonzero(makers == number)
-        rows[own] = mutator.mutate_rows(sketch, parents[own], generator)
+        if len(own):
+            rows[own] = _checked(
+                mutator, sketch, mutator.mutate_rows(sketch, parents[own], generator), len(own)
+            )
     return rows
+
+
+def _checked(mutator: Mutator, sketch: Sketch, rows: np.ndarray, count: int) -> np.ndarray:
+    """What a mutator has made, if it is rows of the sketch."""
+    shape, sizes = (count, sketch.n_columns), [decision.size for decision in sketch.decisions]
+    made = np.asarray(rows)
+    if made.shape != shape or made.dtype.kind not in "iu":
+        found = f"{made.dtype} {list(made.shape)}"
+    elif ((made < 0) | (made >= sizes)).any():
+        found = f"numbers from {made.min(axis=0).tolist()} to {made.max(axis=0).tolist()}"
+    else:
+        return made
+    raise TunerError(
+        f"mutator {type(mutator).__name__}: mutate_rows must return an int64 array {list(shape)} like the rows that it is given,"
+        f" of numbers from 0 to below {sizes}; it returned {found}"
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from ir.script import from_source
 from ir.tir import PrimFunc
 from schedules import Schedule
+from schedules.population.sketch import Sketch, SketchSchedule
 
 from ..checks import assert_program, assert_refused, assert_replays, assert_same_meaning
 
@@ -60,6 +62,12 @@ def rows(parallel: str = "T.parallel(8)", columns: str = "range(9)") -> PrimFunc
     return from_source(ROWS.format(rows=parallel, columns=columns))
 
 
+def changed(old: str, new: str) -> PrimFunc:
+    text = ROWS.format(rows="T.parallel(8)", columns="range(9)")
+    assert old in text
+    return from_source(text.replace(old, new))
+
+
 def test_rows_share_their_loops() -> None:
     sch = Schedule(rows())
     (loop,) = sch.get_loops(sch.get_block("row"))
@@ -78,12 +86,37 @@ def test_rows_share_their_loops() -> None:
         (rows(), 3, "3 does not divide the extent 8 of loop 'i'"),
         (rows(), 0, "0 does not divide"),
         (rows(columns="range(i + 1)"), 4, "no loop in block 'row' runs alike for all iterations of 'i'"),
+        (
+            changed("alloc_buffer((1,)", "alloc_buffer((i + 1,)"),
+            4,
+            "buffer s in block 'row' has another shape",
+        ),
+        (
+            changed(
+                "B[i, k] =",
+                't = T.decl_buffer((1,), "int32", data=s.data, scope="local")\n' + " " * 24 + "t[0] =",
+            ),
+            4,
+            "block 'row' uses s by another name",
+        ),
     ],
 )
 def test_refusals(program: PrimFunc, factor: int, message: str) -> None:
     sch = Schedule(program)
     (loop,) = sch.get_loops(sch.get_block("row"))
     assert_refused(sch, lambda: sch.interleave(loop, factor), "interleave", message)
+
+
+def test_an_open_factor_must_divide_the_extent_in_all_candidates() -> None:
+    func = rows(columns="range(6)")
+    sch = SketchSchedule(func, seed=0)
+    loop = sch.get_loops(sch.get_block("row"))[0]
+    six = sch.sample_categorical([3, 6], [0.5, 0.5])
+    assert_refused(sch, lambda: sch.interleave(loop, six), "interleave", "does not divide the extent 8")
+    jobs, factor = sch.sample_perfect_tile(loop, 2)
+    sch.interleave(loop, factor)
+    for row in Sketch(sch).sample(4, np.random.default_rng(0)):
+        assert_same_meaning(func, Sketch(sch).materialize(func, row))
 
 
 def test_blocks_with_variables_are_refused() -> None:
@@ -112,6 +145,7 @@ STATEMENTS = (
     "B[{i}, k] = s[0]",
     "if A[{i}, k] > 0:\n{pad}    s[0] = s[0] - A[{i}, k]",
     "for m in range({i} % 3):\n{pad}    s[0] = s[0] + m",
+    "for m in range(s[0] % 3):\n{pad}    s[0] = s[0] + m",
     "for m in range(k + 1):\n{pad}    s[0] = s[0] + A[{i}, m]",
     "B[{i}, k] = B[{i}, k] + s[0] // 3",
 )

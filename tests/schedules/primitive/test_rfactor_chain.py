@@ -79,7 +79,11 @@ def test_log_sum_exp_in_parts() -> None:
         for i, m0 in T.grid(2, 3):
             with T.block("peak_scale"):
                 v0, vi = T.axis.remap("SS", [m0, i])
-                scale[vi, v0] = T.exp(peak_rf[vi, v0] - peak[vi])
+                scale[vi, v0] = T.Select(
+                    peak_rf[vi, v0] == T.float32("inf") and peak[vi] == T.float32("inf"),
+                    T.float32(1),
+                    T.exp(peak_rf[vi, v0] - peak[vi]),
+                )
         for i, s0 in T.grid(2, 3):
             with T.block("total"):
                 v0, vi = T.axis.remap("RS", [s0, i])
@@ -226,7 +230,7 @@ def test_random_chains_mean_the_same(data: st.DataObject) -> None:
             power * y[i, r],
             power * power,
             power * x[i, r] + power,
-            te.if_then_else(r > i, power, 0.0),
+            te.if_then_else(r > i, power, power * y[i, r]),
         ]
         return data.draw(st.sampled_from(shapes))
 
@@ -234,7 +238,7 @@ def test_random_chains_mean_the_same(data: st.DataObject) -> None:
     func = te.create_prim_func([x, y, te.compute((3,), lambda i: total[i] * 2.0, name="result")])
     sch = in_parts(func, LOG_SUM_EXP, min(size, keys))
     verify_trace_roundtrip(sch, func)
-    assert_close_on(func, sch, arrays_of(func, data.draw(st.integers(0, 1000))))
+    assert_close_on(func, sch, arrays_of(func, data.draw(st.integers(0, 1000)), data.draw(st.booleans())))
 
 
 @pytest.mark.meaning("tune-rescale")
@@ -266,11 +270,58 @@ def test_a_maximum_that_the_program_makes_finite_stays_so() -> None:
     text = in_parts(func, ATTENTION, 2).mod.script()
     scale = 'T.exp(peak_rf[v_h, v_i, vm_0] - T.Select(peak[v_h, v_i] == T.float32("-inf"), T.float32(0), peak[v_h, v_i]))'
     assert scale in text
-    assert text.count("T.Select(peak_rf") == 1  # made finite once
+    assert text.count("T.float32(0), peak_rf[") == 1  # made finite once
     arrays = [*arrays_of(func, 0)[:3], np.zeros((1, 3, 2), "float32")]
     (*_, found) = outputs_of(main_of(in_parts(func, ATTENTION, 2)), arrays)
     np.testing.assert_array_equal(found[0, 0], 0)
     np.testing.assert_allclose(found[0, 1], arrays[2][0, 0], rtol=1e-6)
+
+
+def test_the_largest_number_of_a_part_may_be_infinite() -> None:
+    """Weights are 0 beside it, wherever it is: the factor of its part is 1, though the two maxima have no gap that is a number."""
+    x = te.placeholder((2, 6), "float32", name="x")
+    m, s = te.reduce_axis((0, 6), "m"), te.reduce_axis((0, 6), "s")
+    peak = te.compute((2,), lambda i: te.max(x[i, m], axis=m), name="peak")
+    weight = te.compute((2, 6), lambda i, j: te.exp(x[i, j] - peak[i]), name="weight")
+    total = te.compute((2,), lambda i: te.sum(weight[i, s], axis=s), name="total")
+    func = te.create_prim_func([x, total, te.compute((2, 6), lambda i, j: weight[i, j] * 2.0, name="result")])
+    numbers = np.array([[1, np.inf, 2, 3, 4, 5], [-np.inf] * 3 + [0] * 3], "float32")
+    for size in (1, 2, 3, 6):
+        arrays = [numbers, np.zeros(2, "float32"), np.zeros((2, 6), "float32")]
+        (*_, found) = outputs_of(main_of(in_parts(func, SOFTMAX, size)), arrays)
+        np.testing.assert_array_equal(found, [[0, np.nan, 0, 0, 0, 0], [0, 0, 0, 2, 2, 2]])
+
+
+def test_a_sum_may_read_another_one_of_the_chain() -> None:
+    x, v = te.placeholder((2, 6), "float32", name="x"), te.placeholder((2, 6), "float32", name="v")
+    m, s, r = (te.reduce_axis((0, 6), name) for name in "msr")
+    peak = te.compute((2,), lambda i: te.max(x[i, m], axis=m), name="peak")
+    total = te.compute((2,), lambda i: te.sum(te.exp(x[i, s] - peak[i]), axis=s), name="total")
+    mixed = te.compute(
+        (2,), lambda i: te.sum(te.exp(x[i, r] - peak[i]) / total[i] * v[i, r], axis=r), name="mixed"
+    )
+    func = te.create_prim_func([x, v, mixed])
+    sch = in_parts(func, [*LOG_SUM_EXP, ("mixed", 1)], 2)
+    assert_close_on(func, sch, arrays_of(func, 0))
+    assert_replays(sch, func)
+
+
+def test_narrow_maxima_are_subtracted_as_wide_as_the_terms_are() -> None:
+    """A gap of two float16 is no float16: rounded to one, the factor of a part would be wrong in the third digit."""
+    x, y = te.placeholder((1, 4), "float16", name="x"), te.placeholder((1, 4), "float32", name="y")
+    m, s = te.reduce_axis((0, 4), "m"), te.reduce_axis((0, 4), "s")
+    peak = te.compute((1,), lambda i: te.max(x[i, m], axis=m), name="peak")
+
+    def gap(i: Any) -> Any:
+        return tir.Cast("float32", x[i, s]) - tir.Cast("float32", peak[i])
+
+    total = te.compute((1,), lambda i: te.sum(te.exp(gap(i)) * y[i, s], axis=s), name="total")
+    func = te.create_prim_func([x, y, total])
+    numbers, values = np.array([[0.0123, -20, 8.6, -20]]), np.array([[1e4, 0, 0, 0]])
+    arrays = [numbers.astype("float16"), values.astype("float32"), np.zeros(1, "float32")]
+    (*_, found) = outputs_of(main_of(in_parts(func, LOG_SUM_EXP, 2)), arrays)
+    wide = arrays[0].astype("float64")
+    np.testing.assert_allclose(found, [1e4 * np.exp(wide[0, 0] - wide[0, 2])], rtol=1e-5)
 
 
 # ---- the check of candidates ------------------------------------------------------------------------------------
@@ -319,8 +370,8 @@ WRONG = {
         "peak_rf[v_h, v_i, 0] - peak[v_h, v_i]",
     ),
     "a part is left out": (
-        "peak_scale[v_h, v_i, vm_0] = T.exp",
-        'peak_scale[v_h, v_i, vm_0] = T.Cast("float32", vm_0 > 0) * T.exp',
+        "peak_scale[v_h, v_i, vm_0] = T.Select",
+        'peak_scale[v_h, v_i, vm_0] = T.Cast("float32", vm_0 > 0) * T.Select',
     ),
 }
 
@@ -361,6 +412,7 @@ def chain_of(
         (chain_of(lambda x, m: tir.sin(x - m)), ("block 'total'", "nothing is known of", "sin")),
         (chain_of(lambda x, m: x - m), ("block 'total'", "the result itself")),
         (chain_of(lambda x, m: te.exp(m - x)), ("is not at most 1",)),
+        (chain_of(lambda x, m: te.if_then_else(x > 0.0, te.exp(x - m), 0.0)), ("block 'total'", "leave out")),
         (chain_of(first=te.sum), ("block 'peak'", "no maximum or minimum")),
         (chain_of(last=te.max), ("block 'total'", "no sum")),
     ],
@@ -382,6 +434,72 @@ def test_refuses_loops_that_are_no_parts_of_one_axis() -> None:
     uneven = Schedule(chain_of())
     loops = [*part_loops(uneven, LOG_SUM_EXP[:1], 4), *part_loops(uneven, LOG_SUM_EXP[1:], 2)]
     assert_refused(uneven, lambda: uneven.rfactor_chain(*loops), "4 parts of 2", "2 parts of 4")
+
+
+KEYS = """
+@T.prim_func
+def main(x: T.Buffer((3, 8), "float32"), row: T.Buffer((3,), "int32"), total: T.Buffer((3,), "float32")):
+    peak = T.alloc_buffer((3,))
+    for i, k in T.grid(3, 8):
+        with T.block("peak"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                peak[vi] = T.float32("-inf")
+            peak[vi] = T.max(peak[vi], x[vi, vk])
+    for i, k in T.grid(3, 8):
+        with T.block("total"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                total[vi] = T.float32(0)
+            total[vi] = total[vi] + T.exp(x[vi, vk] - peak[vi])
+"""
+
+
+@pytest.mark.parametrize(
+    "right, wrong, words",
+    [
+        ("T.grid(3, 8)", "T.grid(3, 7)", ("block 'total'", "up to its extent", "block 'peak'", "up to 7")),
+        (
+            'remap("SR", [i, k])',
+            'remap("SR", [i, k])\n            T.where(k % 4 < 3)',
+            (
+                "predicate",
+                "block 'peak' leaves out more",
+            ),
+        ),
+        ("T.grid(3, 8)", "T.grid(3, 4)", ("2 parts", "1 parts")),
+    ],
+)
+def test_refuses_a_maximum_of_fewer_keys_than_are_summed_up(
+    right: str, wrong: str, words: tuple[str, ...]
+) -> None:
+    """Numbers that are larger than the maximum of their part may have exponentials that no float holds."""
+    sch = Schedule(from_source(KEYS.replace(right, wrong, 1)))
+    loops = part_loops(sch, LOG_SUM_EXP, 4)
+    assert_refused(sch, lambda: sch.rfactor_chain(*loops), *words)
+
+
+def test_refuses_parts_of_which_loops_leave_something_out() -> None:
+    text = KEYS.replace("for i, k in T.grid(3, 8):", "for i, k0, k1 in T.grid(3, 2, 2):", 1)
+    text = text.replace(
+        'vi, vk = T.axis.remap("SR", [i, k])', "vi, vk = T.axis.S(3, i), T.axis.R(8, k0 * 4 + k1 * 2)", 1
+    )
+    sch = Schedule(from_source(text))
+    loops = [sch.get_loops("peak")[1], *part_loops(sch, [("total", 1)], 4)]
+    assert_refused(sch, lambda: sch.rfactor_chain(*loops), "block 'peak'", "outer loop of a split")
+
+
+def test_refuses_maxima_at_places_that_are_read_from_memory() -> None:
+    text = KEYS.replace("T.exp(x[vi, vk] - peak[vi])", "T.exp(x[row[vi], vk] - peak[row[vi]])")
+    sch = Schedule(from_source(text))
+    loops = part_loops(sch, LOG_SUM_EXP, 4)
+    assert_refused(sch, lambda: sch.rfactor_chain(*loops), "block 'total'", "read from memory")
+
+
+def test_refuses_a_block_that_is_given_twice() -> None:
+    sch = Schedule(from_source(KEYS))
+    first, other = part_loops(sch, LOG_SUM_EXP, 4)
+    assert_refused(sch, lambda: sch.rfactor_chain(first, other, other), "block 'total'", "twice")
 
 
 def test_refuses_weights_that_others_read() -> None:

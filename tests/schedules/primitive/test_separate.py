@@ -58,6 +58,8 @@ def test_the_first_axis_is_reduced_for_every_place() -> None:
     ("value", "loop", "message"),
     [
         ("A[vi * 2 + vr, vj * 2 + vs]", 0, "is not one of several reduction loops"),
+        ("A[vs * 2 + vr, vj]", 2, "must say the place"),
+        ("B[(vi + vr) % 4, (vj + vs) % 5]", 2, "not one element of a tensor"),
         ("A[vi * 2 + vr, vj * 2 + vs] * 2", 2, "is not one element of a tensor"),
         ("A[vi + vr + vs, vj]", 2, "must say the place"),
         ("A[vi + vr, vi + vs]", 2, "must say the place"),
@@ -75,6 +77,41 @@ def test_tiled_nests_are_refused() -> None:
     i, _, r, _ = sch.get_loops(sch.get_block("B"))
     sch.split(i, [2, 2])
     assert_refused(sch, lambda: sch.separate(r), "separate", "is not alone in a nest of plain loops")
+
+
+def test_a_parameter_of_which_a_part_may_be_missing_is_refused() -> None:
+    """What the function writes may come without values."""
+    before = """
+    for i, j in T.grid(9, 10):
+        with T.block("A"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            A[vi, vj] = vi + vj
+    for i, j, r, s in"""
+    text = WINDOWS.replace("\n    for i, j, r, s in", before, 1)
+    sch = Schedule(from_source(text.format(value="A[vi * 2 + vr, vj + vs]")))
+    loop = sch.get_loops("B")[2]
+    assert_refused(sch, lambda: sch.separate(loop), "separate", "something may be missing")
+
+
+@pytest.mark.parametrize("wide", ["T.axis.spatial(4, i)", "T.axis.spatial(5, j)", "T.axis.reduce(3, r)"])
+def test_variables_of_which_loops_run_through_a_part_are_refused(wide: str) -> None:
+    """Windows that nobody takes may lie outside of the tensor."""
+    own = ["T.axis.spatial(4, i)", "T.axis.spatial(5, j)", "T.axis.reduce(3, r)", "T.axis.reduce(3, s)"]
+    kind, number, loop = wide[:-1].replace("(", " ").replace(",", "").split()
+    given_ = [f"{kind}({int(number) + 2}, {loop})" if item == wide else item for item in own]
+    text = WINDOWS.replace('T.axis.remap("SSRR", [i, j, r, s])', ", ".join(given_))
+    sch = Schedule(from_source(text.format(value="A[vi * 2 + vr, vj * 2 + vs]")))
+    loop_r = sch.get_loops("B")[2]
+    assert_refused(sch, lambda: sch.separate(loop_r), "separate", "all their values")
+
+
+def test_places_in_other_dimensions_may_be_data() -> None:
+    text = WINDOWS.replace("B: T.Buffer((4", 'at: T.Buffer((5,), "int32"), B: T.Buffer((4')
+    func = from_source(text.format(value="A[vi * 2 + vr, (at[vj] + 4) % 9 + vs]"))
+    sch = Schedule(func)
+    sch.separate(sch.get_loops("B")[2])
+    assert_replays(sch, func)
+    assert_same_meaning(func, sch)
 
 
 def test_an_intermediate_result_of_which_a_part_is_missing_is_refused() -> None:

@@ -305,3 +305,19 @@ def test_a_smaller_device_has_fewer_candidates(limit: str, value: int) -> None:
     rows = sketch.sample(500, np.random.default_rng(0))
     share = smaller.valid(rows).mean()
     assert 0 < share < 0.9
+
+
+def test_an_operand_of_one_element_is_within_the_limits_of_a_device() -> None:
+    """Its cache is as large in all candidates, of which each has threads of its own."""
+    func = from_source("""
+@T.prim_func
+def main(x: T.Buffer((1, 1), "float32"), y: T.Buffer((1, 64), "float32"), z: T.Buffer((1, 64), "float32")):
+    for i, j, k in T.grid(1, 64, 1):
+        with T.block("z"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            with T.init():
+                z[vi, vj] = T.float32(0)
+            z[vi, vj] = z[vi, vj] + x[0, 0] * y[0, vj]
+""")
+    sketches = PostOrderApply().generate_sketches(func, GPU)
+    assert any(len(sketch.sample(4, np.random.default_rng(0))) for sketch in sketches)

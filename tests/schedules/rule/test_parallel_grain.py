@@ -72,11 +72,12 @@ def test_single_blocks_and_marked_rows_are_left_alone(mark: bool) -> None:
 def test_rows_that_depend_on_each_other_stay_in_order() -> None:
     source = te.placeholder((12, 64), "float32", name="A")
     k = te.reduce_axis((0, 12), name="k")
-    func = te.create_prim_func([source, te.compute((64,), lambda j: te.sum(source[k, j], axis=k), name="S")])
+    before = te.compute((12, 64), lambda i, j: source[i, j] + 1.0, name="B")
+    func = te.create_prim_func([source, te.compute((64,), lambda j: te.sum(before[k, j], axis=k), name="S")])
     sch = Schedule(func, seed=0)
     j, rows = sch.get_loops(sch.get_block("S"))
     sch.reorder(rows, j)
-    sch.cache_write(sch.get_block("S"), 0, "global")
+    sch.compute_at("B", rows)
     rule = ParallelGrain()
     rule.initialize(TARGET)
     for block in sch.get_child_blocks(sch.get_block("root")):

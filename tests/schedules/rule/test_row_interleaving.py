@@ -7,6 +7,7 @@ import pytest
 
 from cost_models import estimate_seconds
 from ir import te, topi
+from ir.script import from_source
 from ir.tir import PrimFunc
 from schedules.population import Sketch
 from schedules.population.sketch import SketchSchedule
@@ -50,6 +51,30 @@ def test_rows_at_a_time_are_bounded() -> None:
     _, made = rule.apply(start, start.get_block("cumsum_generic"))
     assert isinstance(made, SketchSchedule)
     assert Sketch(made).size() == 2
+
+
+def test_rows_may_be_computed_again_and_again() -> None:
+    """The rows are one of several loops around what a row is."""
+    func = from_source("""
+@T.prim_func
+def main(A: T.Buffer((8, 9), "int32"), B: T.Buffer((8, 9), "int32")):
+    with T.block("sums"):
+        T.reads(A[0:8, 0:9])
+        T.writes(B[0:8, 0:9])
+        for step in range(2):
+            for i in T.parallel(8):
+                with T.block("row"):
+                    T.reads(A[i, 0:9])
+                    T.writes(B[i, 0:9])
+                    s = T.alloc_buffer((1,), "int32", scope="local")
+                    s[0] = step
+                    for k in range(9):
+                        s[0] = s[0] + A[i, k]
+                        B[i, k] = s[0]
+""")
+    _, together = PostOrderApply(sch_rules=[RowInterleaving()]).generate_sketches(func, TARGET)
+    for row in together.sample(3, np.random.default_rng(0)):
+        assert_same_meaning(func, together.materialize(func, row))
 
 
 def test_rows_of_which_each_has_loops_of_its_own_are_left_alone() -> None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import numpy as np
 import pytest
 
 from ir import te
 from ir.target import Target
 from ir.tir import PrimFunc
-from schedules import BlockRV, LoopRV, Schedule, ScheduleError
+from schedules import BlockRV, LoopRV, Schedule, ScheduleError, Trace
+from schedules.population.sketch import SketchSchedule
 from schedules.primitive.sampling import compute_locations
 from schedules.rule import PyScheduleRule, RandomComputeLocation, RegisterTiling, compute_location
 from schedules.space import PostOrderApply, ScheduleFn, SpaceGeneratorUnion, Structures
@@ -197,6 +201,87 @@ def test_a_stored_trace_leads_to_its_structure() -> None:
         assert str(second.known[found[0]].trace) == str(sketch.trace)
         assert second.known[found[0]].name == sketch.name
         assert len(second.known) <= 4
+
+
+def reads_a_tile(sch: Schedule) -> None:
+    """Does the same whatever it has read: sizes, and later places, are all that differs."""
+    first, second = sch.get_loops("C")
+    tile = sch.sample_perfect_tile(first, 2)
+    sch.split(first, tile)
+    if sch.get(tile[0]) > sch.get(tile[1]):
+        sch.get_block("B")
+    sch.split(second, sch.sample_perfect_tile(second, 2))
+
+
+@pytest.mark.parametrize("function", [reads_a_tile, places])
+def test_structures_of_the_same_steps_are_told_apart_by_what_was_chosen(function: Any) -> None:
+    func = two_steps()
+    space = ScheduleFn(function).structures(func, TARGET)
+    assert len(space.known) == 4
+    programs = set()
+    for number, sketch in enumerate(space.known):
+        for row in sketch.sample(3, np.random.default_rng(0)):
+            sch = sketch.materialize(func, row)
+            programs.add(sch.mod.script())
+            assert sch.trace is not None
+            found = space.explaining(Trace.from_json(json.loads(json.dumps(sch.trace.as_json()))))
+            assert found is not None and found[0] == number and (found[1] == row).all()
+    assert len(programs) > 3
+
+
+def test_choices_that_change_nothing_lead_to_one_structure() -> None:
+    def looks_only(sch: Schedule) -> None:
+        choice = sch.sample_categorical([1, 2, 4], [0.2, 0.3, 0.5])
+        if sch.get(choice) < 4:
+            sch.parallel(sch.get_loops("C")[0])
+
+    space = ScheduleFn(looks_only, samples=1).structures(two_steps(), TARGET)
+    space.grow(8, np.random.default_rng(0))
+    assert len(space.known) == 2
+
+
+def layouts(sch: Schedule) -> list[Schedule]:
+    other = sch.copy()
+    sch.transform_layout("B", ("write", 0), lambda i, j: (j, i))
+    other.transform_layout("B", ("write", 0), lambda i, j: (i, j // 4, j % 4))
+    return [sch, other]
+
+
+def test_structures_of_other_layouts_are_told_apart() -> None:
+    func = two_steps()
+    space = ScheduleFn(layouts).structures(func, TARGET)
+    assert len(space.known) == 2
+    for number, sketch in enumerate(space.known):
+        sch = sketch.materialize(func, np.zeros(0, dtype=np.int64))
+        assert sch.trace is not None
+        found = space.explaining(Trace.from_json(json.loads(json.dumps(sch.trace.as_json()))))
+        assert found is not None and found[0] == number
+
+
+def test_what_was_chosen_is_not_adapted() -> None:
+    """A candidate of another extent with a block in another place is none of this structure."""
+    larger = te.placeholder((16, 12), name="A")
+    b = te.compute((16, 12), lambda i, j: larger[i, j] * 2.0, name="B")
+    other = te.create_prim_func([larger, te.compute((16, 12), lambda i, j: b[i, j] + 1.0, name="C")])
+    ours, theirs = (ScheduleFn(places).structures(func, TARGET).known for func in (two_steps(), other))
+    for number, sketch in enumerate(ours):
+        adapted = [sketch.adapted_row(item.trace) is not None for item in theirs]
+        assert adapted == [place == number for place in range(4)]
+
+
+def test_what_a_rule_asks_of_a_tile_is_asked_of_its_own_alternative_only() -> None:
+    def larger_tiles(sch: Schedule, block: BlockRV) -> list[Schedule]:
+        """As it is, and marked with tiles of four at least."""
+        marked = sch.copy()
+        assert isinstance(marked, SketchSchedule)
+        (inst, _) = marked.columns[0]
+        marked.restrict_tile(list(inst.outputs), lambda table: table[:, 1] >= 4)
+        marked.annotate(marked.get_loops(block)[0], "large", 1)
+        return [sch, marked]
+
+    space = PostOrderApply(lambda block: block.name_hint == "C", [split_first, larger_tiles])
+    plain, marked = space.structures(two_steps(), TARGET).known
+    assert (plain.size(), marked.size()) == (4, 2)
 
 
 def test_a_trace_of_something_else_leads_nowhere() -> None:
