@@ -50,8 +50,8 @@ class WinogradConvolution(ScheduleRule):
         tiles: the sizes to offer.
         structure: levels of the products, as of :class:`~schedules.rule.RegisterTiling`.
         max_innermost_factor, max_vector_tile: as of :class:`~schedules.rule.RegisterTiling`.
-        max_channels: summed up at most. What the algorithm may round grows with them: of more, the check of candidates (:mod:`runners.verify`)
-            may take a product that is missing in one place for roundings.
+        max_channels: summed up at most. What the algorithm may round grows with them: of more, the check of candidates
+            (:mod:`runners.verify`) may take a product that is missing in one place for roundings.
     """
 
     changes_rounding = True
