@@ -115,9 +115,15 @@ class ScheduleRule(ABC):
         made = self.apply(sch, block)
         if isinstance(made, Alternatives):
             return made
-        if isinstance(made, list | tuple) and all(isinstance(item, Schedule) for item in made):
+        if isinstance(made, list | tuple) and made and all(isinstance(item, Schedule) for item in made):
             return list(made)
-        got = "Schedule" if isinstance(made, Schedule) else type(made).__name__
+        got = (
+            "Schedule"
+            if isinstance(made, Schedule)
+            else "an empty list"
+            if made == []
+            else type(made).__name__
+        )
         raise RuleError(
             f"rule {type(self).__name__}: apply returns a list of schedules, got {got};"
             " return [sch] where the rule does not fit"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
@@ -80,6 +81,12 @@ class SpaceGenerator(ABC):
         if isinstance(mutator_probs, str):
             self.mutator_probs = None if mutator_probs == FROM_TARGET else Mutator.create(mutator_probs)
         elif mutator_probs is not None:
+            for mutator, share in mutator_probs.items():
+                if not isinstance(share, int | float) or isinstance(share, bool) or not 0 <= share < math.inf:
+                    raise ScheduleError(
+                        f"{type(self).__name__}: mutator_probs: the share of {type(mutator).__name__} is a number of at least 0,"
+                        f" got {share!r}"
+                    )
             self.mutator_probs = dict(mutator_probs)
             self.has_own_mutators = bool(mutator_probs)
 

@@ -10,6 +10,7 @@ import pytest
 from ir import te
 from ir.target import Target
 from schedules import BlockRV, RuleError, Schedule, ScheduleError
+from schedules.mutator import MutateUnroll
 from schedules.rule import ScheduleRule
 from schedules.space import PostOrderApply
 
@@ -24,7 +25,9 @@ class Forgets(ScheduleRule):
         return sch if self._made == "schedule" else self._made
 
 
-@pytest.mark.parametrize(("made", "shown"), [(None, "NoneType"), ("schedule", "Schedule"), ([1], "list")])
+@pytest.mark.parametrize(
+    ("made", "shown"), [(None, "NoneType"), ("schedule", "Schedule"), ([1], "list"), ([], "an empty list")]
+)
 def test_what_is_no_list_of_schedules_is_an_error_that_names_the_rule(made: Any, shown: str) -> None:
     a = te.placeholder((8,), name="A")
     func = te.create_prim_func([a, te.compute((8,), lambda i: a[i] + 1.0, name="B")])
@@ -37,6 +40,13 @@ def test_a_class_and_a_single_rule_are_refused() -> None:
         PostOrderApply(sch_rules=[Forgets])
     with pytest.raises(ScheduleError, match=r"sch_rules is a list of rules, got .*; write \[rule\]"):
         PostOrderApply(sch_rules=Forgets())  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("share", [-1, float("nan"), float("inf"), "a", True])
+def test_shares_of_mutators_are_numbers(share: Any) -> None:
+    mutator = MutateUnroll()
+    with pytest.raises(ScheduleError, match=r"the share of MutateUnroll is a number of at least 0, got"):
+        PostOrderApply(mutator_probs={mutator: share})
 
 
 class SplitsTooMuch(ScheduleRule):
