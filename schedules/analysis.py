@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from ir import dtype as dt
 from ir import tir
 from ir.arith import detect_iter_map
 from ir.arith.domain import is_number
+from ir.target import Target
 from ir.tir import IterVar
 
 from .affine import mentions, polynomial
@@ -29,6 +31,13 @@ def require(condition: object, primitive: str, message: str) -> None:
     """Raise the ScheduleError that a primitive is illegal here unless ``condition`` holds."""
     if not condition:
         raise ScheduleError(f"{primitive}: {message}")
+
+
+def lanes_of(target: Target, *blocks: BlockNode) -> int:
+    """How many elements of the narrowest result of some blocks are a vector of the target; what takes less than a byte counts as one."""
+    widths = [dt.bits(region.buffer.dtype) for block in blocks for region in block.writes]
+    bits = min((max(8, width) for width in widths), default=32)
+    return max(1, int(target.vector_bits) // bits)
 
 
 def written_buffers(block: BlockNode) -> set[tir.Buffer]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ir import dtype as dt
 from ir import tir
 from ir.tir import ForKind
 from ir.tir.intrinsic.declaration import calls_costly
 
+from ..analysis import lanes_of
 from ..annotation import PARALLEL, UNROLL, VECTORIZE
 from ..error import ScheduleError
 from ..random_variable import BlockRV, LoopRV
@@ -103,10 +103,8 @@ class RewriteParallelVectorizeUnroll(Postproc):
     def _lanes(self, node: LoopNode) -> int:
         """Vector lanes of the narrowest element that the loop's blocks write; twice as many where they compute exp and the like."""
         blocks = list(blocks_below(node))
-        widths = [dt.bits(region.buffer.dtype) for block in blocks for region in block.writes]
-        bits = min((max(8, width) for width in widths), default=32)
         pairs = any(isinstance(block.body, LeafNode) and calls_costly(block.body.leaf) for block in blocks)
-        return max(1, self.target.vector_bits // bits) * (2 if pairs else 1)
+        return lanes_of(self.target, *blocks) * (2 if pairs else 1)
 
 
 def _below_reduction(node: LoopNode) -> bool:

@@ -18,11 +18,10 @@ from __future__ import annotations
 from functools import partial
 from math import prod
 
-from ir import dtype as dt
 from ir import tir
 
 from ..affine import coefficient_of
-from ..analysis import why_not_reduction
+from ..analysis import lanes_of, why_not_reduction
 from ..annotation import UNROLL, VECTORIZE
 from ..error import ScheduleError
 from ..random_variable import BlockRV, LoopRV
@@ -51,18 +50,15 @@ class LaneReduction(ScheduleRule):
         node = node_of(sch, block)
         if why_not_reduction(node) is not None or not isinstance(node.body, LeafNode) or _is_marked(node):
             return [sch]
-        if len(reduction_loops(node)) < len(reduce_vars(node)) or _extent(node) < 2 * self._lanes(node):
+        if len(reduction_loops(node)) < len(reduce_vars(node)) or _extent(node) < 2 * lanes_of(
+            self.target, node
+        ):
             return [sch]
         return unless_refused(sch, partial(self._reduce, block=block)) or [sch]
 
-    def _lanes(self, node: BlockNode) -> int:
-        """How many elements of the narrowest result are a vector."""
-        bits = min(max(8, dt.bits(region.buffer.dtype)) for region in node.writes)
-        return max(1, int(self.target.vector_bits) // bits)
-
     def _reduce(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
         node = node_of(sch, block)
-        lanes, axis = self._lanes(node), len(node.writes[0].region)
+        lanes, axis = lanes_of(self.target, node), len(node.writes[0].region)
         around, vectors, elements = self._split(sch, block)
         in_lanes = _in_parts(sch, elements, axis)
         if around:
@@ -80,7 +76,7 @@ class LaneReduction(ScheduleRule):
     def _split(self, sch: Schedule, block: BlockRV) -> tuple[list[LoopRV], LoopRV, LoopRV]:
         """Bring the reduction inside and tile it: the block's own other loops, the loop over vectors, and that over their elements."""
         node = node_of(sch, block)
-        lanes, extent = self._lanes(node), _extent(node)
+        lanes, extent = lanes_of(self.target, node), _extent(node)
         loops, along, reduced = sch.get_loops(block), loops_along_memory(node), reduction_loops(node)
         n_shared = len(loops) - len(loops_of_its_own(node))
         around = [loops[i] for i in range(n_shared, len(loops)) if i not in reduced]

@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from ir import dtype as dt
 from ir import tir
 from ir.target import Target
 from ir.tir import IndexMap
 from ir.tir.kernel_attributes import LAYOUT_REWRITE_PREPROC
 
+from ..analysis import lanes_of
 from ..annotation import PARALLEL, UNROLL, VECTORIZE
 from ..error import ScheduleError
 from ..population.sketch import SketchSchedule
@@ -75,8 +75,7 @@ def require_structure(rule: str, structure: str) -> None:
 
 def registers_for(node: BlockNode, target: Target) -> RegisterFile:
     """What register tiles of a block's results go by."""
-    lanes = int(max(1, target.vector_bits // dt.bits(node.writes[0].buffer.dtype)))
-    return RegisterFile(lanes, target.vector_registers)
+    return RegisterFile(lanes_of(target, node), target.vector_registers)
 
 
 def split_loops(

@@ -17,13 +17,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
 
-from ir import dtype as dt
 from ir import tir
 from ir.tir.intrinsic.declaration import calls_costly
 from ir.tir.kernel_attributes import LAYOUT_REWRITE_PREPROC
 
 from ..affine import mentions
-from ..analysis import why_not_reduction
+from ..analysis import lanes_of, why_not_reduction
 from ..annotation import PARALLEL, UNROLL, VECTORIZE
 from ..population.sketch import SketchSchedule
 from ..random_variable import BlockRV, LoopRV
@@ -135,9 +134,8 @@ class SpatialTiling(ScheduleRule):
 
     def _lanes(self, node: BlockNode) -> int:
         """Elements of the narrowest result in a vector, in two vectors where a polynomial is computed: its steps wait for each other."""
-        bits = min(max(8, dt.bits(region.buffer.dtype)) for region in node.writes)
         pairs = isinstance(node.body, LeafNode) and calls_costly(node.body.leaf)
-        return max(1, int(self.target.vector_bits) // bits) * (2 if pairs else 1)
+        return lanes_of(self.target, node) * (2 if pairs else 1)
 
     # ---- one structure -----------------------------------------------------------------------------------------
 

@@ -16,6 +16,8 @@ from schedules import Schedule, Trace
 from schedules.layout_rewrite import split_module
 from schedules.postproc import postprocess
 from schedules.rule import RegisterTiling, cpu_rules
+from schedules.rule.block_facts import node_of
+from schedules.rule.register_tile import registers_for
 from schedules.space import PostOrderApply
 from tests.programs.irregular import IRREGULAR
 
@@ -178,3 +180,9 @@ def test_pools_are_tiled_where_windows_lie_side_by_side(layout: str, stride: int
     # as it was, in tiles without accumulators, and in registers; the rest of separated windows as it was and in registers
     separated = 2 if layout == "NCHW" and stride == 2 else 0
     assert n_sketches == (3 if layout == "NHWC" or stride < 4 else 2) + separated
+
+
+def test_what_is_less_than_a_byte_fills_bytes_of_a_vector() -> None:
+    a = te.placeholder((8,), name="A")
+    sch = Schedule(te.create_prim_func([a, te.compute((8,), lambda i: a[i] > 0.0, name="B")]))
+    assert registers_for(node_of(sch, sch.get_block("B")), TARGET).lanes == 512 // 8
