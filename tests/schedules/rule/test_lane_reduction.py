@@ -13,6 +13,7 @@ from ir.script import tir as T
 from ir.target import Target
 from ir.tir import PrimFunc
 from schedules import Schedule
+from schedules.analysis import lanes_of
 from schedules.population.sketch import Sketch, SketchSchedule
 from schedules.postproc import postprocess
 from schedules.rule import LaneReduction, ScheduleRule
@@ -215,8 +216,6 @@ def test_lanes_are_those_of_the_narrowest_result() -> None:
     def narrowest(dtype: str) -> int:
         source = te.placeholder((4, 64), dtype, name="A")
         sch = Schedule(te.create_prim_func([source, topi.argmax(source, axis=1)]))
-        rule = LaneReduction()
-        rule.initialize(FOUR_LANES)
-        return rule._lanes(node_of(sch, sch.get_block("A_red_temp")))
+        return lanes_of(FOUR_LANES, node_of(sch, sch.get_block("A_red_temp")))
 
     assert [narrowest(dtype) for dtype in ("int8", "float32", "float64")] == [16, 4, 4]
