@@ -3,7 +3,7 @@
     O[n, h, w, k] = O[n, h, w, k] + D(n, h + r, w + s, c) * W[r, s, c, k]
 
 The dimensions of O and W may come in any order (channels first or last), and D may be any expression, a load under the condition of a
-padding too, that knows the places and the taps by their sums only. That it is so says that the stride and the dilation are 1.
+padding too, that knows the places and the taps by their sums only. So the stride is the dilation.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .tree import BlockNode, LeafNode, loops_around, scope_of
 
 @dataclass(frozen=True)
 class Convolution:
-    """A two-dimensional convolution of stride 1 in one group.
+    """A two-dimensional convolution in one group, whose stride is its dilation.
 
     Attributes:
         batch, filters: data-parallel variables: of both operands none but the data has the first, none but the weights the second.

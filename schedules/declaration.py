@@ -57,9 +57,6 @@ class PrimitiveFamily(ScheduleState):
         new.trace = None if self.trace is None else self.trace.copy()
         return new
 
-    def _begin_change(self) -> None:
-        """Called before each step that may change something."""
-
     def show(self, **options: Any) -> None:
         """Print the program and the trace."""
         print(self.mod.script(**options))

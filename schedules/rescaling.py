@@ -142,10 +142,8 @@ class Rescaling:
             raise NotRescalable(
                 f"{term} is not at most 1 where {self.result.name} is the {bound} {self.extreme.name}"
             )
-        before, after = (
-            tir.cast(term.dtype, var) for var in (self.before, self.after)
-        )  # not their rounded gap
-        gap = before - after
+        # Cast before they are subtracted: the gap would be rounded to their type.
+        gap = tir.cast(term.dtype, self.before) - tir.cast(term.dtype, self.after)
         return _EXPONENTIALS[name](gap if of_extreme == 1 else tir.const(of_extreme, term.dtype) * gap)
 
     def _line(self, expr: tir.PrimExpr) -> tuple[float, float]:

@@ -108,8 +108,12 @@ class ScheduleState(ABC):
         """The function in which :meth:`get_block` looks by default."""
         return self._working_on
 
+    def _begin_change(self) -> None:
+        """Called before each step that may change something."""
+
     def work_on(self, func_name: str) -> None:
         """Choose the function in which :meth:`get_block` looks by default."""
+        self._begin_change()
         self._root(func_name)
         self._working_on = func_name
 
@@ -130,6 +134,7 @@ class ScheduleState(ABC):
 
     def seed(self, seed: int) -> None:
         """Restart the random decisions from a seed."""
+        self._begin_change()
         self._generator = np.random.default_rng(seed)
 
     def fork_seed(self) -> int:

@@ -71,9 +71,9 @@ class WinogradPrimitives(PrimitiveFamily):
         it is more than a load, a block before the second brings it into ``O_padded[n, h, w, c]``. Weights in whose layout the function is
         free (``layout_free_buffers``) are transformed when a model is compiled.
 
-        Rounding errors are larger than those of the convolution, about ten times for 4 x 4 tiles, and a number that is not finite spoils
-        its whole tile: the function's attribute ``rounding_program`` holds the program as it is now, by which a check may judge what
-        errors are right.
+        Rounding errors are larger than those of the convolution, six to nine times for 4 x 4 tiles (docs/performance.md), and a number
+        that is not finite spoils its whole tile: the function's attribute ``rounding_program`` holds the program as it is now, by which
+        a check may judge what errors are right.
 
         Returns:
             The blocks that transform weights and inputs, multiply, and transform the products.

@@ -40,7 +40,8 @@ class Alternatives:
     """Schedules that a rule offers, each made when somebody asks for it: most structures of a large space are never looked at.
 
     Args:
-        makers: of each one; what they make is empty where that turns out to be illegal.
+        makers: of each one; what they make is empty where that turns out to be illegal. What they do may sample nothing: nobody makes
+            choices of structure by then.
     """
 
     def __init__(self, makers: Sequence[Callable[[], Sequence[Schedule]]]) -> None:

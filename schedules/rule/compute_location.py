@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 
 from ir import tir
 from ir.tir.kernel_attributes import LAYOUT_REWRITE_PREPROC
@@ -47,14 +46,14 @@ class RandomComputeLocation(ScheduleRule):
         others = [i for i in range(len(common)) if not is_one(common[i].extent)] if is_complete else []
         start = sch.copy()  # what is offered may be changed before the next one is asked for
 
-        def under(place: int) -> Callable[[], list[Schedule]]:
-            return partial(_moved, start, block, place)
+        @cache
+        def under(place: int) -> list[Schedule]:
+            return _moved(start, block, place)
 
-        stays = depth < len(common) or not depth or not _moved(start, block, depth - 1)
-        places = [*map(under, dict.fromkeys(likely))]
-        if stays:
-            places.append(lambda: [sch])
-        return Alternatives([*places, *(under(place) for place in others if place not in likely)])
+        places = [partial(under, place) for place in dict.fromkeys(likely)]
+        if depth < len(common) or not depth or not under(depth - 1):
+            places.append(partial(list, [sch]))
+        return Alternatives([*places, *(partial(under, place) for place in others if place not in likely)])
 
 
 def _moved(sch: Schedule, block: BlockRV, position: int) -> list[Schedule]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 
 from ir import tir
 from ir.script import from_source
-from schedules import Schedule
+from schedules import LoopRV, Schedule
 
 from .checks import assert_refused, main_of
 from .primitive.test_winograd import outputs
@@ -90,3 +91,12 @@ def test_the_program_is_a_convolution_as_long_as_nothing_is_changed(func: tir.Pr
 def test_what_is_nearly_a_convolution_is_refused(func: tir.PrimFunc, lacks: str) -> None:
     sch = Schedule(func)
     assert_refused(sch, lambda: sch.winograd("C", 2), lacks)
+
+
+@pytest.mark.parametrize(
+    "change", [lambda sch, loop: sch.bind(loop, "threadIdx.x"), lambda sch, loop: sch.annotate(loop, "a", 1)]
+)
+def test_a_nest_that_somebody_has_scheduled_is_refused(change: Callable[[Schedule, LoopRV], None]) -> None:
+    sch = Schedule(program())
+    change(sch, sch.get_loops("C")[0])
+    assert_refused(sch, lambda: sch.winograd("C", 2), "an untouched nest of its own")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from ir import te
 from ir.target import Target
 from ir.tir import PrimFunc
 from schedules import BlockRV, LoopRV, Schedule, ScheduleError, Trace
-from schedules.population.sketch import SketchSchedule
+from schedules.population.sketch import SketchSchedule, WouldChange
 from schedules.primitive.sampling import compute_locations
 from schedules.rule import PyScheduleRule, RandomComputeLocation, RegisterTiling, compute_location
 from schedules.space import PostOrderApply, ScheduleFn, SpaceGeneratorUnion, Structures
@@ -409,6 +410,26 @@ def test_a_rule_may_change_its_schedule_behind_choices_of_a_copy() -> None:
     seen = ["seen" in item.materialize(two_steps(), np.zeros(0, int)).mod.script() for item in space.known]
     assert seen.count(True) == 1 and 2 <= len(seen) <= places + 1
     assert {len(path) for path in space._paths.values()} == {2}  # the place, and which of both schedules
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda sch: sch.work_on("main"),
+        lambda sch: sch.seed(1),
+        lambda sch: sch.annotate("B", "seen", 1),
+        lambda sch: sch.sample_categorical([1, 2], [0.5, 0.5]),
+        lambda sch: sch.sample_perfect_tile(sch.get_loops("B")[0], 2),
+        lambda sch: sch.constrain([], lambda: np.ones(1, bool)),
+    ],
+)
+def test_who_only_looks_changes_nothing(change: Callable[[SketchSchedule], object]) -> None:
+    sch = SketchSchedule(two_steps(), seed=0)
+    with pytest.raises(WouldChange), sch.looked_at():
+        sch.copy().annotate("B", "seen", 1)
+        change(sch)
+    assert not sch.trace.insts and not sch.columns and not sch.constraints
+    change(sch)
 
 
 def test_looking_leaves_nothing_behind() -> None:

@@ -154,7 +154,10 @@ def test_an_arm_counts_what_is_left() -> None:
     assert arm.everything is not None and arm.left() == len(arm.everything)
     arm.remember(arm.everything[0], 2.0)
     arm.remember(arm.everything[0], 1.0)
+    arm.remember(arm.everything[0], 3.0)
     assert arm.left() == len(arm.everything) - 1 and arm.best_secs == 1.0
+    arm.remember(arm.everything[0], 2.0, again=True)
+    assert arm.best_secs == 2.0
     assert list(arm.unmeasured(arm.everything[:2])) == [False, True][: len(arm.everything[:2])]
     assert Arm(0, sketch, 0, context.features).left() == math.inf
 
