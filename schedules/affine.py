@@ -128,6 +128,11 @@ def constant_difference(a: Any, b: Any) -> int | None:
     return _with_like_atoms_joined(found).constant()
 
 
+def are_equal(one: Any, other: Any) -> bool:
+    """Whether two integer expressions are known to be equal."""
+    return constant_difference(one, other) == 0
+
+
 def _with_like_atoms_joined(found: Polynomial) -> Polynomial:
     """The same where equal arithmetic of the same variables is one atom. What loads or calls is not: it may change in between."""
     order = _Order()

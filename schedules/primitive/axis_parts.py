@@ -11,7 +11,7 @@ from ir.tir import IterVar
 from ir.tir.conjunction import conjuncts
 from ir.tir.stmt_functor import substitute
 
-from ..affine import constant_difference, mentions, simplify_polynomial
+from ..affine import are_equal, mentions, simplify_polynomial
 from ..analysis import require
 from ..tree import BlockNode, LeafNode, LoopNode, loops_around
 
@@ -31,12 +31,12 @@ class Parts:
 
     def why_not_of_the_axis_of(self, other: Parts) -> str | None:
         """The reason why these are not the same parts of the same axis as another block's, or None."""
-        if not _same(self.size, other.size) or not _same(self.loop.extent, other.loop.extent):
+        if not are_equal(self.size, other.size) or not are_equal(self.loop.extent, other.loop.extent):
             return (
                 f"loop {self.loop.var.name!r} makes {self.loop.extent} parts of {self.size} of block {self.block.name!r},"
                 f" the first loop makes {other.loop.extent} parts of {other.size}"
             )
-        if len(self.ends) != len(other.ends) or not all(map(_same, self.ends, other.ends)):
+        if len(self.ends) != len(other.ends) or not all(map(are_equal, self.ends, other.ends)):
             named = [", ".join(map(str, item.ends)) or "its extent" for item in (self, other)]
             return (
                 f"block {self.block.name!r} runs over {self.axis.var.name!r} up to {named[0]},"
@@ -65,7 +65,7 @@ def parts_of(block: BlockNode, loop: LoopNode, primitive: str) -> Parts:
     axis, value = bound[0]
     place = simplify_polynomial(substitute(value, {loop.var: tir.const(0, loop.var.dtype)}))
     size = simplify_polynomial(substitute(value, {loop.var: tir.const(1, loop.var.dtype)}) - place)
-    is_split = _same(value, loop.var * size + place) and _runs_through(place, size, around)
+    is_split = are_equal(value, loop.var * size + place) and _runs_through(place, size, around)
     require(
         is_split,
         primitive,
@@ -82,18 +82,14 @@ def _runs_through(place: tir.PrimExpr, size: tir.PrimExpr, loops: Sequence[LoopN
     rest, reached = place, tir.const(1, size.dtype)
     while inside:
         steps = [substitute(place, nowhere | {loop.var: tir.const(1, loop.var.dtype)}) for loop in inside]
-        fitting = (loop for loop, step in zip(inside, steps, strict=True) if _same(step, reached))
+        fitting = (loop for loop, step in zip(inside, steps, strict=True) if are_equal(step, reached))
         digit = next((loop for loop in fitting if loop.begins_at_zero), None)
         if digit is None:
             return False
         rest = rest - digit.var * reached
         reached = simplify_polynomial(reached * digit.extent)
         inside.remove(digit)
-    return _same(rest, 0) and _same(reached, size)
-
-
-def _same(one: Any, other: Any) -> bool:
-    return constant_difference(one, other) == 0
+    return are_equal(rest, 0) and are_equal(reached, size)
 
 
 def _ends(block: BlockNode, value: tir.PrimExpr, primitive: str) -> tuple[tir.PrimExpr, ...]:
@@ -105,7 +101,9 @@ def _ends(block: BlockNode, value: tir.PrimExpr, primitive: str) -> tuple[tir.Pr
         if not mentions(condition, own):
             continue
         require(
-            isinstance(condition, tir.LT) and _same(condition.a, value) and not mentions(condition.b, loops),
+            isinstance(condition, tir.LT)
+            and are_equal(condition.a, value)
+            and not mentions(condition.b, loops),
             primitive,
             f"the predicate {condition} of block {block.name!r} leaves out more of its axis {value} than what is behind an end",
         )

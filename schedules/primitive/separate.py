@@ -14,7 +14,7 @@ from ir import tir
 from ir.tir import IterVar
 from ir.tir.stmt_functor import loads_in, substitute, variables_in
 
-from ..affine import constant_difference, mentions
+from ..affine import are_equal, mentions
 from ..analysis import require, require_blocks_only, why_not_reduction
 from ..argument import Loop
 from ..declaration import PrimitiveFamily, primitive
@@ -105,7 +105,7 @@ def _block_of(loop: LoopNode) -> BlockNode:
         and all(
             item.begins_at_zero and not item.annotations and item.thread_binding is None for item in loops
         )
-        and all(_same(item.dom.extent, extents[value]) for item, value in bound)
+        and all(are_equal(item.dom.extent, extents[value]) for item, value in bound)
     )
     require(
         plain,
@@ -180,13 +180,9 @@ def _is_whole(block: BlockNode, buffer: tir.Buffer) -> bool:
         if var in domains and isinstance(value, tir.Var) and value in loops
     }
     return len(set(indices)) == len(indices) and all(
-        isinstance(index, tir.Var) and index in whole and _same(loops[bound[index]], extent)  # type: ignore[index]
+        isinstance(index, tir.Var) and index in whole and are_equal(loops[bound[index]], extent)  # type: ignore[index]
         for index, extent in zip(indices, buffer.shape, strict=True)
     )
-
-
-def _same(one: Any, other: Any) -> bool:
-    return constant_difference(one, other) == 0
 
 
 def _first_nest(
