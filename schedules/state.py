@@ -86,9 +86,13 @@ class ScheduleState(ABC):
         is_wrapped = root.body.stmt() is func.body and not root.alloc_buffers and not root.annotations
         if unchanged and (body is func.body or is_wrapped):
             return func
-        changed = without_aliases(func.replace(body=body, buffer_map=dict(buffer_map)))
-        self._functions[name] = changed
+        changed = self._functions[name] = self._function_with(name, root)
         return changed
+
+    def _function_with(self, name: str, root: BlockNode) -> PrimFunc:
+        """A function as it would be with another body."""
+        buffers = dict(self._buffer_maps[name])
+        return without_aliases(self._functions[name].replace(body=root.stmt(), buffer_map=buffers))
 
     def _root(self, name: str) -> BlockNode:
         if name not in self._roots:

@@ -8,6 +8,7 @@ the window of inputs below the tile are transformed, multiplied point by point, 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ir import tir
@@ -19,7 +20,7 @@ from ..access import state_around
 from ..analysis import require, require_blocks_only
 from ..argument import Argument, Block
 from ..convolution import Convolution, convolution_of, extent_of
-from ..cook_toom import CookToom, cook_toom
+from ..cook_toom import CookToom, Matrix, cook_toom
 from ..declaration import PrimitiveFamily, primitive
 from ..effects import require_no_effects
 from ..layout_rewrite import layout_free_parameters
@@ -73,7 +74,8 @@ class WinogradPrimitives(PrimitiveFamily):
 
         Rounding errors are larger than those of the convolution, six to nine times for 4 x 4 tiles (docs/performance.md), and a number
         that is not finite spoils its whole tile: the function's attribute ``rounding_program`` holds the program as it is now, by which
-        a check may judge what errors are right.
+        a check may judge what errors are right. There each transform takes two steps, the columns of its windows and then their rows,
+        which rounds the same numbers; the whole of a 4 x 4 tile's transforms takes seconds to analyse and compile.
 
         Returns:
             The blocks that transform weights and inputs, multiply, and transform the products.
@@ -84,13 +86,20 @@ class WinogradPrimitives(PrimitiveFamily):
         """
         node = self._block(block)
         name = self._function_of(node)
+        copies: dict[int, TreeNode] = {}
+        root = self._roots[name].copy(copies)
         made = _winograd(node, tile, layout_free_parameters(self._functions[name]))
-        rounding = self._current_function(name).without_attr(ROUNDING_PROGRAM)
+        copied = copies[id(node)]
+        assert isinstance(copied, BlockNode)
+        _winograd(copied, tile, (), in_steps=True)
+        rounding = self._function_with(name, root).without_attr(ROUNDING_PROGRAM)
         self._functions[name] = self._functions[name].with_attr(ROUNDING_PROGRAM, rounding)
         return self._new(made)
 
 
-def _winograd(block: BlockNode, tile: int, constants: Sequence[tir.Buffer]) -> list[BlockNode]:
+def _winograd(
+    block: BlockNode, tile: int, constants: Sequence[tir.Buffer], *, in_steps: bool = False
+) -> list[BlockNode]:
     name = "winograd"
     require(tile in TILES, name, f"the tile is {' or '.join(map(str, TILES))}, got {tile!r}")
     require_blocks_only(block, name)
@@ -110,7 +119,7 @@ def _winograd(block: BlockNode, tile: int, constants: Sequence[tir.Buffer]) -> l
     taps = [extent_of(item) for item in form.taps]
     require(taps == [_TAPS, _TAPS], name, f"block {block.name!r} has {taps[0]} x {taps[1]} taps, not 3 x 3")
     top = loops_around(block)[0]
-    stages = _Stages(block, form, tile)
+    stages = _Stages(block, form, tile, in_steps)
     made = stages.nests(is_constant=any(form.weights.buffer is buffer for buffer in constants))
     for nest, inner in made:
         insert_beside(top, nest, before=True)
@@ -122,12 +131,34 @@ def _winograd(block: BlockNode, tile: int, constants: Sequence[tir.Buffer]) -> l
     return [inner for _, inner in made[-4:]]
 
 
-class _Stages:
-    """The stages of a convolution by Winograd's algorithm."""
+@dataclass(frozen=True)
+class _Transform:
+    """``matrix * window * matrix^T`` for the windows at all points of a domain.
 
-    def __init__(self, block: BlockNode, form: Convolution, tile: int) -> None:
+    Attributes:
+        name: of the step.
+        matrix: a constant matrix.
+        extents, names: the domain.
+        window: the element ``(row, column, *point)``.
+        target: where the result goes.
+        place: of its element ``(row, column, *point)``.
+    """
+
+    name: str
+    matrix: Matrix
+    extents: Sequence[int]
+    names: str
+    window: Callable[..., tir.PrimExpr]
+    target: tir.Buffer
+    place: Callable[..., Sequence[Any]]
+
+
+class _Stages:
+    """The stages of a convolution by Winograd's algorithm; in steps, each transform is a nest for columns and one for rows."""
+
+    def __init__(self, block: BlockNode, form: Convolution, tile: int, in_steps: bool) -> None:
         self.buffers: list[tir.Buffer] = []
-        self._block, self._form, self._tile = block, form, tile
+        self._block, self._form, self._tile, self._in_steps = block, form, tile, in_steps
         self._width = tile + _TAPS - 1
         self._matrices: CookToom = cook_toom(tile, _TAPS, _POINTS[tile])
         self._index_type = form.batch.var.dtype
@@ -145,10 +176,10 @@ class _Stages:
         inputs = self._buffer("inputs", [points, self._batch, *self._counts, self._channels])
         products = self._buffer("products", [points, self._batch, *self._counts, self._filters])
         stages = [
-            self._transform_weights(weights),
-            self._transform_inputs(data, inputs),
+            *self._transformed(self._weights_transform(weights)),
+            *self._transformed(self._inputs_transform(data, inputs)),
             self._multiply(inputs, weights, products),
-            self._transform_outputs(products),
+            *self._transformed(self._outputs_transform(products)),
         ]
         if is_constant:
             stages[0][1].annotations[LAYOUT_REWRITE_PREPROC] = 1
@@ -196,28 +227,39 @@ class _Stages:
         nest = self._nest(self._fresh("pad"), [self._batch, *wanted, self._channels], "nyxc", body)
         return lambda n, places, c: tir.BufferLoad(padded, [n, *places, c]), [nest]
 
-    def _transform_weights(self, weights: tir.Buffer) -> Nest:
-        def body(c: Any, k: Any) -> tir.Stmt:
-            lines = StraightLine(self._form.dtype)
-            window = [
-                [self._form.weight_at((self._const(i), self._const(j)), c, k) for j in range(_TAPS)]
-                for i in range(_TAPS)
-            ]
-            values = lines.on_both_sides(self._matrices.weights, window)
-            return lines.stored(weights, values, lambda i, j: [self._point(i, j), c, k])
+    def _weights_transform(self, weights: tir.Buffer) -> _Transform:
+        return _Transform(
+            "transform_weights",
+            self._matrices.weights,
+            [self._channels, self._filters],
+            "ck",
+            lambda i, j, c, k: self._form.weight_at((i, j), c, k),
+            weights,
+            lambda i, j, c, k: [self._point(i, j), c, k],
+        )
 
-        return self._nest(self._fresh("transform_weights"), [self._channels, self._filters], "ck", body)
+    def _inputs_transform(self, data: Callable[..., tir.PrimExpr], inputs: tir.Buffer) -> _Transform:
+        tile = self._const(self._tile)
+        return _Transform(
+            "transform_inputs",
+            self._matrices.inputs,
+            [self._batch, *self._counts, self._channels],
+            "nyxc",
+            lambda i, j, n, y, x, c: data(n, (y * tile + i, x * tile + j), c),
+            inputs,
+            lambda i, j, n, y, x, c: [self._point(i, j), n, y, x, c],
+        )
 
-    def _transform_inputs(self, data: Callable[..., tir.PrimExpr], inputs: tir.Buffer) -> Nest:
-        def body(n: Any, y: Any, x: Any, c: Any) -> tir.Stmt:
-            lines = StraightLine(self._form.dtype)
-            rows, columns = ([place * self._tile + i for i in range(self._width)] for place in (y, x))
-            window = [[data(n, (row, column), c) for column in columns] for row in rows]
-            values = lines.on_both_sides(self._matrices.inputs, window)
-            return lines.stored(inputs, values, lambda i, j: [self._point(i, j), n, y, x, c])
-
-        extents = [self._batch, *self._counts, self._channels]
-        return self._nest(self._fresh("transform_inputs"), extents, "nyxc", body)
+    def _outputs_transform(self, products: tir.Buffer) -> _Transform:
+        return _Transform(
+            "transform_outputs",
+            self._matrices.outputs,
+            [self._batch, *self._counts, self._filters],
+            "nyxk",
+            lambda i, j, n, y, x, k: tir.BufferLoad(products, [self._point(i, j), n, y, x, k]),
+            self._tiles,
+            lambda i, j, n, y, x, k: [n, y, x, i, j, k],
+        )
 
     def _multiply(self, inputs: tir.Buffer, weights: tir.Buffer, products: tir.Buffer) -> Nest:
         def body(p: Any, n: Any, y: Any, x: Any, k: Any, c: Any) -> tir.Stmt:
@@ -228,28 +270,65 @@ class _Stages:
         extents = [self._width**2, self._batch, *self._counts, self._filters, self._channels]
         return self._nest(self._fresh("multiply"), extents, "pnyxkc", body, reduced="c")
 
-    def _transform_outputs(self, products: tir.Buffer) -> Nest:
-        def body(n: Any, y: Any, x: Any, k: Any) -> tir.Stmt:
+    # ---- transforms --------------------------------------------------------------------------------------------
+
+    def _transformed(self, transform: _Transform) -> list[Nest]:
+        return self._columns_and_rows(transform) if self._in_steps else [self._both_sides(transform)]
+
+    def _both_sides(self, transform: _Transform) -> Nest:
+        """A nest that transforms a whole window at a time."""
+        size = range(len(transform.matrix[0]))
+
+        def body(*point: Any) -> tir.Stmt:
             lines = StraightLine(self._form.dtype)
-            window = [
-                [tir.BufferLoad(products, [self._point(i, j), n, y, x, k]) for j in range(self._width)]
-                for i in range(self._width)
-            ]
-            values = lines.on_both_sides(self._matrices.outputs, window)
+            window = [[transform.window(self._const(i), self._const(j), *point) for j in size] for i in size]
+            values = lines.on_both_sides(transform.matrix, window)
             return lines.stored(
-                self._tiles, values, lambda i, j: [n, y, x, self._const(i), self._const(j), k]
+                transform.target,
+                values,
+                lambda i, j: transform.place(self._const(i), self._const(j), *point),
             )
 
-        extents = [self._batch, *self._counts, self._filters]
-        return self._nest(self._fresh("transform_outputs"), extents, "nyxk", body)
+        return self._nest(self._fresh(transform.name), transform.extents, transform.names, body)
+
+    def _columns_and_rows(self, transform: _Transform) -> list[Nest]:
+        """Nests that transform the columns of windows, and the rows of what comes out."""
+        matrix, extents = transform.matrix, transform.extents
+        rows, columns = len(matrix), len(matrix[0])
+        between = self._buffer(f"{transform.name}_columns", [*extents, rows, columns])
+
+        def column(*place: Any) -> tir.Stmt:
+            *point, j = place
+            lines = StraightLine(self._form.dtype)
+            items = [lines.named(transform.window(self._const(i), j, *point)) for i in range(columns)]
+            values = lines.applied(matrix, items)
+            return lines.stored(between, [values], lambda _, i: [*point, self._const(i), j])
+
+        def row(*place: Any) -> tir.Stmt:
+            *point, i = place
+            lines = StraightLine(self._form.dtype)
+            items = [
+                lines.named(tir.BufferLoad(between, [*point, i, self._const(j)])) for j in range(columns)
+            ]
+            values = lines.applied(matrix, items)
+            return lines.stored(
+                transform.target, [values], lambda _, j: transform.place(i, self._const(j), *point)
+            )
+
+        return [
+            self._nest(
+                self._fresh(f"{transform.name}_columns"), [*extents, columns], f"{transform.names}j", column
+            ),
+            self._nest(self._fresh(transform.name), [*extents, rows], f"{transform.names}i", row),
+        ]
 
     # ---- how they are made -------------------------------------------------------------------------------------
 
     def _const(self, value: int) -> tir.IntImm:
         return tir.const(value, self._index_type)  # type: ignore[return-value]
 
-    def _point(self, row: int, column: int) -> tir.IntImm:
-        return self._const(row * self._width + column)
+    def _point(self, row: tir.PrimExpr, column: tir.PrimExpr) -> tir.PrimExpr:
+        return row * self._const(self._width) + column
 
     def _fresh(self, step: str) -> str:
         return fresh_block_name(self._block, f"{self._block.name}_{step}")
