@@ -10,7 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ir import IRModule, structural_hash
+from ir import GlobalVar, IRModule, structural_hash
+from ir.forked_map import forked_map
 from ir.target import Target
 from ir.tir import PrimFunc
 from ir.transform import ModulePass, PassContext
@@ -79,6 +80,16 @@ class MissingRecordError(DatabaseError):
 
 
 @dataclass(frozen=True)
+class _Plan:
+    """How a kernel is to be scheduled: by a record, by default, or not at all; and why, in words."""
+
+    kernel: IRModule
+    source: str
+    reason: str
+    record: TuningRecord | None = None
+
+
+@dataclass(frozen=True)
 class MetaScheduleApplyDatabase(ModulePass):
     """Apply the best record of a database to every PrimFunc that has none of its own schedule.
 
@@ -89,7 +100,7 @@ class MetaScheduleApplyDatabase(ModulePass):
         enable_warning: log a warning for each kernel without a record.
         database: the database; the one of the enclosing ``with db:`` by default.
         strict: a kernel without a record is an error.
-        fallback: makes the schedule of kernels without a record; None leaves them as they are.
+        fallback: makes the schedule of kernels without a record, in several processes where there are many; None leaves them as they are.
         report: filled in with what was done.
     """
 
@@ -114,19 +125,25 @@ class MetaScheduleApplyDatabase(ModulePass):
             )
         store = self._store()
         functions = dict(mod.functions)
-        done: dict[int, tuple[PrimFunc, str, str]] = {}
+        kernels: list[tuple[GlobalVar, PrimFunc, int]] = []
+        plans: dict[int, _Plan] = {}
         for var, func in mod.functions.items():
             if not isinstance(func, PrimFunc) or func.attrs.get("tir.is_scheduled"):
                 continue
             kernel = kernel_module(func)
             key = structural_hash(kernel)
-            if key not in done:
-                done[key] = self._scheduled(kernel, target, store, var.name_hint)
-            scheduled, source, reason = done[key]
+            kernels.append((var, func, key))
+            if key not in plans:
+                plans[key] = self._plan(kernel, target, store, var.name_hint)
+        # Databases are asked by this process alone: a connection must not be shared with children.
+        found = forked_map(lambda plan: self._carried_out(plan, target), list(plans.values()))
+        scheduled = dict(zip(plans, found, strict=True))
+        for var, func, key in kernels:
+            result, source, reason = scheduled[key]
             flops = flops_of(func) if has_static_arguments(func) else 0.0
             self.report.kernels.append(AppliedKernel(var.name_hint, source, reason, flops))
             if source != "unscheduled":
-                functions[var] = scheduled.with_attrs({**func.attrs.dict, "tir.is_scheduled": True})
+                functions[var] = result.with_attrs({**func.attrs.dict, "tir.is_scheduled": True})
         if self.strict and self.report.misses():
             names = "; ".join(f"{item.name}: {item.reason}" for item in self.report.misses())
             raise MissingRecordError(
@@ -142,33 +159,38 @@ class MetaScheduleApplyDatabase(ModulePass):
         path = Path(self.work_dir)
         return open_database(path / "tuning.db" if path.is_dir() else path, must_exist=True)
 
-    def _scheduled(
-        self, kernel: IRModule, target: Target, store: Database | None, name: str
-    ) -> tuple[PrimFunc, str, str]:
-        """(function, source, reason) of one kernel."""
+    def _plan(self, kernel: IRModule, target: Target, store: Database | None, name: str) -> _Plan:
         main = _main(kernel)
         if not has_static_arguments(main):
-            return main, "unscheduled", "its arguments are scalars or of symbolic shape"
+            return _Plan(kernel, "unscheduled", "its arguments are scalars or of symbolic shape")
         reason = "no database"
         if store is not None:
             record = store.query_tuning_record(kernel, target, name)
             if record is not None:
-                return _main(record.schedule().mod), "record", f"{record.secs * 1e3:.4f} ms"
+                return _Plan(kernel, "record", f"{record.secs * 1e3:.4f} ms", record)
             failed = store.get_records(Workload(kernel), target)
             if failed:
                 # A default schedule is a candidate like those, and nobody has checked it.
                 reason = f"no candidate ran and was right: {_why(failed[-1])}"
                 self._warn(name, reason)
-                return main, "unscheduled", reason
+                return _Plan(kernel, "unscheduled", reason)
             nearest = store.nearest_record(kernel, target)
             reason = nearest.explain() if nearest is not None else "the database has no record"
         self._warn(name, reason)
-        if self.fallback is None:
-            return main, "unscheduled", reason
+        return _Plan(kernel, "unscheduled" if self.fallback is None else "default", reason)
+
+    def _carried_out(self, plan: _Plan, target: Target) -> tuple[PrimFunc, str, str]:
+        """(function, source, reason) of one kernel."""
+        if plan.record is not None:
+            return _main(plan.record.schedule().mod), plan.source, plan.reason
+        main = _main(plan.kernel)
+        if plan.source != "default":
+            return main, plan.source, plan.reason
+        assert self.fallback is not None
         try:
-            return _main(self.fallback(kernel, target).mod), "default", reason
+            return _main(self.fallback(plan.kernel, target).mod), plan.source, plan.reason
         except ScheduleError as error:
-            return main, "unscheduled", f"{reason}; no default schedule either: {error}"
+            return main, "unscheduled", f"{plan.reason}; no default schedule either: {error}"
 
     def _warn(self, name: str, reason: str) -> None:
         if self.enable_warning:

@@ -90,7 +90,7 @@ class WinogradPrimitives(PrimitiveFamily):
         root = self._roots[name].copy(copies)
         made = _winograd(node, tile, layout_free_parameters(self._functions[name]))
         copied = copies[id(node)]
-        assert isinstance(copied, BlockNode)
+        assert isinstance(copied, BlockNode) and isinstance(root, BlockNode)
         _winograd(copied, tile, (), in_steps=True)
         rounding = self._function_with(name, root).without_attr(ROUNDING_PROGRAM)
         self._functions[name] = self._functions[name].with_attr(ROUNDING_PROGRAM, rounding)

@@ -15,6 +15,7 @@ from ir.codegen.build import build
 from ir.target import Target
 from ir.tir import interpreter
 from runners import BuilderInput, RunnerResult
+from tests.new_process import in_a_new_process
 from tests.programs.expressions import matmul
 from tuner import TunerError
 from tuner.passes import few_shot_tuning
@@ -83,6 +84,25 @@ def test_tune_tir_then_apply_database(tmp_path: Path) -> None:
     out = np.zeros((24, 24), "float32")
     interpreter.run(applied, a, b, out, name="product")
     np.testing.assert_array_equal(out, a @ b)
+
+
+def test_many_kernels_get_the_same_schedules_in_several_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    mod = ir.IRModule({f"product{size}": matmul(size) for size in (8, 12, 16, 20, 24, 32)})
+
+    def applied() -> tuple[ir.IRModule, list[tuple[str, str]]]:
+        scheduling = relax.transform.MetaScheduleApplyDatabase()
+        with Target("cpu"):
+            result = scheduling(mod)
+        return result, [(item.name, item.source) for item in scheduling.report.kernels]
+
+    in_several, report = in_a_new_process(applied)
+    monkeypatch.setattr(
+        "database.meta_schedule_apply_database.forked_map", lambda run, items: [*map(run, items)]
+    )
+    in_one, expected = applied()
+    assert report == expected == [(f"product{size}", "default") for size in (8, 12, 16, 20, 24, 32)]
+    ir.assert_structural_equal(in_several, in_one)
+    assert not any(ir.structural_equal(in_one[var], func) for var, func in mod.functions.items())
 
 
 def test_the_trials_of_tune_tir_are_those_of_all_kernels(

@@ -6,10 +6,7 @@ tuning, or with one kernel changed) pays for the new ones only.
 
 from __future__ import annotations
 
-import multiprocessing
-import os
 import re
-import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -18,6 +15,7 @@ from typing import Any
 from ...codegen.build import NativeModule
 from ...codegen.build import build as build_kernel
 from ...expr import GlobalVar
+from ...forked_map import forked_map
 from ...module import IRModule
 from ...pass_context import PassContext
 from ...structural import structural_hash
@@ -25,8 +23,6 @@ from ...tir.function import PrimFunc
 
 _CACHE: OrderedDict[tuple[int, str, str], NativeModule] = OrderedDict()
 _CACHE_SIZE = 512
-_MIN_PARALLEL = 4
-"""Kernels below which starting processes costs more than it saves."""
 
 
 @dataclass
@@ -91,9 +87,8 @@ def compile_kernels(mod: IRModule, used: Sequence[GlobalVar], target: Any) -> Co
             result.modules[symbol] = found
         elif all(item[1] != symbol for item in missing):
             missing.append((entry, symbol, bare.with_attr("global_symbol", symbol)))
-    for (entry, symbol, _), module in zip(
-        missing, _compile_all([item[2] for item in missing], target), strict=True
-    ):
+    compiled = forked_map(lambda item: build_kernel(item[2], target), missing)
+    for (entry, symbol, _), module in zip(missing, compiled, strict=True):
         result.modules[symbol] = module
         if settings is None:
             continue
@@ -109,29 +104,3 @@ def _settings(context: PassContext) -> str | None:
         return None
     passes = (context.opt_level, context.required_pass, context.disabled_pass)
     return repr((passes, sorted(context.config.items())))
-
-
-_WORK: tuple[list[PrimFunc], Any] = ([], None)
-"""What forked children compile: inherited memory, so that programs need not be serialized."""
-
-
-def _compile_one(index: int) -> NativeModule:
-    funcs, target = _WORK
-    return build_kernel(funcs[index], target)
-
-
-def _compile_all(funcs: list[PrimFunc], target: Any) -> list[NativeModule]:
-    global _WORK
-    workers = min(len(os.sched_getaffinity(0)), len(funcs))
-    # A child forked while another thread holds LLVM's lock would wait for it forever.
-    alone = threading.active_count() == 1 and not multiprocessing.current_process().daemon
-    if len(funcs) < _MIN_PARALLEL or workers < 2 or not alone:
-        return [build_kernel(func, target) for func in funcs]
-    build_kernel(funcs[0], target)  # children inherit a warmed-up compiler
-    _WORK = (funcs, target)
-    try:
-        with multiprocessing.get_context("fork").Pool(workers) as pool:
-            # The largest programs first, so that none is left alone at the end.
-            return pool.map(_compile_one, range(len(funcs)), chunksize=1)
-    finally:
-        _WORK = ([], None)
