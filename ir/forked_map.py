@@ -10,6 +10,7 @@ import multiprocessing
 import os
 import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from typing import Any, TypeVar
 
 Item = TypeVar("Item")
@@ -33,22 +34,27 @@ def forked_map(function: Callable[[Item], Result], items: Sequence[Item]) -> lis
 
     Raises:
         Exception: whatever the function raises.
+        concurrent.futures.process.BrokenProcessPool: a child was killed, for instance because memory ran out.
 
     >>> forked_map(len, ["a", "bc", "def", "", "g"])
     [1, 2, 3, 0, 1]
     """
     global _WORK
     workers = min(len(os.sched_getaffinity(0)), len(items) - 1)
-    alone = threading.active_count() == 1 and not multiprocessing.current_process().daemon
-    if len(items) < _MIN_PARALLEL or workers < 2 or not alone:
+    if len(items) < _MIN_PARALLEL or workers < 2 or not _may_fork():
         return [function(item) for item in items]
     first = function(items[0])  # children inherit what this has imported and compiled
     _WORK = function, items
     try:
-        with multiprocessing.get_context("fork").Pool(workers) as pool:
-            return [first, *pool.map(_call, range(1, len(items)), chunksize=1)]
+        with ProcessPoolExecutor(workers, multiprocessing.get_context("fork")) as pool:
+            return [first, *pool.map(_call, range(1, len(items)))]
     finally:
         _WORK = None
+
+
+def _may_fork() -> bool:
+    is_child = _WORK is not None or multiprocessing.current_process().daemon
+    return threading.active_count() == 1 and not is_child
 
 
 def _call(index: int) -> Any:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
+from concurrent.futures.process import BrokenProcessPool
 
 import pytest
 
@@ -54,3 +56,28 @@ def test_what_a_child_raises_is_raised_and_the_next_call_works() -> None:
         return "nothing was raised", []
 
     assert in_a_new_process(run) == ("division by zero", [1, 2, 3, 4])
+
+
+@several_processors
+def test_a_child_that_is_killed_is_an_error() -> None:
+    def killed(item: int) -> None:
+        if item:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def run() -> str:
+        try:
+            forked_map(killed, range(8))
+        except BrokenProcessPool as error:
+            return str(error)
+        return "nothing was raised"
+
+    assert "terminated abruptly" in in_a_new_process(run)
+
+
+@several_processors
+def test_children_have_no_children() -> None:
+    def processes(_: int) -> list[int]:
+        return forked_map(lambda _: os.getpid(), range(4))
+
+    found = in_a_new_process(lambda: forked_map(processes, range(5)))
+    assert all(len(set(inside)) == 1 for inside in found[1:])
