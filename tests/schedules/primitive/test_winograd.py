@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ir import IRModule, te, tir, topi
 from ir.tir.interpreter import Interpreter
-from ir.tir.kernel_attributes import ROUNDING_PROGRAM
+from ir.tir.kernel_attributes import LAYOUT_REWRITE_PREPROC, ROUNDING_PROGRAM
 from schedules import Schedule
 from schedules.primitive.winograd import TILES
 
@@ -178,12 +178,32 @@ def test_constant_weights_are_transformed_when_a_model_is_compiled() -> None:
     assert marked == [1, 0, 0]
 
 
-def test_the_function_holds_what_it_rounds_like() -> None:
-    func = convolution()
-    sch = by_winograd(func, 2)
+@pytest.mark.parametrize("tile", TILES)
+@pytest.mark.parametrize("layout", sorted(NAMES))
+def test_the_function_holds_what_it_rounds_like(tile: int, layout: str) -> None:
+    """The same roundings in two steps for each transform, none of which is run ahead of the check."""
+    func = convolution(layout=layout, dtype="float32").with_attr("layout_free_buffers", [1])
+    sch = by_winograd(func, tile, layout)
+    program = main_of(sch).attrs[ROUNDING_PROGRAM]
+    np.testing.assert_array_equal(outputs(program), outputs(main_of(sch)))
+    blocks = blocks_of(program)
+    assert sum(block.name_hint.endswith("_columns") for block in blocks) == 3
+    assert not any(LAYOUT_REWRITE_PREPROC in block.annotations for block in blocks)
+
+
+def test_of_several_convolutions_one_program_holds_all_roundings() -> None:
+    shapes = ((1, 6, 5, 2), (3, 3, 2, 2))
+    data, weights = (te.placeholder(shape, "float32", name) for shape, name in zip(shapes, "DW", strict=True))
+    first = topi.nn.conv2d(data, weights, 1, 1, 1, "NHWC")
+    func = te.create_prim_func([data, weights, topi.nn.conv2d(first, weights, 1, 1, 1, "NHWC")])
+    sch = Schedule(func)
+    sch.winograd("conv2d_nhwc", 4)
+    sch.winograd("conv2d_nhwc_1", 2)
     program = main_of(sch).attrs[ROUNDING_PROGRAM]
     assert ROUNDING_PROGRAM not in program.attrs
     np.testing.assert_array_equal(outputs(program), outputs(main_of(sch)))
+    assert not np.array_equal(outputs(program), outputs(func))
+    np.testing.assert_allclose(outputs(program), outputs(func), rtol=1e-3, atol=1e-3)
 
 
 def blocks_of(func: tir.PrimFunc) -> list[tir.Block]:
