@@ -152,6 +152,14 @@ def test_loops_may_count_in_int64() -> None:
     np.testing.assert_allclose(outputs(main_of(sch)), outputs(func), rtol=1e-10, atol=1e-11)
 
 
+def test_loops_that_count_in_several_types_are_refused() -> None:
+    shapes: list[list[Any]] = [[tir.const(1, "int64"), 5, 5, 2], [3, 3, 2, 2]]
+    data, weights = (te.placeholder(shape, "float64", name) for shape, name in zip(shapes, "DW", strict=True))
+    func = te.create_prim_func([data, weights, topi.nn.conv2d(data, weights, 1, 0, 1, "NHWC")])
+    sch = Schedule(func)
+    assert_refused(sch, lambda: sch.winograd("conv2d_nhwc", 2), "variables of one type")
+
+
 def test_the_callers_block_is_the_last_one() -> None:
     sch = Schedule(convolution((8, 8)))
     block = sch.get_block("conv2d_nhwc")
