@@ -74,8 +74,8 @@ class WinogradPrimitives(PrimitiveFamily):
 
         Rounding errors are larger than those of the convolution, six to nine times for 4 x 4 tiles (docs/performance.md), and a number
         that is not finite spoils its whole tile: the function's attribute ``rounding_program`` holds the program as it is now, by which
-        a check may judge what errors are right. There each transform takes two steps, the columns of its windows and then their rows,
-        which rounds the same numbers; the whole of a 4 x 4 tile's transforms takes seconds to analyse and compile.
+        a check may judge what errors are right. There each transform of this convolution takes two steps, the columns of its windows and
+        then their rows, which rounds the same numbers; the whole of a 4 x 4 tile's transforms takes seconds to analyse and compile.
 
         Returns:
             The blocks that transform weights and inputs, multiply, and transform the products.
