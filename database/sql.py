@@ -105,7 +105,11 @@ class SQLDatabase(Database):
                 "versions": record.versions,
             },
         )
+        # Whoever asks what has come since (get_records) goes by the order of ids, and a server gives an id before the commit:
+        # records of one workload are written one after another, so that none appears before one that is already seen.
+        own_turn = select(WorkloadRow.id).where(WorkloadRow.id == workload_id).with_for_update(key_share=True)
         with self._session(write=True) as session:
+            session.execute(own_turn)
             session.add(row)
 
     def get_top_k(self, workload: Workload, top_k: int) -> list[TuningRecord]:

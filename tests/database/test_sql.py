@@ -8,6 +8,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 import uuid
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import create_engine, inspect, text
+from sqlalchemy import create_engine, event, inspect, text
 from sqlalchemy.engine import make_url
 
 from database import (
@@ -24,6 +25,7 @@ from database import (
     DatabaseFileError,
     MachineCalibration,
     SchemaVersionError,
+    Workload,
     open_database,
 )
 from database.schema import HEAD_REVISION, Base
@@ -74,6 +76,33 @@ class TestPostgreSQL(DatabaseContract):
     def reopen(self, database: Database) -> Database:
         self.opened.append(SQLDatabase(self.opened[0].url))
         return self.opened[-1]
+
+    def test_a_reader_misses_no_record_of_a_slow_commit(self, database: SQLDatabase) -> None:
+        """A record has its number before it is committed: of two at once, the later number must not be seen first."""
+        other, workload = SQLDatabase(database.url), Workload(matmul())
+        self.opened.append(other)
+        for each in (database, other):  # what they look up before they write is known to both
+            each.commit_tuning_record(record(workload, 3.0))
+        has_number, may_commit = threading.Event(), threading.Event()
+
+        def wait(connection: object) -> None:
+            has_number.set()
+            may_commit.wait(30)
+
+        event.listen(database._live_engine(), "commit", wait)
+        slow = threading.Thread(target=database.commit_tuning_record, args=[record(workload, 1.0)])
+        quick = threading.Thread(target=other.commit_tuning_record, args=[record(workload, 2.0)])
+        slow.start()
+        assert has_number.wait(30)
+        quick.start()
+        quick.join(1)
+        with SQLDatabase(database.url) as reader:
+            seen = reader.get_records(workload, TARGET)
+            may_commit.set()
+            slow.join(30)
+            quick.join(30)
+            seen += reader.get_records(workload, TARGET, len(seen))
+        assert [each.secs for each in seen] == [3.0, 3.0, 1.0, 2.0]
 
 
 def test_migrations_make_exactly_the_declared_schema(tmp_path: Path) -> None:
