@@ -136,10 +136,11 @@ class MetaScheduleApplyDatabase(ModulePass):
             if key not in plans:
                 plans[key] = self._plan(kernel, target, store, var.name_hint)
         # Databases are asked by this process alone: a connection must not be shared with children.
-        found = forked_map(lambda plan: self._carried_out(plan, target), list(plans.values()))
-        scheduled = dict(zip(plans, found, strict=True))
+        planned = {key: plan for key, plan in plans.items() if plan.source != "unscheduled"}
+        found = forked_map(lambda plan: self._carried_out(plan, target), list(planned.values()))
+        scheduled = dict(zip(planned, found, strict=True))
         for var, func, key in kernels:
-            result, source, reason = scheduled[key]
+            result, source, reason = scheduled.get(key, (func, plans[key].source, plans[key].reason))
             flops = flops_of(func) if has_static_arguments(func) else 0.0
             self.report.kernels.append(AppliedKernel(var.name_hint, source, reason, flops))
             if source != "unscheduled":
@@ -183,14 +184,11 @@ class MetaScheduleApplyDatabase(ModulePass):
         """(function, source, reason) of one kernel."""
         if plan.record is not None:
             return _main(plan.record.schedule().mod), plan.source, plan.reason
-        main = _main(plan.kernel)
-        if plan.source != "default":
-            return main, plan.source, plan.reason
         assert self.fallback is not None
         try:
             return _main(self.fallback(plan.kernel, target).mod), plan.source, plan.reason
         except ScheduleError as error:
-            return main, "unscheduled", f"{plan.reason}; no default schedule either: {error}"
+            return _main(plan.kernel), "unscheduled", f"{plan.reason}; no default schedule either: {error}"
 
     def _warn(self, name: str, reason: str) -> None:
         if self.enable_warning:

@@ -13,6 +13,7 @@ def in_a_new_process(function: Callable[[], Any]) -> Any:
     ours, theirs = context.Pipe()
     process = context.Process(target=lambda: theirs.send(function()), daemon=False)
     process.start()
+    theirs.close()  # a child that fails is noticed at once
     assert ours.poll(60)
     found = ours.recv()
     process.join()
