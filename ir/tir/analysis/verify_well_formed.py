@@ -35,6 +35,7 @@ class WellFormedError(IRValueError):
     """A TIR function breaks a rule of the verifier."""
 
     def __init__(self, rule: str, message: str, func_name: str, node: Any, statement: Any = None) -> None:
+        self._given = (rule, message, func_name, node, statement)
         self.rule, self.node = rule, node
         self.statement = statement
         """The statement that the node belongs to, or None."""
@@ -43,6 +44,9 @@ class WellFormedError(IRValueError):
             f"TIR function {func_name} is not well-formed ({rule}): {message}"
             + (f"\nat:\n{shown}" if shown else "")
         )
+
+    def __reduce__(self) -> Any:
+        return WellFormedError, self._given  # kernels are scheduled and compiled in other processes
 
 
 def _window(node: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import pytest
@@ -100,6 +101,15 @@ def test_each_rule_is_named(rule: str, message: str, body: Any) -> None:
     assert not verify_well_formed(func(body), assert_mode=False)
     with pytest.raises(WellFormedError):
         verify_well_formed(func(body))
+
+
+def test_the_error_comes_from_another_process_as_it_is() -> None:
+    _, _, body = BAD[0]
+    with pytest.raises(WellFormedError) as raised:
+        assert_well_formed(func(body))
+    found = pickle.loads(pickle.dumps(raised.value))
+    assert (str(found), found.rule) == (str(raised.value), raised.value.rule)
+    assert ir.structural_equal(found.node, raised.value.node, map_free_vars=True)
 
 
 def test_the_shown_program_is_bounded() -> None:
