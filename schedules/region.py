@@ -12,7 +12,7 @@ from typing import Any
 from ir import tir
 from ir.arith import Analyzer, int_set
 from ir.tir.operators import index_number
-from ir.tir.stmt_functor import substitute
+from ir.tir.stmt_functor import substitute, variables_in
 
 from .affine import (
     Polynomial,
@@ -150,7 +150,8 @@ def _values_of_digit(expr: Any, running: Mapping[Any, tir.PrimExpr]) -> tir.Prim
 def _relax_by_intervals(index: tir.PrimExpr, running: Mapping[Any, tir.PrimExpr]) -> tuple[Any, Any] | None:
     analyzer = Analyzer()
     domains = {}
-    for var, extent in running.items():
+    for var in _that_matter(index, running):
+        extent = running[var]
         last = index_number(tir.cast(var.dtype, extent)) - 1
         domains[var] = int_set.IntervalSet(tir.const(0, last.dtype), last)
         analyzer.bind(var, tir.Range.from_min_extent(tir.const(0, var.dtype), tir.cast(var.dtype, extent)))
@@ -161,6 +162,16 @@ def _relax_by_intervals(index: tir.PrimExpr, running: Mapping[Any, tir.PrimExpr]
     if not _finite(low) or not _finite(high):
         return None
     return analyzer.simplify(low), analyzer.simplify(high - low + 1)
+
+
+def _that_matter(index: tir.PrimExpr, running: Mapping[Any, tir.PrimExpr]) -> list[Any]:
+    """The running variables in an index and, as extents may name others, in the extents of those."""
+    found: set[Any] = set()
+    new = set(variables_in(index))
+    while new := (new - found) & running.keys():
+        found |= new
+        new = set(variables_in(*[running[var] for var in new]))
+    return [var for var in running if var in found]
 
 
 def _finite(expr: tir.PrimExpr) -> bool:
