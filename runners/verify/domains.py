@@ -213,7 +213,7 @@ class _Trial:
         for condition in self.obligation.scope.conditions:
             try:
                 within(condition)
-            except Unknown:
+            except (Unknown, KeyError):  # it is not understood, or depends on loops that the operand does not
                 continue
         return [other for other in look.sites if other != site and other[-2] is site[-2]]
 

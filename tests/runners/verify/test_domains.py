@@ -188,6 +188,12 @@ def test_a_guard_that_asks_another_input_guards_nothing() -> None:
     ) == Domain(0, 9, index=True)
 
 
+def test_a_guard_that_asks_loops_of_which_the_index_knows_nothing_guards_nothing() -> None:
+    place = "T.Select(I[i] < 0, I[i] + 6, I[i])"
+    body = f"for c in range(3):\n    for i, j in T.grid(6, T.min(2, 5 - c * 2)):\n        O[{place}] = O[{place}] + A[c * 2 + j]"
+    assert domain(kernel(body)) == Domain(-6, 5, index=True)
+
+
 def test_narrow_integers_wrap_on_the_way() -> None:
     body = "for i in range(6):\n    O[i] = A[T.Cast('int32', I[i] + T.uint8(250)) // 20]"
     assert domain(kernel(body, index='(6,), "uint8"')) == Domain(6, 20, index=True)
