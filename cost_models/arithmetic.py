@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ir.tir.analysis.contiguous import MOST_PICKED
 from schedules.population.skeleton import Nest, OperationGroup
 
 from .loops import Array, NestLoops, at_level
@@ -208,9 +209,13 @@ def register_tile(loops: NestLoops, slots: list[Slot], machine: Machine, free: A
         resident_slots.append(np.zeros(size, dtype=bool))
         reads = vectors * max(1, slot.reads)
         spread = (stride > 1) & (lanes > 1)
-        loads = loads + np.where(still & (vectors <= 4), 0.1 * reads, reads)
+        # Lanes near each other are picked out of as many whole vectors as they are apart.
+        picked = spread & (stride <= np.minimum(MOST_PICKED, lanes // 2))
+        loads = loads + np.where(still & (vectors <= 4), 0.1, 1.0) * np.where(
+            picked, reads * stride / lanes, reads
+        )
         broadcasts = broadcasts + np.where((stride == 0) & (lanes > 1), reads, 0.0)
-        gathered = gathered + np.where(spread, reads, 0.0)
+        gathered = gathered + np.where(spread, reads, 0.0) * np.where(picked, (stride - 1) / lanes, 1.0)
         pending.append((slot, vectors, stride))
         kept_live, reused = _shared_by_steps(slot, loops)
         scale = np.where(contiguous, lanes, 1.0)

@@ -36,6 +36,8 @@ class KernelContext:
         self.program = program
         self.symbols = symbols_of_functions(program)
         """What the functions are called in the object file."""
+        self.vector_bits = vector_bits
+        """The width of the machine's vectors."""
         self.computes_halves = computes_halves
         """Whether the machine has instructions for float16."""
         self.repairs_nan = repairs_nan

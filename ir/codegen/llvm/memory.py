@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from ... import dtype as dt
 from ...tir import expr as E
-from ...tir.analysis.contiguous import first_of_piece, may_read_the_start, stride_of
+from ...tir.analysis.contiguous import first_of_piece, is_picked, may_read_the_start, stride_of
 from ...tir.buffer import Buffer
 from ...tir.expr import PrimExpr
 from .builder import Value, element_of, lanes_of, mangled, vector
@@ -103,10 +103,59 @@ def _plain_load(emitter: FunctionEmitter, expr: E.BufferLoad, index: PrimExpr | 
         straight = b.load(type_, address(emitter, buffer, index.base, 1 - index.lanes), align)
         return b.shuffle(straight, straight, range(index.lanes - 1, -1, -1))  # type: ignore[arg-type]
     assert index is not None
+    # Registers are addressed piece by piece: vectors that overlap would keep them in memory.
+    if isinstance(index, E.Ramp) and is_picked(index) and buffer.scope() != "local":
+        return _picked_from_pieces(emitter, buffer, index)
     result = Value("poison", type_)
     for i, pointer in enumerate(_lane_addresses(emitter, buffer, index)):
         result = b.insert(result, b.load(element, pointer, align), i)
     return result
+
+
+def _picked_from_pieces(emitter: FunctionEmitter, buffer: Buffer, index: E.Ramp) -> Value:
+    """The lanes of a strided access, a native vector of them at a time."""
+    b = emitter.b
+    most = max(emitter.context.vector_bits // (8 * element_bytes(buffer.dtype)), 2)
+    whole: Value | None = None
+    for first in range(0, index.lanes, most):
+        count = min(most, index.lanes - first)
+        part = _picked(emitter, buffer, index, first, count)
+        if whole is None:
+            whole = part
+        elif count == 1:
+            whole = b.shuffle(whole, whole, [*range(first), 0])
+            whole = b.insert(whole, part, first)
+        else:
+            wider = b.shuffle(part, part, [min(lane, count - 1) for lane in range(first)])
+            whole = b.shuffle(whole, wider, range(first + count))  # type: ignore[arg-type]
+    assert whole is not None
+    return whole
+
+
+def _picked(emitter: FunctionEmitter, buffer: Buffer, index: E.Ramp, first: int, count: int) -> Value:
+    """``count`` lanes of a strided access, picked out of vectors that hold everything from the first to the last of them.
+
+    They reach no further, so that all of them lies in the buffer, whatever its extent.
+    """
+    b, align = emitter.b, element_bytes(buffer.dtype)
+    stride = stride_of(index)
+    assert stride is not None
+    places = [(first + lane) * stride for lane in range(count)]
+    low, reach = min(places), max(places) - min(places) + 1
+    type_ = vector(memory_type(buffer.dtype), count)
+    starts = [low + min(start, reach - count) for start in range(0, reach, count)]
+    pieces = [b.load(type_, address(emitter, buffer, index.base, start), align) for start in starts]
+    holders = [(place - low) // count for place in places]
+    picked = pieces[0]
+    lanes = [place - low if holder == 0 else 0 for place, holder in zip(places, holders)]
+    for number in range(1, len(pieces)):
+        lanes = [
+            count + place - starts[number] if holder == number else lane
+            for place, holder, lane in zip(places, holders, lanes)
+        ]
+        picked = b.shuffle(picked, pieces[number], lanes)
+        lanes = list(range(count))
+    return picked
 
 
 def _masked_load(

@@ -5,6 +5,9 @@ from __future__ import annotations
 from ... import dtype as dt
 from ..expr import BufferLoad, IntImm, PrimExpr, Ramp
 
+MOST_PICKED = 4
+"""How far apart lanes may be of which a load takes whole vectors: as many of them, which it combines two by two, each lane picked out."""
+
 
 def first_of_piece(index: PrimExpr | None) -> tuple[bool, PrimExpr | None]:
     """Whether an access at one index (None: to a buffer without dimensions) is one piece of memory, and the index of its first element."""
@@ -24,6 +27,16 @@ def stride_of(index: PrimExpr | None) -> int | None:
     ):
         return None
     return index.stride.value
+
+
+def is_picked(index: PrimExpr | None) -> bool:
+    """Whether the lanes of an access are so close to each other that loading all between them takes less than loading one by one."""
+    stride = stride_of(index)
+    return (
+        isinstance(index, Ramp)
+        and stride is not None
+        and 2 <= abs(stride) <= min(MOST_PICKED, index.lanes // 2)
+    )
 
 
 def may_read_the_start(load: BufferLoad) -> bool:

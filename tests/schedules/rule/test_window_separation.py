@@ -21,16 +21,16 @@ class TestWindowSeparation(RuleContract):
         return WindowSeparation()
 
 
-def pool(layout: str, size: int, stride: int) -> PrimFunc:
+def pool(layout: str, size: int, stride: int, padding: int = 0) -> PrimFunc:
     shape = (1, 4, 11, 21) if layout == "NCHW" else (1, 11, 21, 4)
     data = te.placeholder(shape, "float32", name="A")
-    made = topi.nn.pool2d(data, [size, size], [stride, stride], [1, 1], [0, 0, 0, 0], "max", False, layout)
+    made = topi.nn.pool2d(data, [size, size], [stride, stride], [1, 1], [padding] * 4, "max", False, layout)
     return te.create_prim_func([data, made])
 
 
 @pytest.mark.parametrize(
     ("layout", "size", "stride", "count"),
-    [("NCHW", 3, 2, 2), ("NCHW", 3, 1, 1), ("NCHW", 2, 2, 1), ("NHWC", 3, 2, 1)],
+    [("NCHW", 3, 2, 3), ("NCHW", 3, 1, 1), ("NCHW", 2, 2, 1), ("NHWC", 3, 2, 1)],
 )
 def test_overlapping_windows_with_lanes_apart_are_separated(
     layout: str, size: int, stride: int, count: int
@@ -39,6 +39,26 @@ def test_overlapping_windows_with_lanes_apart_are_separated(
     rule.initialize(TARGET)
     sch = Schedule(pool(layout, size, stride), seed=0)
     assert len(rule.apply(sch, sch.get_block("pool_max"))) == count
+
+
+def test_windows_are_separated_row_by_row_with_the_padded_image_or_without() -> None:
+    """What is computed for one row of windows is all that is kept of the rows."""
+    func = pool("NCHW", 3, 2, padding=1)
+    rule = WindowSeparation()
+    rule.initialize(TARGET)
+    sch = Schedule(func, seed=0)
+    whole, separate, row_by_row, inlined = rule.apply(sch, sch.get_block("pool_max"))
+
+    def shared(sch: Schedule) -> int:
+        rows, windows = (
+            map(sch.get, sch.get_loops(sch.get_block(name))) for name in ("pool_max_rv0", "pool_max")
+        )
+        return sum(one.loop_var is other.loop_var for one, other in zip(rows, windows, strict=False))
+
+    assert [shared(sch) for sch in (separate, row_by_row, inlined)] == [0, 3, 3]
+    assert ["pad_temp" in sch.mod.script() for sch in (whole, row_by_row, inlined)] == [True, True, False]
+    for sch in (separate, row_by_row, inlined):
+        assert_same_meaning(func, sch)
 
 
 def test_separated_windows_are_structures_beside_the_whole_ones() -> None:

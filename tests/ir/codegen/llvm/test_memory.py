@@ -102,12 +102,40 @@ def test_lanes_that_lie_apart(stride: int, lanes: int, dtype: str) -> None:
     np.testing.assert_array_equal(native, a[::stride])
 
 
+@pytest.mark.parametrize("dtype", ["int8", "float32", "float64"])
+@pytest.mark.parametrize("lanes", [4, 9, 17, 33])
+@pytest.mark.parametrize("stride", [-1, -2, -3, -4, -5])
+def test_lanes_that_lie_apart_backwards(stride: int, lanes: int, dtype: str) -> None:
+    extent = (lanes - 1) * -stride + 1
+    func = from_source(f"""@T.prim_func
+def main(A: T.Buffer(({extent},), "{dtype}"), B: T.Buffer(({lanes},), "{dtype}")):
+    B[T.Ramp(0, 1, {lanes})] = A[T.Ramp({extent - 1}, {stride}, {lanes})]
+""")
+    a = np.random.default_rng(0).integers(0, 100, extent).astype(dtype)
+    native = np.zeros(lanes, dtype)
+    build(func)["main"](a, native)
+    np.testing.assert_array_equal(native, a[::stride])
+
+
+def test_registers_are_not_read_by_vectors_that_overlap() -> None:
+    """A tile of accumulators whose lanes lie apart would live in memory."""
+    source = """@T.prim_func
+def main(A: T.Buffer((16,), "float32"), B: T.Buffer((8,), "float32")):
+    tile = T.allocate([16], "float32", "{scope}")
+    C = T.Buffer((16,), data=tile, scope="{scope}")
+    C[T.Ramp(0, 1, 16)] = A[T.Ramp(0, 1, 16)]
+    B[T.Ramp(0, 1, 8)] = C[T.Ramp(0, 2, 8)]
+"""
+    texts = {scope: build(from_source(source.format(scope=scope))).llvm_ir for scope in ("local", "global")}
+    assert "shufflevector" in texts["global"] and "shufflevector" not in texts["local"]
+
+
 _PROT_NONE = 0  # of sys/mman.h, where Python's module has no name for it
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="protects memory by mprotect")
-@pytest.mark.parametrize("stride", [2, 3])
-@pytest.mark.parametrize("lanes", [3, 8, 16])
+@pytest.mark.parametrize("stride", [2, 3, 4])
+@pytest.mark.parametrize("lanes", [3, 8, 11, 16])
 def test_what_lies_between_lanes_is_read_and_nothing_beside_them(stride: int, lanes: int) -> None:
     """The memory before and behind the array may not be touched: a load from there ends the process."""
     page = mmap.PAGESIZE
