@@ -23,7 +23,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
-from weakref import WeakKeyDictionary
 
 from .error import IRTypeError
 from .external import external
@@ -273,7 +272,7 @@ class Node(metaclass=NodeMeta):
     """Expressions made of others, which programs share; see :class:`Visitor`."""
     compared_by_content: ClassVar[bool] = False
     """Whether variables that nothing defines are equal when their fields are: buffers declared by their first use, of one memory."""
-    __slots__ = ("__weakref__",)
+    __slots__ = ("__weakref__", "_answers")
 
     if TYPE_CHECKING:
         # What the metaclass generates. A constructor converts what it is given, so that its parameters have no one type.
@@ -364,20 +363,28 @@ def post_order_visit(node: Any, f: Callable[[Any], Any]) -> None:
 
 
 def remembered(question: Callable[[_N], _A]) -> Callable[[_N], _A]:
-    """Decorator of a question about a node that is compared by identity, such as a function: it is answered once in the node's life.
+    """Decorator of a question about a node: it is answered once in the node's life, which keeps the answer.
 
-    Nodes never change, and passes hand most functions of a module on, so that all of them ask about the same ones.
+    Nodes never change; passes hand most functions of a module on, and schedules most expressions of a program, so that the same ones are
+    asked about again and again. An answer must not hold what the caller may change.
     """
-    answers: WeakKeyDictionary[_N, _A] = WeakKeyDictionary()
 
     @wraps(question)
     def ask(node: _N) -> _A:
-        answer = answers.get(node, _MISSING)
+        try:
+            answers = node._answers  # type: ignore[attr-defined]
+        except AttributeError:
+            answers = {}
+            _set_answers(node, answers)
+        answer = answers.get(question, _MISSING)
         if answer is _MISSING:
-            answer = answers[node] = question(node)
-        return answer
+            answer = answers[question] = question(node)
+        return answer  # type: ignore[no-any-return]
 
     return ask
+
+
+_set_answers: Callable[[Any, dict[Any, Any]], None] = Node._answers.__set__  # type: ignore[attr-defined]
 
 
 class Visitor:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from .. import dtype as dt
-from ..node import TYPE_KEYS, Mutator, Node, Visitor, post_order_visit
+from ..node import TYPE_KEYS, Mutator, Node, Visitor, post_order_visit, remembered
 from .buffer import Buffer
 from .expr import BufferLoad, IntImm, IterVar, PrimExpr, Var
 from .operators import cast, convert
@@ -187,15 +187,24 @@ def variables_in(*nodes: Any) -> list[Var]:
     ['i', 'j']
     """
     found: dict[Var, None] = {}
-
-    def visit(node: Any) -> None:
-        if isinstance(node, Var):
-            found.setdefault(node)
-
     for node in nodes:
-        if isinstance(node, Node):
-            post_order_visit(node, visit)
+        if isinstance(node, Var):  # what a node remembers should not hold the node itself
+            found.setdefault(node)
+        elif isinstance(node, Node):
+            found.update(dict.fromkeys(_variables(node)))
     return list(found)
+
+
+@remembered
+def _variables(node: Node) -> tuple[Var, ...]:
+    found: dict[Var, None] = {}
+
+    def visit(item: Any) -> None:
+        if isinstance(item, Var):
+            found.setdefault(item)
+
+    post_order_visit(node, visit)
+    return tuple(found)
 
 
 def loads_in(node: PrimExpr | Stmt) -> list[BufferLoad]:
@@ -208,6 +217,17 @@ def loads_in(node: PrimExpr | Stmt) -> list[BufferLoad]:
     """
     if isinstance(node, IntImm | Var):  # most are
         return []
+    if isinstance(node, BufferLoad):  # what a node remembers should not hold the node itself
+        return _found_loads(node)
+    return list(_loads(node))
+
+
+@remembered
+def _loads(node: Node) -> tuple[BufferLoad, ...]:
+    return tuple(_found_loads(node))
+
+
+def _found_loads(node: Node) -> list[BufferLoad]:
     found: list[BufferLoad] = []
     post_order_visit(node, lambda item: found.append(item) if isinstance(item, BufferLoad) else None)
     return found

@@ -8,6 +8,7 @@ value here: see :func:`is_arithmetic`.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from ir import tir
 from ir.node import Visitor
 from ir.tir.evaluate import Evaluator, evaluate
 from ir.tir.intrinsic.declaration import find
+from ir.tir.stmt_functor import variables_in
 
 from ..affine import mentions
 from ..random_variable import DecisionVar
@@ -37,6 +39,18 @@ class Values:
         self.extents = extents
         self.of = Evaluator(begins).visit
         self.steps: dict[int, Steps] = {}
+
+
+def steps_of(index: Any, loops: frozenset[Any]) -> IndexSteps:
+    """The steps of an index; structures of one program share most of their indices, which are looked at once."""
+    if not isinstance(index, tir.PrimExpr):
+        return IndexSteps(index, loops)
+    return _known_steps(index, loops.intersection(variables_in(index)))
+
+
+@lru_cache(maxsize=8192)
+def _known_steps(index: tir.PrimExpr, used: frozenset[Any]) -> IndexSteps:
+    return IndexSteps(index, used)
 
 
 class IndexSteps:

@@ -25,7 +25,7 @@ from ir.tir.stmt_functor import substitute
 from ..affine import mentions
 from ..annotation import COOPERATIVE_FETCH, PARALLEL, UNROLL, VECTORIZE
 from ..tree import BlockNode, LeafNode, LoopNode, TreeNode, tree_of
-from .linear import IndexSteps, Values, is_arithmetic
+from .linear import IndexSteps, Values, is_arithmetic, steps_of
 
 WARP = 32
 """Threads whose accesses are looked at together."""
@@ -373,9 +373,9 @@ class _SymbolicNest:
         self._is_reduction, self._is_preprocessing = is_reduction, is_preprocessing
         variables = frozenset(loop.var for loop in loops)
         self._loops = [loop.known(variables) for loop in loops]
-        self._reductions = [IndexSteps(value, variables) for value in reduce_values]
+        self._reductions = [steps_of(value, variables) for value in reduce_values]
         self._accesses = [
-            (number, buffer, [IndexSteps(index, variables) for index in indices], is_write)
+            (number, buffer, [steps_of(index, variables) for index in indices], is_write)
             for number, buffer, indices, is_write in accesses
         ]
         self._shapes = {

@@ -69,3 +69,13 @@ def test_what_is_shared_is_looked_at_once() -> None:
         value = value * value + J
     variables, loads = variables_in(value), loads_in(value)
     assert variables == [I, J] and loads == []
+
+
+def test_lists_of_what_is_in_a_node_are_the_callers() -> None:
+    """Answers are remembered by the node: what one caller does to a list the next one does not see."""
+    value = A[I] + A[J]
+    for listed in (loads_in, variables_in):
+        first = listed(value)
+        assert len(first) >= 2
+        first.clear()
+        assert len(listed(value)) >= 2
