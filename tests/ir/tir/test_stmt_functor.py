@@ -73,7 +73,8 @@ def test_what_is_shared_is_looked_at_once() -> None:
 
 def test_lists_of_what_is_in_a_node_are_the_callers() -> None:
     """Answers are remembered by the node: what one caller does to a list the next one does not see."""
-    value = A[I] + A[J]
+    buffer = tir.decl_buffer((8,), "int32", "A")
+    value = buffer[I] + buffer[J]
     for listed in (loads_in, variables_in):
         first = listed(value)
         assert len(first) >= 2
