@@ -135,9 +135,16 @@ class MetaScheduleApplyDatabase(ModulePass):
             kernels.append((var, func, key))
             if key not in plans:
                 plans[key] = self._plan(kernel, target, store, var.name_hint)
+        if self.strict:
+            self._require_records([(var.name_hint, plans[key]) for var, _, key in kernels])
         # Databases are asked by this process alone: a connection must not be shared with children.
         planned = {key: plan for key, plan in plans.items() if plan.source != "unscheduled"}
-        found = forked_map(lambda plan: self._carried_out(plan, target), list(planned.values()))
+        names = {key: var.name_hint for var, _, key in reversed(kernels)}
+        found = forked_map(
+            lambda item: self._carried_out(item[1], target),
+            list(planned.items()),
+            named=lambda item: f"kernel {names[item[0]]}",
+        )
         scheduled = dict(zip(planned, found, strict=True))
         for var, func, key in kernels:
             result, source, reason = scheduled.get(key, (func, plans[key].source, plans[key].reason))
@@ -145,13 +152,16 @@ class MetaScheduleApplyDatabase(ModulePass):
             self.report.kernels.append(AppliedKernel(var.name_hint, source, reason, flops))
             if source != "unscheduled":
                 functions[var] = result.with_attrs({**func.attrs.dict, "tir.is_scheduled": True})
-        if self.strict and self.report.misses():
-            names = "; ".join(f"{item.name}: {item.reason}" for item in self.report.misses())
+        return mod.replace(functions=functions)
+
+    def _require_records(self, plans: list[tuple[str, _Plan]]) -> None:
+        """Raise a MissingRecordError that names all kernels without a record, before any of them gets a schedule."""
+        missing = "; ".join(f"{name}: {plan.reason}" for name, plan in plans if plan.source != "record")
+        if missing:
             raise MissingRecordError(
-                f"kernels without a record, which a strict build refuses: {names}; tune them first (loopsmith tune) and name that"
+                f"kernels without a record, which a strict build refuses: {missing}; tune them first (loopsmith tune) and name that"
                 " database, or build without strict, which gives them default schedules"
             )
-        return mod.replace(functions=functions)
 
     def _store(self) -> Database | None:
         found = self.database or Database.current()

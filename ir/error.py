@@ -18,6 +18,10 @@ class IRValueError(IRError, ValueError):
     """A node, operator or function got a value of the right kind that it cannot accept."""
 
 
+class KilledProcessError(IRError):
+    """A process that computed a part of the work was killed before it had an answer."""
+
+
 class DiagnosticError(IRError):
     """A program could not be parsed or verified; the message carries its source lines."""
 

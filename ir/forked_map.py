@@ -10,8 +10,11 @@ import multiprocessing
 import os
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from typing import Any, TypeVar
+
+from .error import KilledProcessError
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -22,7 +25,9 @@ _WORK: tuple[Callable[[Any], Any], Sequence[Any]] | None = None
 """What forked children do: inherited memory, so that neither functions nor items need to be serialized."""
 
 
-def forked_map(function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
+def forked_map(
+    function: Callable[[Item], Result], items: Sequence[Item], named: Callable[[Item], str] = str
+) -> list[Result]:
     """The results of a function for all items, in their order; items that take long should come first.
 
     What the function changes in memory is lost where children call it. A process that has other threads, or must not have children, calls
@@ -31,10 +36,11 @@ def forked_map(function: Callable[[Item], Result], items: Sequence[Item]) -> lis
     Args:
         function: of one item; its results and exceptions can be pickled.
         items: what it is called with.
+        named: what an item is called in a message.
 
     Raises:
         Exception: whatever the function raises.
-        concurrent.futures.process.BrokenProcessPool: a child was killed, for instance because memory ran out.
+        KilledProcessError: a child was killed, for instance because memory ran out.
 
     >>> forked_map(len, ["a", "bc", "def", "", "g"])
     [1, 2, 3, 0, 1]
@@ -47,9 +53,26 @@ def forked_map(function: Callable[[Item], Result], items: Sequence[Item]) -> lis
     _WORK = function, items
     try:
         with ProcessPoolExecutor(workers, multiprocessing.get_context("fork")) as pool:
-            return [first, *pool.map(_call, range(1, len(items)))]
+            futures = [pool.submit(_call, index) for index in range(1, len(items))]
+            try:
+                return [first, *(future.result() for future in futures)]
+            except BrokenProcessPool as error:
+                lost = [item for item, future in zip(items[1:], futures) if _is_lost(future)]
+                # they begin in order: the first ones without an answer were being computed
+                suspects = ", ".join(map(named, lost[:workers]))
+                raise KilledProcessError(
+                    f"a process was killed that computed one of: {suspects}; is there memory enough for {workers} at once? "
+                    "`taskset -c 0` in front of the command has them computed one after the other"
+                ) from error
+            except BaseException:
+                pool.shutdown(cancel_futures=True)
+                raise
     finally:
         _WORK = None
+
+
+def _is_lost(future: Future[Any]) -> bool:
+    return isinstance(future.exception(), BrokenProcessPool)
 
 
 def _may_fork() -> bool:

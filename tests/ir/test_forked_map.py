@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from concurrent.futures.process import BrokenProcessPool
 
 import pytest
 
+from ir.error import KilledProcessError
 from ir.forked_map import forked_map
 from tests.new_process import in_a_new_process
 
@@ -59,19 +59,20 @@ def test_what_a_child_raises_is_raised_and_the_next_call_works() -> None:
 
 
 @several_processors
-def test_a_child_that_is_killed_is_an_error() -> None:
+def test_a_child_that_is_killed_is_an_error_that_names_what_it_computed() -> None:
     def killed(item: int) -> None:
-        if item:
+        if item == 3:
             os.kill(os.getpid(), signal.SIGKILL)
 
     def run() -> str:
         try:
-            forked_map(killed, range(8))
-        except BrokenProcessPool as error:
+            forked_map(killed, range(40), named=lambda item: f"item {item}")
+        except KilledProcessError as error:
             return str(error)
         return "nothing was raised"
 
-    assert "terminated abruptly" in in_a_new_process(run)
+    message = in_a_new_process(run)
+    assert "killed" in message and "item 3" in message and "memory" in message
 
 
 @several_processors

@@ -11,12 +11,14 @@ import pytest
 from rich.console import Console
 
 from database import Database, has_static_arguments
-from database.meta_schedule_apply_database import ApplyReport, MetaScheduleApplyDatabase
+from database.meta_schedule_apply_database import ApplyReport, MetaScheduleApplyDatabase, MissingRecordError
 from ir import IRModule, structural_equal
 from ir.target import Target
 from ir.tir import PrimFunc
 from ir.tir.interpreter import Interpreter
 from runners import ReplayBuilder, ReplayRunner, ResultKind
+from schedules import Schedule
+from schedules.dlight import default_schedule
 from tests.programs.expressions import matmul
 from tests.programs.irregular import IRREGULAR
 from tests.schedules.checks import main_of
@@ -113,3 +115,18 @@ def test_where_nothing_is_right_a_build_leaves_the_kernel_as_it_is_and_says_so()
     assert [(kernel.source, kernel.reason) for kernel in report.kernels] == [
         ("unscheduled", "no candidate ran and was right: wrong_result: recorded as wrong_result")
     ]
+
+
+def test_a_strict_build_complains_before_anything_is_scheduled() -> None:
+    scheduled: list[IRModule] = []
+
+    def fallback(mod: IRModule, target: Target) -> Schedule:
+        scheduled.append(mod)
+        return default_schedule(mod, target)
+
+    known, unknown = matmul(8), matmul(16)
+    database = _tuned(known, lambda _: 1e-3)
+    mod = IRModule({"known": known, "unknown": unknown, "other": matmul(4)})
+    with TARGET, pytest.raises(MissingRecordError, match="refuses: unknown: .*; other: .*; tune them first"):
+        MetaScheduleApplyDatabase(database=database, strict=True, fallback=fallback)(mod)
+    assert not scheduled

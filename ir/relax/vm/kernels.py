@@ -87,7 +87,9 @@ def compile_kernels(mod: IRModule, used: Sequence[GlobalVar], target: Any) -> Co
             result.modules[symbol] = found
         elif all(item[1] != symbol for item in missing):
             missing.append((entry, symbol, bare.with_attr("global_symbol", symbol)))
-    compiled = forked_map(lambda item: build_kernel(item[2], target), missing)
+    compiled = forked_map(
+        lambda item: build_kernel(item[2], target), missing, named=lambda item: f"kernel {item[1]}"
+    )
     for (entry, symbol, _), module in zip(missing, compiled, strict=True):
         result.modules[symbol] = module
         if settings is None:
