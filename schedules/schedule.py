@@ -31,6 +31,7 @@ from .primitive.reverse_compute_at import ReverseComputeAtPrimitives
 from .primitive.rfactor import RFactorPrimitives
 from .primitive.rfactor_chain import RFactorChainPrimitives
 from .primitive.rolling_buffer import RollingBufferPrimitives
+from .primitive.row_order import RowOrderPrimitives
 from .primitive.sampling import SamplingPrimitives
 from .primitive.separate import SeparatePrimitives
 from .primitive.staging import StagingPrimitives
@@ -59,6 +60,7 @@ class Schedule(
     ReductionPrimitives,
     RFactorPrimitives,
     SeparatePrimitives,
+    RowOrderPrimitives,
     RFactorChainPrimitives,
     PadEinsumPrimitives,
     DecomposePaddingPrimitives,

@@ -45,3 +45,17 @@ def _key_of_float(value: PrimExpr, kind: str) -> PrimExpr:
     number = Select(bits < sign, bits | sign, ~bits)
     key: Any = Select(value.equal(const(0, value.dtype)), sign, number)
     return Select(value.equal(value), key, const((1 << dt.bits(kind)) - 1, kind))
+
+
+def number_of(key: PrimExpr, dtype: str, *, descending: bool = False) -> PrimExpr:
+    """The number that has a key; one of several that are equal."""
+    bits = key_bits(dtype)
+    kind = f"uint{bits}"
+    known = ~key if descending else key
+    if dt.is_float(dtype):
+        wide = dtype if dt.bits(dtype) >= 16 else "float32"
+        sign = _sign(kind)
+        return cast(dtype, reinterpret(wide, Select(known < sign, ~known, known ^ sign)))
+    if dt.is_int(dtype):
+        return cast(dtype, reinterpret(f"int{bits}", known ^ _sign(kind)))
+    return cast(dtype, known)

@@ -17,7 +17,7 @@ from ..tir.operators import cast, const, convert
 from ..tir.stmt import Stmt
 from . import loops
 
-_DIGIT_BITS = 11
+DIGIT_BITS = 11
 """Bits of a digit at most: the counters of its values stay in the nearest cache."""
 _PACKED = "uint64"
 _INDEX = "int32"
@@ -53,6 +53,12 @@ class Records:
         """One that stands behind all others."""
         return tuple(const(dt.integer_range(field.dtype)[1], field.dtype) for field in self.fields)
 
+    def last_of(self, key: PrimExpr) -> Record:
+        """One that stands behind all others of a key."""
+        if len(self.fields) == 1:
+            return (cast(_PACKED, key) << const(32, _PACKED) | const((1 << 32) - 1, _PACKED),)
+        return key, self.last()[1]
+
     def load(self, place: PrimExpr) -> Record:
         """The record at a place."""
         return tuple(field[place] for field in self.fields)
@@ -62,6 +68,12 @@ class Records:
         return loops.seq(
             *[loops.store(field, [place], value) for field, value in zip(self.fields, record, strict=True)]
         )
+
+    def key(self, place: PrimExpr, dtype: str) -> PrimExpr:
+        """The key of the record at a place."""
+        if len(self.fields) == 1:
+            return cast(dtype, self.fields[0][place] >> const(32, _PACKED))
+        return self.fields[0][place]
 
     def position(self, place: PrimExpr, dtype: str) -> PrimExpr:
         """Where the record at a place comes from."""
@@ -168,7 +180,9 @@ def _either(condition: PrimExpr, one: Record, other: Record) -> Record:
 # ---- by digits -----------------------------------------------------------------------------------------------------
 
 
-def radix_sort(records: Records, scratch: Records, size: Any, key_bits: int) -> tuple[Stmt, Records]:
+def radix_sort(
+    records: Records, scratch: Records, size: Any, key_bits: int, digit_bits: int = DIGIT_BITS
+) -> tuple[Stmt, Records]:
     """Statements that sort ``size`` records by the digits of their keys, the lowest first, and where they are then.
 
     All digits are counted in one pass; of each the counts of smaller ones say where its records begin. (Knuth, The Art of Computer
@@ -176,7 +190,7 @@ def radix_sort(records: Records, scratch: Records, size: Any, key_bits: int) -> 
     """
     extent = convert(size)
     index = extent.dtype
-    n_digits = -(-key_bits // _DIGIT_BITS)
+    n_digits = -(-key_bits // digit_bits)
     width = -(-key_bits // n_digits)
     n_values = 1 << width
     counts = decl_buffer((n_digits, n_values), index, "counts")

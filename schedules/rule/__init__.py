@@ -22,6 +22,7 @@ from .parallel_grain import ParallelGrain
 from .parallel_vectorize_unroll import ParallelizeVectorizeUnroll
 from .reduction_chain import ReductionChain
 from .register_tiling import RegisterTiling
+from .row_algorithms import RowAlgorithms
 from .row_interleaving import RowInterleaving
 from .spatial_tiling import SpatialTiling
 from .tensorize import MultiLevelTilingWithIntrin
@@ -50,6 +51,7 @@ __all__ = [
     "ReductionChain",
     "RegisterTiling",
     "ReuseType",
+    "RowAlgorithms",
     "RowInterleaving",
     "ScheduleRule",
     "SpatialTiling",

@@ -21,6 +21,7 @@ from .parallel_grain import ParallelGrain
 from .parallel_vectorize_unroll import ParallelizeVectorizeUnroll
 from .reduction_chain import ReductionChain
 from .register_tiling import RegisterTiling
+from .row_algorithms import RowAlgorithms
 from .row_interleaving import RowInterleaving
 from .spatial_tiling import SpatialTiling
 from .window_separation import WindowSeparation
@@ -54,6 +55,7 @@ def cpu_rules() -> list[ScheduleRule]:
         LaneReduction(),
         SpatialTiling(),
         ParallelGrain(),
+        RowAlgorithms(),
         RowInterleaving(),
         ParallelizeVectorizeUnroll(max_jobs_per_core=64, max_vectorize_extent=64),
     ]

@@ -11,7 +11,7 @@ import pytest
 from ir import IRModule, build, te, topi
 from ir.dtype import to_numpy
 from ir.tir.interpreter import Interpreter
-from ir.topi.sort import _MOST_MERGED
+from ir.topi.row_algorithms import MOST_MERGED as _MOST_MERGED
 from ir.topi.sort_keys import key_of
 
 FLOATS = ("float16", "bfloat16", "float32", "float64", "float8_e4m3fn")

@@ -1,0 +1,84 @@
+"""order_rows: what sorts a row, or finds its first elements, does so by another algorithm.
+
+A block that sorts says what it computes (:mod:`ir.topi.row_order`), and so do its statements: they are those that the operator makes of this
+declaration. So nothing is believed. Where a program was changed since, or says what it does not do, the step is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ir import tir
+from ir.error import IRValueError
+from ir.structural import structural_equal
+from ir.topi.row_algorithms import ordered_row
+from ir.topi.row_order import ROW_ORDER, RowOrder
+
+from ..analysis import require
+from ..argument import Argument, Block, Integers
+from ..declaration import PrimitiveFamily, primitive
+from ..error import ScheduleError
+from ..random_variable import BlockRV
+from ..tree import BlockNode, LoopNode, tree_of
+
+
+class RowOrderPrimitives(PrimitiveFamily):
+    """Other algorithms for rows that are put in order."""
+
+    @primitive("OrderRows", block=Block(), algorithm=Argument(), numbers=Integers())
+    def order_rows(self, block: BlockRV | str, algorithm: str, numbers: Sequence[int] = ()) -> None:
+        """Compute a row that is sorted, or of which the first elements are wanted, by another algorithm.
+
+        ``block`` is that of one row, such as ``topk_cpu_row``, as :func:`ir.topi.topk`, ``sort`` and ``argsort`` make it. Results are the
+        same to the bit. It loses its declaration: what it computes by now is for nobody to recognise.
+
+        Args:
+            block: the block of a row.
+            algorithm, numbers: "merge"; "radix" and the bits of a digit; "buffer" and its capacity; "threshold" and the numbers of groups
+                and of elements in a chunk: the table in :mod:`ir.topi.row_algorithms`.
+
+        Raises:
+            ScheduleError: the block does not declare what it computes of a row, or computes something else; there is no such algorithm,
+                or it does not sort rows of this length by these numbers.
+        """
+        node = self._block(block)
+        made = _by(node, algorithm, numbers)
+        node.set_body(tree_of(made.body))
+        node.change(
+            alloc_buffers=made.alloc_buffers,
+            annotations={key: value for key, value in node.annotations.items() if key != ROW_ORDER},
+        )
+
+
+def _by(node: BlockNode, algorithm: str, numbers: Sequence[int]) -> tir.Block:
+    """The block of a row by another algorithm."""
+    name = "order_rows"
+    require(
+        ROW_ORDER in node.annotations and node.reads and node.writes,
+        name,
+        f"block {node.name!r} does not declare an order of rows; sort, argsort and topk make blocks that do",
+    )
+    number = node.parent.var if isinstance(node.parent, LoopNode) else tir.const(0, "int32")
+
+    def made(algorithm: str | None, numbers: Sequence[int]) -> tir.Block:
+        order = RowOrder.declared(node.annotations[ROW_ORDER])
+        outs = [region.buffer for region in node.writes]
+        realize: Any = ordered_row(
+            order, node.reads[0].buffer, outs, number, node.name, algorithm, numbers
+        )
+        return realize.block
+
+    try:
+        declared, wanted = made(None, ()), made(algorithm, numbers)
+    except IRValueError as error:
+        raise ScheduleError(f"{name}: block {node.name!r}: {error}") from error
+    found = node.stmt()
+    assert isinstance(found, tir.BlockRealize)
+    declared = declared.replace(reads=node.reads, writes=node.writes, annotations=node.annotations)
+    require(
+        structural_equal(found.block, declared),
+        name,
+        f"block {node.name!r} is not what the operator makes of its declaration: it was changed before",
+    )
+    return wanted
