@@ -38,6 +38,10 @@ MOST_MERGED = 512
 _SELECTED_OF = 2
 """Candidates that are kept for each element that is wanted, before they are sorted; of rows that are no longer nothing is selected."""
 _LEAST_CAPACITY = 16
+_WORTH_TWO_LOOKS = 4
+"""Rows of so many times as many elements as are kept are looked at twice: the first look is at several elements at a time."""
+_CHUNK = 32
+"""Elements that are passed over at a time: a few vectors of any machine."""
 
 Found = tuple[Stmt, Records, list[Buffer]]
 """Statements, the records that have the wanted ones at their begin then, and the memory that they need."""
@@ -85,10 +89,12 @@ def usual_algorithm(extent: int | None, count: int | None) -> tuple[str, tuple[i
         count: how many are wanted; None for either is not known yet.
 
     >>> usual_algorithm(1000, 10)
-    ('buffer', (32,))
+    ('threshold', (32, 32))
     """
     if extent is not None and count is not None and count > 0:
         capacity = max(_LEAST_CAPACITY, power_of_two(_SELECTED_OF * count))
+        if extent >= _WORTH_TWO_LOOKS * capacity:
+            return "threshold", (capacity, _CHUNK)
         if extent > capacity:
             return "buffer", (capacity,)
     if extent is not None and power_of_two(extent) <= MOST_MERGED:
@@ -181,9 +187,7 @@ def _by_buffer(row: Row, capacity: int) -> Found:
     has_limit = dt.is_float(row.dtype)
 
     def know_limit(last: PrimExpr) -> list[Stmt]:
-        return (
-            [loops.store(limit, [0], row.value(records.position(last, row.index)))] if has_limit else []
-        )
+        return [loops.store(limit, [0], row.value(records.position(last, row.index)))] if has_limit else []
 
     def consider(position: Any) -> Stmt:
         record = row.record(records, position)
@@ -214,9 +218,7 @@ def _by_buffer(row: Row, capacity: int) -> Found:
 
 def _by_threshold(row: Row, groups: int, chunk: int) -> Found:
     candidates = _Candidates(row, "threshold", groups)
-    _require(
-        _is_power_of_two(chunk), "threshold", f"chunks of a power of two of elements, got {chunk}"
-    )
+    _require(_is_power_of_two(chunk), "threshold", f"chunks of a power of two of elements, got {chunk}")
     records, filled, bound = candidates.records, candidates.filled, candidates.bound
     key = f"uint{row.key_bits}"
     first = decl_buffer((groups,), key, "first")
@@ -262,9 +264,7 @@ def _by_threshold(row: Row, groups: int, chunk: int) -> Found:
             look = loops.when(
                 number < const(extent // chunk, row.index), look, loops.store(hits, [0], const(1, "int32"))
             )
-        return loops.seq(
-            look, loops.when(hits[0] > 0, loops.loop(width, lambda i: consider(begin + i), "c"))
-        )
+        return loops.seq(look, loops.when(hits[0] > 0, loops.loop(width, lambda i: consider(begin + i), "c")))
 
     sort_first, in_order = candidates.sort()
     wanted = const(count - 1, row.index)
@@ -288,19 +288,9 @@ def _by_threshold(row: Row, groups: int, chunk: int) -> Found:
 
 def _first_of_groups(row: Row, first: Buffer, groups: int, chunk: int) -> Stmt:
     """The first key in each group of elements that lie ``groups`` apart; the last few elements of a row are in none."""
-    width = min(groups, chunk)
 
     def each(store: Callable[[Any], Stmt]) -> Stmt:
-        return loops.loop(
-            const(groups // width, row.index),
-            lambda j: loops.loop(
-                const(width, row.index),
-                lambda i: store(j * const(width, row.index) + i),
-                "v",
-                ForKind.VECTORIZED,
-            ),
-            "w",
-        )
+        return loops.loop(const(groups, row.index), store, "v")
 
     def update(turn: Any) -> Stmt:
         begin = turn * const(groups, row.index)
@@ -309,9 +299,7 @@ def _first_of_groups(row: Row, first: Buffer, groups: int, chunk: int) -> Stmt:
     extent, _ = _known(row, "threshold")
     return loops.seq(
         each(lambda i: loops.store(first, [i], row.key(i))),
-        loops.loop(
-            const(extent // groups - 1, row.index), update, "t", begin=const(1, row.index)
-        ),
+        loops.loop(const(extent // groups - 1, row.index), update, "t", begin=const(1, row.index)),
     )
 
 

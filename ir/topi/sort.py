@@ -48,9 +48,7 @@ def _ordered_rows(
 def sort(data: Tensor, axis: int = -1, is_ascend: bool = True) -> Tensor:
     """Elements in order along ``axis``."""
     along = normalize_axis(axis, data.ndim)
-    return _ordered_rows(
-        data, along, not is_ascend, [("values", data.dtype)], data.shape[along], "sort_cpu"
-    )
+    return _ordered_rows(data, along, not is_ascend, [("values", data.dtype)], data.shape[along], "sort_cpu")
 
 
 def argsort(

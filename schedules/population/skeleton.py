@@ -20,11 +20,11 @@ from ir.tir import ForKind, IterVar
 from ir.tir.evaluate import evaluate
 from ir.tir.intrinsic.declaration import is_transparent
 from ir.tir.kernel_attributes import LAYOUT_REWRITE_PREPROC
-from ir.tir.stmt_functor import substitute
+from ir.tir.stmt_functor import loads_in, substitute
 
 from ..affine import mentions
 from ..annotation import COOPERATIVE_FETCH, PARALLEL, UNROLL, VECTORIZE
-from ..tree import BlockNode, LeafNode, LoopNode, TreeNode, tree_of
+from ..tree import BlockNode, LeafNode, LoopNode, TreeNode, WrapNode, tree_of
 from .linear import IndexSteps, Values, is_arithmetic, steps_of
 
 WARP = 32
@@ -275,7 +275,7 @@ class Extraction:
         elif isinstance(node, LeafNode):
             if block is not None and loops:
                 self._add_nest(node, loops, values, block)
-        else:
+        elif not _is_rarely_run(node):
             for child in node.children():
                 self._walk(child, loops, values, block)
 
@@ -338,6 +338,17 @@ class _SymbolicLoop:
         extent = _known(self.extent, loops, _TYPICAL_EXTENT)
         begin = _known(self.begin, loops, 0)
         return replace(self, begin=begin, extent=extent, follows_others=mentions(extent, loops))
+
+
+def _is_rarely_run(node: TreeNode) -> bool:
+    """Whether a statement runs only where two numbers of the data are equal, such as a counter and what it counts up to.
+
+    They seldom are (the opcode heuristic of Ball, Larus: Branch prediction for free, PLDI 1993).
+    """
+    if not isinstance(node, WrapNode) or not isinstance(node.template, tir.IfThenElse):
+        return False
+    condition, otherwise = node.template.condition, node.template.else_case
+    return isinstance(condition, tir.EQ) and bool(loads_in(condition)) and otherwise is None
 
 
 def _moved(values: Sequence[Any], loops: Sequence[_SymbolicLoop]) -> tuple[bool, ...]:

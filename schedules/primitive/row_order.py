@@ -64,9 +64,7 @@ def _by(node: BlockNode, algorithm: str, numbers: Sequence[int]) -> tir.Block:
     def made(algorithm: str | None, numbers: Sequence[int]) -> tir.Block:
         order = RowOrder.declared(node.annotations[ROW_ORDER])
         outs = [region.buffer for region in node.writes]
-        realize: Any = ordered_row(
-            order, node.reads[0].buffer, outs, number, node.name, algorithm, numbers
-        )
+        realize: Any = ordered_row(order, node.reads[0].buffer, outs, number, node.name, algorithm, numbers)
         return realize.block
 
     try:

@@ -35,7 +35,7 @@ class RowAlgorithms(ScheduleRule):
     def __init__(
         self,
         digits: tuple[int, ...] = (8, 11),
-        shares: tuple[int, ...] = (2, 4, 8),
+        shares: tuple[int, ...] = (2, 4),
         chunks: tuple[int, ...] = (16, 32, 64),
         most_merged: int = 8192,
     ) -> None:
@@ -79,4 +79,3 @@ class RowAlgorithms(ScheduleRule):
 def _by(sch: Schedule, name: str, choice: Choice) -> list[Schedule]:
     sch.order_rows(sch.get_block(name), *choice)
     return [sch]
-
