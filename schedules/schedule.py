@@ -33,6 +33,7 @@ from .primitive.rfactor_chain import RFactorChainPrimitives
 from .primitive.rolling_buffer import RollingBufferPrimitives
 from .primitive.row_order import RowOrderPrimitives
 from .primitive.sampling import SamplingPrimitives
+from .primitive.scan_blocks import ScanBlockPrimitives
 from .primitive.separate import SeparatePrimitives
 from .primitive.staging import StagingPrimitives
 from .primitive.storage import StoragePrimitives
@@ -61,6 +62,7 @@ class Schedule(
     RFactorPrimitives,
     SeparatePrimitives,
     RowOrderPrimitives,
+    ScanBlockPrimitives,
     RFactorChainPrimitives,
     PadEinsumPrimitives,
     DecomposePaddingPrimitives,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..te.access_region import full_region
@@ -65,7 +65,12 @@ def let(values: Sequence[PrimExpr], body: Callable[..., Stmt]) -> Stmt:
 
 
 def scope(
-    name: str, reads: Sequence[Buffer], writes: Sequence[Buffer], local: Sequence[Buffer], body: Stmt
+    name: str,
+    reads: Sequence[Buffer],
+    writes: Sequence[Buffer],
+    local: Sequence[Buffer],
+    body: Stmt,
+    annotations: Mapping[str, Any] | None = None,
 ) -> Stmt:
     """An opaque block that owns temporary buffers."""
     block = Block(
@@ -76,6 +81,7 @@ def scope(
         body,
         None,
         local,
+        annotations=annotations,
     )
     return BlockRealize((), const(True), block)
 

@@ -8,15 +8,14 @@
 | threshold | groups, chunk | the same, but knows from the first in each group of elements which ones are none |
 
 ``buffer`` waits for elements one by one until it has seen some of the first. ``threshold`` looks at a row twice, several elements at a
-time: of ``groups`` groups the first elements are found, and the wanted one among these is a bound that at least so many
-elements reach (as the pivot of Floyd, Rivest: Expected time bounds for selection, CACM 18, 1975, but from maxima in place of a sample, so that
-it is never too tight). Then whole chunks that hold no such element are passed over.
+time: of ``groups`` groups the first elements are found, and the wanted one among these is a bound that at least so many elements reach.
+(Floyd, Rivest: Expected time bounds for selection, CACM 18, 1975, bound by a sample; the first of groups are never too tight.) Then whole
+chunks that hold no such element are passed over.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 from .. import dtype as dt
@@ -27,7 +26,7 @@ from ..tir.operators import cast, const
 from ..tir.operators import logical_not as _not
 from ..tir.operators import logical_or as _or
 from ..tir.operators import min as _min
-from ..tir.stmt import ForKind, Stmt
+from ..tir.stmt import Stmt
 from . import loops
 from .row_order import Row, RowOrder
 from .sort_keys import number_of

@@ -14,11 +14,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..error import IRValueError
-from ..te.access_region import full_region
 from ..tir.buffer import Buffer
 from ..tir.expr import IntImm, PrimExpr
-from ..tir.operators import cast, const
-from ..tir.stmt import Block, BlockRealize, Stmt
+from ..tir.operators import cast
+from ..tir.stmt import Stmt
 from . import loops
 from .shape import unravel_index
 from .sort_keys import key_bits, key_of
@@ -132,17 +131,14 @@ class Row:
 
             return loops.let([found.position(number, self.index)], write)
 
-        block = Block(
-            (),
-            [full_region(self._source)],
-            [full_region(item) for item in self._outs],
+        return loops.scope(
             name,
-            loops.seq(sort, loops.loop(self.count, emit, "o")),
-            None,
+            [self._source],
+            self._outs,
             memory,
-            annotations={ROW_ORDER: self._order.annotation()},
+            loops.seq(sort, loops.loop(self.count, emit, "o")),
+            {ROW_ORDER: self._order.annotation()},
         )
-        return BlockRealize((), const(True), block)
 
     def _place(self, position: Any) -> list[Any]:
         axis = self._order.axis

@@ -14,6 +14,9 @@ from .accumulate import accumulator
 from .shape import normalize_axis, product, unravel_index
 from .transform import reshape
 
+RUNNING_REDUCTION = "running_reduction"
+"""The annotation of a block by which it says that its running sums may be taken in any order and grouping (rule ``[reduce-order]``)."""
+
 
 def scanop(
     data: Tensor,
@@ -23,11 +26,13 @@ def scanop(
     axis: int | None = None,
     dtype: str | None = None,
     exclusive: bool = False,
+    is_free_in_order: bool = False,
 ) -> Tensor:
     """``out[i] = binop(out[i - 1], data[i])`` along ``axis`` (over the flattened data for None).
 
     ``exclusive`` leaves each element itself out, so the first result is ``identity_value``. Floats narrower than float32 run in
-    that; every result is rounded once.
+    that; every result is rounded once. ``is_free_in_order`` declares that each result is a reduction: its elements may be combined in
+    any order and grouping.
     """
     kind = dtype or data.dtype
     total = accumulator(kind)
@@ -57,7 +62,8 @@ def scanop(
                 loops.store(running, [0], const(identity_value, total)),
                 loops.loop(data.shape[along], step, "k"),
             )
-            return loops.scope(f"{op_name}_row", [source], [result], [running], body)
+            declared = {RUNNING_REDUCTION: 1} if is_free_in_order else None
+            return loops.scope(f"{op_name}_row", [source], [result], [running], body, declared)
 
         return loops.parallel(product(outer), row)
 
@@ -68,7 +74,7 @@ def cumsum(
     data: Tensor, axis: int | None = None, dtype: str | None = None, exclusive: bool | None = None
 ) -> Tensor:
     """Running sum along ``axis``; ``dtype`` is that of the accumulation and result."""
-    return scanop(data, lambda a, b: a + b, 0, "cumsum_generic", axis, dtype, bool(exclusive))
+    return scanop(data, lambda a, b: a + b, 0, "cumsum_generic", axis, dtype, bool(exclusive), True)
 
 
 def cumprod(

@@ -1,7 +1,7 @@
 """order_rows: what sorts a row, or finds its first elements, does so by another algorithm.
 
-A block that sorts says what it computes (:mod:`ir.topi.row_order`), and so do its statements: they are those that the operator makes of this
-declaration. So nothing is believed. Where a program was changed since, or says what it does not do, the step is refused.
+A block that sorts says what it computes (:mod:`ir.topi.row_order`), and so do its statements, which are those that the operator makes of
+this declaration. So nothing is believed: where a program was changed since, or says what it does not do, the step is refused.
 """
 
 from __future__ import annotations
