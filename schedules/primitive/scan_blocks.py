@@ -34,6 +34,7 @@ from ..tree import (
     SeqNode,
     blocks_below,
     fresh_block_name,
+    loops_around,
     replace_node,
     scope_of,
     tree_of,
@@ -133,6 +134,11 @@ def scan_of(rows: LoopNode) -> Scan:
     plain = not rows.annotations and rows.thread_binding is None and rows.begins_at_zero
     require(
         may_split and plain, _NAME, f"loop {name!r} is neither parallel nor runs once, or has annotations"
+    )
+    require(
+        isinstance(rows.extent, tir.IntImm) and not loops_around(rows),
+        _NAME,
+        f"loop {name!r} runs several times, or nobody knows how many rows there are: sums of all of them are kept",
     )
     is_opaque = (
         isinstance(block, BlockNode)
@@ -261,18 +267,10 @@ def _by_blocks(scan: Scan, parts: int, lanes: int) -> list[BlockNode]:
     _require_divides(parts, scan.extent, "blocks")
     _require_divides(lanes, scan.extent // parts, "lanes")
     scope = scope_of(scan.rows)
-    require(
-        scope is not None, _NAME, f"loop {scan.rows.var.name!r} is in no block, which could hold the sums"
-    )
     assert scope is not None
     made = _Blocks(scan, parts, lanes)
-    nests = [made.add_up(), made.look_back(), made.run()]
-    for nest, suffix in zip(nests, ("sums", "before", None), strict=True):
-        block = nest.body
-        assert isinstance(block, BlockNode)
-        block.name = (
-            scan.block.name if suffix is None else fresh_block_name(scope, f"{scan.block.name}_{suffix}")
-        )
+    names = [fresh_block_name(scope, f"{scan.block.name}_{suffix}") for suffix in ("sums", "before")]
+    nests = [made.add_up(names[0]), made.look_back(names[1]), made.run(scan.block.name)]
     rows = scan.rows
     parent = rows.parent
     if isinstance(parent, SeqNode):
@@ -296,7 +294,7 @@ class _Blocks:
         self._dtype = scan.running.dtype
         self.sums = tir.decl_buffer((scan.rows.extent, parts), self._dtype, f"{scan.block.name}_sums")
 
-    def add_up(self) -> LoopNode:
+    def add_up(self, name: str) -> LoopNode:
         """What each block adds, in ``lanes`` partial results."""
         scan, lanes = self._scan, self._lanes
         number, row, part = self._of_blocks()
@@ -319,11 +317,10 @@ class _Blocks:
                 tir.BufferStore(self.sums, scan.operator(self.sums[row, part], partial[other]), [row, part]),
             ),
         )
-        return self._nest(
-            number, self._parts, body, [partial], [item.buffer for item in scan.block.reads], [self.sums]
-        )
+        reads = [*(item.buffer for item in scan.block.reads), self.sums]
+        return self._nest(name, number, self._parts, body, [partial], reads, [self.sums])
 
-    def look_back(self) -> LoopNode:
+    def look_back(self, name: str) -> LoopNode:
         """What stands before each block."""
         scan = self._scan
         row = tir.Var(scan.rows.var.name, self._row_type)
@@ -347,9 +344,9 @@ class _Blocks:
             ),
         )
         reads = [self.sums, *(load.buffer for load in loads_in(scan.start))]
-        return self._nest(row, 1, body, [running], reads, [self.sums])
+        return self._nest(name, row, 1, body, [running], reads, [self.sums])
 
-    def run(self) -> LoopNode:
+    def run(self, name: str) -> LoopNode:
         """The results of each block."""
         scan = self._scan
         number, row, part = self._of_blocks()
@@ -373,7 +370,7 @@ class _Blocks:
         )
         reads = [item.buffer for item in scan.block.reads]
         writes = [item.buffer for item in scan.block.writes]
-        return self._nest(number, self._parts, body, [scan.running], [*reads, self.sums], writes)
+        return self._nest(name, number, self._parts, body, [scan.running], [*reads, self.sums], writes)
 
     def _of_blocks(self) -> tuple[tir.Var, tir.PrimExpr, tir.PrimExpr]:
         """A loop over all blocks of all rows: its variable, the row, and the block in it."""
@@ -398,6 +395,7 @@ class _Blocks:
 
     def _nest(
         self,
+        name: str,
         var: tir.Var,
         times: int,
         body: tir.Stmt,
@@ -409,9 +407,7 @@ class _Blocks:
         extent = self._scan.rows.extent * tir.const(times, self._row_type)
         once = getattr(extent, "value", None) == 1
         regions = [[full_region(item) for item in dict.fromkeys(buffers)] for buffers in (reads, writes)]
-        realize = tir.BlockRealize(
-            (), tir.const(True), tir.Block((), *regions, self._scan.block.name, body, None, local)
-        )
+        realize = tir.BlockRealize((), tir.const(True), tir.Block((), *regions, name, body, None, local))
         kind = ForKind.SERIAL if once else ForKind.PARALLEL
         node = tree_of(tir.For(var, tir.const(0, self._row_type), extent, kind, realize))
         assert isinstance(node, LoopNode)

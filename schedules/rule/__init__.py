@@ -24,6 +24,7 @@ from .reduction_chain import ReductionChain
 from .register_tiling import RegisterTiling
 from .row_algorithms import RowAlgorithms
 from .row_interleaving import RowInterleaving
+from .scan_blocks import ScanBlocks
 from .spatial_tiling import SpatialTiling
 from .tensorize import MultiLevelTilingWithIntrin
 from .window_separation import WindowSeparation
@@ -53,6 +54,7 @@ __all__ = [
     "ReuseType",
     "RowAlgorithms",
     "RowInterleaving",
+    "ScanBlocks",
     "ScheduleRule",
     "SpatialTiling",
     "WindowSeparation",

@@ -23,6 +23,7 @@ from .reduction_chain import ReductionChain
 from .register_tiling import RegisterTiling
 from .row_algorithms import RowAlgorithms
 from .row_interleaving import RowInterleaving
+from .scan_blocks import ScanBlocks
 from .spatial_tiling import SpatialTiling
 from .window_separation import WindowSeparation
 from .winograd_convolution import WinogradConvolution
@@ -56,6 +57,7 @@ def cpu_rules() -> list[ScheduleRule]:
         SpatialTiling(),
         ParallelGrain(),
         RowAlgorithms(),
+        ScanBlocks(),
         RowInterleaving(),
         ParallelizeVectorizeUnroll(max_jobs_per_core=64, max_vectorize_extent=64),
     ]
