@@ -175,10 +175,10 @@ def _matched(rows: LoopNode, block: BlockNode) -> Scan | None:
             pass
         case _:
             return None
+    extent = loop.extent
     is_plain = (
         loop.kind == ForKind.SERIAL
         and not loop.annotations
-        and isinstance(loop.extent, tir.IntImm)
         and isinstance(loop.min, tir.IntImm)
         and loop.min.value == 0
     )
@@ -196,9 +196,10 @@ def _matched(rows: LoopNode, block: BlockNode) -> Scan | None:
         and step.buffer is running
         and result.buffer is not running
         and not _loads(first.value, running)
-        and type(step.value) in _OPERATORS
     )
-    if not fits:
+    if not fits or not isinstance(extent, tir.IntImm):
+        return None
+    if not isinstance(step.value, tir.Add | tir.Mul | tir.Max | tir.Min):
         return None
     sides = (step.value.a, step.value.b)
     position = next((i for i, side in enumerate(sides) if _is_element(side, running)), None)
@@ -210,7 +211,7 @@ def _matched(rows: LoopNode, block: BlockNode) -> Scan | None:
         running,
         first.value,
         loop.loop_var,
-        loop.extent.value,
+        extent.value,
         type(step.value),
         sides[1 - position],
         result,

@@ -57,12 +57,19 @@ class ScanBlocks(ScheduleRule):
         if not isinstance(rows, tir.IntImm):
             return []
         most = min(scan.extent // self.min_length, self.max_blocks // max(1, rows.value))
-        fitting = [parts for parts in range(2, most + 1) if scan.extent % parts == 0]
+        lanes = _VECTORS * max(1, int(self.target.vector_bits) // max(8, dt.bits(scan.running.dtype)))
+        found = {
+            parts: gcd(lanes, scan.extent // parts) if scan.is_contiguous else 1
+            for parts in range(2, most + 1)
+            if scan.extent % parts == 0
+        }
+        # blocks that are no whole vectors only where there are no others
+        widest = max(found.values(), default=1)
+        fitting = [parts for parts, width in found.items() if width == widest]
         if not fitting:
             return []
-        chosen = sorted({min(fitting, key=lambda parts: abs(parts - wanted)) for wanted in self.parts})
-        lanes = _VECTORS * max(1, int(self.target.vector_bits) // max(8, dt.bits(scan.running.dtype)))
-        return [(parts, gcd(lanes, scan.extent // parts) if scan.is_contiguous else 1) for parts in chosen]
+        chosen = {min(fitting, key=lambda parts: abs(parts - wanted)) for wanted in self.parts}
+        return [(parts, widest) for parts in sorted(chosen)]
 
 
 def _scan_in(block: BlockNode) -> Scan | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,11 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ir import IRModule, build, te, topi
+from ir import te, topi
 from ir.tir import PrimFunc
+from runners.native import build_native
 from schedules import Schedule
 
-from ..checks import assert_refused, assert_replays, main_of, outputs_of
+from ..checks import arrays_for, assert_refused, assert_replays, main_of, outputs_of
 
 ALGORITHMS: list[tuple[str, list[int]]] = [
     ("merge", []),
@@ -58,10 +60,7 @@ def first(data: np.ndarray[Any, Any], k: int, axis: int, ascending: bool) -> np.
 
 def results_of(sch: Schedule, data: np.ndarray[Any, Any]) -> list[np.ndarray[Any, Any]]:
     func = main_of(sch)
-    empty = [
-        np.zeros([int(extent.value) for extent in func.buffer_map[param].shape], func.buffer_map[param].dtype)
-        for param in func.params[1:]
-    ]
+    empty = arrays_for(func)[1:]
     return outputs_of(func, [data, *empty])[1:]
 
 
@@ -120,9 +119,7 @@ def test_native_code_does_the_same(algorithm: str, numbers: list[int], ascending
     data[5] = -np.sort(-data[5])
     func = topk((6, 1000), 7, ascending=ascending)
     values, positions = np.empty((6, 7), "float32"), np.empty((6, 7), "int32")
-    build(IRModule({"main": main_of(by(func, algorithm, numbers))}), target="cpu")["main"](
-        data, values, positions
-    )
+    build_native(by(func, algorithm, numbers).mod, "llvm")(data, values, positions)
     expected = first(data, 7, 1, ascending)
     np.testing.assert_array_equal(positions, expected)
     np.testing.assert_array_equal(values, np.take_along_axis(data, expected, 1))
@@ -180,7 +177,7 @@ def test_what_declares_something_else_than_it_does_is_refused() -> None:
         sch = Schedule(topk())
         sch.unannotate(sch.get_block("topk_cpu_row"), "row_order")
         sch.annotate(sch.get_block("topk_cpu_row"), "row_order", annotation)
-        assert_refused(sch, lambda sch=sch: sch.order_rows("topk_cpu_row", "merge"), message)
+        assert_refused(sch, partial(sch.order_rows, "topk_cpu_row", "merge"), message)
 
 
 def test_rows_of_unknown_extents_are_sorted_by_digits_alone() -> None:
@@ -190,11 +187,9 @@ def test_rows_of_unknown_extents_are_sorted_by_digits_alone() -> None:
     func = te.create_prim_func([source, topi.topk(source, 3, 1, "indices", False, "int32")])
     sch = Schedule(func)
     for algorithm, numbers in [("merge", []), ("buffer", [16]), ("threshold", [16, 8])]:
-        assert_refused(
-            sch, lambda a=algorithm, n=numbers: sch.order_rows("topk_cpu_row", a, n), "a known extent"
-        )
+        assert_refused(sch, partial(sch.order_rows, "topk_cpu_row", algorithm, numbers), "a known extent")
     sch.order_rows("topk_cpu_row", "radix", [7])
     data = np.random.default_rng(0).standard_normal((2, 50)).astype("float32")
     found = np.empty((2, 3), "int32")
-    build(sch.mod, target="cpu")["main"](data, found)
+    build_native(sch.mod, "llvm")(data, found)
     np.testing.assert_array_equal(found, first(data, 3, 1, False))

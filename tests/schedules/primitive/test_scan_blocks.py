@@ -160,7 +160,7 @@ def test_floats_are_added_in_another_order_only_where_that_is_declared() -> None
     sch = Schedule(func)
     loop = sch.get_loops("row")[-1]
     assert_refused(sch, lambda: sch.scan_blocks(loop, 2), "scan_blocks", "'row' adds or multiplies floats")
-    sch.annotate("row", "running_reduction", 1)
+    sch.annotate(sch.get_block("row"), "running_reduction", 1)
     sch.scan_blocks(loop, 2)
     assert_same_meaning(func, sch)
 

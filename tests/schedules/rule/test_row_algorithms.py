@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from cost_models import estimate_seconds
-from ir import IRModule, build, te, topi
+from ir import IRModule, te, topi
 from ir.target import Target
 from ir.tir import PrimFunc
+from runners.native import build_native
 from schedules.dlight.cpu import default_schedule
 from schedules.postproc import postprocess
 from schedules.rule import RowAlgorithms, ScheduleRule
@@ -28,7 +31,7 @@ def topk(rows: int, columns: int, k: int) -> PrimFunc:
     return te.create_prim_func([source, topi.topk(source, k, 1, "indices", False, "int64")])
 
 
-def chosen(trace: Trace | None) -> tuple[str, ...] | None:
+def chosen(trace: Trace | None) -> tuple[Any, ...] | None:
     """The algorithm of a candidate and its numbers, None for the operator's own."""
     assert trace is not None
     found = [inst.attrs for inst in trace.insts if inst.kind.name == "OrderRows"]
@@ -49,7 +52,7 @@ def test_all_candidates_find_the_same(columns: int, k: int) -> None:
         assert postprocess(sch, host)
         seen.add(chosen(sch.trace))
         found = np.empty((3, k), "int64")
-        build(sch.mod, target=host)["main"](data, found)
+        build_native(sch.mod, host)(data, found)
         np.testing.assert_array_equal(found, expected)
     assert {None, ("radix", 8)} <= seen
     assert (("merge",) in seen) == (64 < columns <= 8192)  # of 64 it is the usual one
@@ -76,7 +79,7 @@ def test_sorting_has_several_candidates() -> None:
         found = np.empty_like(data)
         sch = sketch.materialize(func, np.zeros(0, "int64"))
         assert postprocess(sch, host)
-        build(sch.mod, target=host)["main"](data, found)
+        build_native(sch.mod, host)(data, found)
         np.testing.assert_array_equal(found, np.sort(data, axis=1))
 
 

@@ -86,7 +86,7 @@ def test_rows_of_which_each_has_loops_of_its_own_are_left_alone() -> None:
 
 def test_the_estimate_knows_that_running_sums_wait_for_each_other() -> None:
     func = sums(64, 1000)
-    plain, together = PostOrderApply().generate_sketches(func, TARGET)
+    plain, together = PostOrderApply(sch_rules=[RowInterleaving()]).generate_sketches(func, TARGET)
     alone = estimate_seconds(plain.skeleton(np.zeros((1, 0), dtype=np.int64)), TARGET)[0]
     rows = np.arange(together.size())[:, None]
     seconds = dict(
