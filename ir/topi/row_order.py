@@ -71,9 +71,16 @@ class Row:
         source: the tensor.
         outs: where the results go.
         number: of the row, among all places of the other axes.
+
+    Raises:
+        IRValueError: there is no such axis, or another number of results.
     """
 
     def __init__(self, order: RowOrder, source: Buffer, outs: Sequence[Buffer], number: Any) -> None:
+        if not 0 <= order.axis < len(source.shape) or len(order.results) != len(outs):
+            raise IRValueError(
+                f"{order} does not fit {source.name} of {len(source.shape)} dimensions and {len(outs)} results"
+            )
         self._order, self._source, self._outs = order, source, list(outs)
         outer = [extent for axis, extent in enumerate(source.shape) if axis != order.axis]
         self._rest = unravel_index(number, outer) if outer else []

@@ -148,8 +148,13 @@ def scan_of(rows: LoopNode) -> Scan:
         and isinstance(block.predicate, tir.IntImm)
         and not blocks_below(block.body)
         and len(block.alloc_buffers) == 1
+        and set(block.annotations) <= {RUNNING_REDUCTION}
     )
-    require(is_opaque, _NAME, f"loop {name!r} does not hold one block with one buffer and without variables")
+    require(
+        is_opaque,
+        _NAME,
+        f"loop {name!r} does not hold one block with one buffer and without variables and annotations",
+    )
     assert isinstance(block, BlockNode)
     require_no_return([rows], _NAME, f"loop {name!r}, whose blocks would end together")
     require_no_effects([block], _NAME)

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ir import te, topi
+from ir import assert_structural_equal, load_json, save_json, te, topi
+from ir.script import from_source
 from ir.tir import PrimFunc
 from runners.native import build_native
 from schedules import Schedule
@@ -173,11 +174,21 @@ def test_what_declares_something_else_than_it_does_is_refused() -> None:
     for annotation, message in [
         (wrong, "is not what the operator makes of its declaration"),
         ({"axis": 1}, "must tell axis, descending and results"),
+        ({**wrong, "axis": 2}, "does not fit A of 2 dimensions and 2 results"),
+        ({**wrong, "results": ["values"]}, "does not fit A of 2 dimensions and 2 results"),
+        ({**wrong, "results": ["values", "ranks"]}, "must tell axis, descending and results"),
     ]:
         sch = Schedule(topk())
         sch.unannotate(sch.get_block("topk_cpu_row"), "row_order")
         sch.annotate(sch.get_block("topk_cpu_row"), "row_order", annotation)
         assert_refused(sch, partial(sch.order_rows, "topk_cpu_row", "merge"), message)
+
+
+def test_a_program_that_was_stored_is_recognised() -> None:
+    func = topk()
+    for again in (from_source(func.script()), load_json(save_json(func))):
+        sch = by(again, "merge", [])
+        assert_structural_equal(sch.mod, by(func, "merge", []).mod)
 
 
 def test_rows_of_unknown_extents_are_sorted_by_digits_alone() -> None:
