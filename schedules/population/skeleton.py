@@ -24,7 +24,7 @@ from ir.tir.stmt_functor import loads_in, substitute
 
 from ..affine import mentions
 from ..annotation import COOPERATIVE_FETCH, PARALLEL, UNROLL, VECTORIZE
-from ..tree import BlockNode, LeafNode, LoopNode, TreeNode, WrapNode, tree_of
+from ..tree import BlockNode, LeafNode, LoopNode, SeqNode, TreeNode, WrapNode, tree_of
 from .linear import IndexSteps, Values, is_arithmetic, steps_of
 
 WARP = 32
@@ -341,11 +341,13 @@ class _SymbolicLoop:
 
 
 def _is_rarely_run(node: TreeNode) -> bool:
-    """Whether a statement runs only where two numbers of the data are equal, such as a counter and what it counts up to.
+    """Whether a statement beside others runs only where two numbers of the data are equal, such as a counter and what it counts up to.
 
     They seldom are (the opcode heuristic of Ball, Larus: Branch prediction for free, PLDI 1993).
     """
     if not isinstance(node, WrapNode) or not isinstance(node.template, tir.IfThenElse):
+        return False
+    if not isinstance(node.parent, SeqNode):
         return False
     condition, otherwise = node.template.condition, node.template.else_case
     return isinstance(condition, tir.EQ) and bool(loads_in(condition)) and otherwise is None

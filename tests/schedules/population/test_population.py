@@ -241,3 +241,29 @@ def main(A: T.Buffer((8, 4)), B: T.Buffer((8, 4)), C: T.Buffer((8, 4))):
         (True, False): {"float_mul": 2},
         (True, True): {"float_addsub": 1, "float_mul": 1},
     }
+
+
+@pytest.mark.parametrize(
+    ("condition", "is_counted"),
+    [("C[0] == 8", False), ("C[0] >= 8", True), ("i == 7", True)],
+)
+def test_what_runs_where_data_are_equal_does_not_count_beside_the_rest(
+    condition: str, is_counted: bool
+) -> None:
+    func = from_source(f"""
+@T.prim_func
+def main(A: T.Buffer((8, 9), "int32"), B: T.Buffer((9,), "int32"), C: T.Buffer((1,), "int32")):
+    for i in range(8):
+        with T.block("step"):
+            T.reads(C[0])
+            T.writes(C[0])
+            C[0] = C[0] + 1
+        if {condition}:
+            with T.block("seldom"):
+                T.reads(A[i, 0:9], B[0:9])
+                T.writes(B[0:9])
+                for k in range(9):
+                    B[k] = B[k] + A[i, k]
+""")
+    names = [nest.name for nest in Extraction(tree_of(func.body)).evaluate({}, 1).nests]
+    assert names == (["step", "seldom"] if is_counted else ["step"])
