@@ -42,8 +42,10 @@ def default_schedule(mod: IRModule | PrimFunc, target: Target, rank: Rank | None
     Raises:
         ScheduleError: no structure of the design space applies, which is a defect.
     """
-    # What rounds otherwise, and reads four times the weights, is for a search to measure and to check.
-    rules = [rule for rule in default_rules(target) if not rule.changes_rounding]
+    # What rounds otherwise, and reads four times the weights, or depends on data, is for a search to measure and to check.
+    rules = [
+        rule for rule in default_rules(target) if not rule.changes_rounding and not rule.needs_measurement
+    ]
     space = PostOrderApply(sch_rules=rules, max_sketches=_STRUCTURES)
     sketches = space.generate_sketches(mod, target)
     generator = np.random.default_rng(0)

@@ -90,6 +90,9 @@ class ScheduleRule(ABC):
     changes_rounding: ClassVar[bool] = False
     """Whether it may offer another algorithm, whose results are rounded otherwise than the program's: for a search that checks them."""
 
+    needs_measurement: ClassVar[bool] = False
+    """Whether what it offers differs in ways that depend on data, which no estimate knows: for a search that measures."""
+
     def initialize(self, target: Target) -> None:
         """Learn the target before the first ``apply``."""
         self.target = target

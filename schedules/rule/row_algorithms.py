@@ -32,6 +32,8 @@ class RowAlgorithms(ScheduleRule):
         most_merged: rows of up to so many elements are sorted by merging, too.
     """
 
+    needs_measurement = True
+
     def __init__(
         self,
         digits: tuple[int, ...] = (8, 11),

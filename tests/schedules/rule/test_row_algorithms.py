@@ -104,8 +104,8 @@ def test_the_estimate_passes_over_what_is_seldom_done() -> None:
     assert max(selecting) < min(sorting)
 
 
-def test_a_default_schedule_selects() -> None:
+def test_a_default_schedule_has_the_operators_algorithm() -> None:
+    """Nobody has measured the data."""
     func = topk(8, 5000, 16)
-    sch = default_schedule(IRModule({"main": func}), TARGET, estimate_seconds)
-    algorithm = chosen(sch.trace)
-    assert algorithm is None or algorithm[0] in ("threshold", "buffer")
+    for rank in (None, estimate_seconds):
+        assert chosen(default_schedule(IRModule({"main": func}), TARGET, rank).trace) is None
