@@ -24,7 +24,7 @@ def checked_objectives(names: Sequence[str]) -> tuple[str, ...]:
     Raises:
         DatabaseError: there are none, one is unknown, or one comes twice.
     """
-    for name in names:
+    for name in () if isinstance(names, str) else names:
         if name not in UNITS:
             raise DatabaseError(f"unknown objective {name!r}; there are {', '.join(UNITS)}")
     if isinstance(names, str) or not names or len(set(names)) < len(names):

@@ -57,6 +57,11 @@ class Kinds(Generic[T]):
         return enter
 
     def __getitem__(self, name: str) -> T:
+        if not isinstance(name, str):
+            shown = f"the class {name.__name__}" if isinstance(name, type) else repr(name)
+            raise self._error(
+                f"a {self._what} is given by its name or as an instance, got {shown}; the names are {', '.join(self.names())}"
+            )
         if name not in self:
             raise self._error(
                 f"unknown {self._what} {name!r}; there are {', '.join(self.names())}{did_you_mean(name, self.names())}"

@@ -16,6 +16,7 @@ from . import candidate
 from .error import RunnerError
 from .pool import Outcome, Worker, WorkerPool, shared_pool
 from .result import ResultKind
+from .runner import are_measures
 
 _NUMBERS = itertools.count(1)
 REQUEST_SECONDS = 30.0
@@ -55,7 +56,7 @@ class Artifact:
 
 @dataclass(slots=True)
 class BuilderResult:
-    """What came of it: an artifact, or a message and the kind of failure."""
+    """What came of it: an artifact, or a message and the kind of failure, which is ``BUILD_ERROR`` where nobody says more."""
 
     artifact: Any
     error_msg: str | None
@@ -63,6 +64,14 @@ class BuilderResult:
     build_secs: float = 0.0
     metrics: dict[str, float] = field(default_factory=dict)
     """What is known of the code by building it: ``code_size`` (bytes of machine code), ``memory`` (bytes of scratch memory)."""
+
+    def __post_init__(self) -> None:
+        if self.artifact is not None and not are_measures(self.metrics):
+            self.artifact = None
+            self.error_msg = f"the builder gave no measures: they are finite numbers by name, not negative, got {self.metrics!r}"
+        if self.artifact is None and self.kind is ResultKind.OK:
+            self.kind = ResultKind.BUILD_ERROR
+            self.error_msg = self.error_msg or "the builder gave neither an artifact nor a message"
 
     @property
     def artifact_path(self) -> Any:

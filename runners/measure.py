@@ -12,8 +12,9 @@ from typing import Any
 from ir.time_interval import UNKNOWN_NOISE, noise_of
 
 from .builder import Builder, BuilderInput, BuilderResult
+from .error import RunnerError
 from .result import ResultKind
-from .runner import Runner, RunnerInput, RunnerResult
+from .runner import Runner, RunnerInput, RunnerResult, require_results
 
 
 @dataclass(slots=True)
@@ -70,6 +71,9 @@ def measure_candidates(
     that waits for its check waits too, and is measured again if that check fails. Candidates that were not reached when
     the caller stops are simply not measured; on a KeyboardInterrupt, also one that :func:`finished_results` throws, what waits is
     checked and comes before the exception does. Making the requests may take time: the first are built meanwhile.
+
+    Raises:
+        RunnerError: builder or runner answers with something else than a result for each candidate.
     """
     made: list[MeasureRequest] = []
 
@@ -79,6 +83,11 @@ def measure_candidates(
             yield BuilderInput(request.mod, request.target)
 
     built = [future.result() for future in builder.submit(inputs())]
+    if len(built) != len(made) or not all(isinstance(result, BuilderResult) for result in built):
+        raise RunnerError(
+            f"{type(builder).__name__}.build gives a BuilderResult for each candidate, in their order; of {len(made)} it gave"
+            f" [{', '.join(type(result).__name__ for result in built)}]"
+        )
     for position, result in enumerate(built):
         if result.artifact is None:
             yield position, MeasureResult(result.kind, None, result.error_msg, build_secs=result.build_secs)
@@ -137,8 +146,7 @@ class _Batch:
             best_noise=hoped[1],
             confirm_later=True,
         )
-        (future,) = self._runner.run([item])
-        run = future.result()
+        run = self._run(item)
         if (run.cut or run.kind is ResultKind.RUN_TIMEOUT) and hoped < best:
             self._behind.setdefault(workload, []).append((position, run, hoped))
         elif run.confirm is not None and _time(run) < best:
@@ -147,6 +155,16 @@ class _Batch:
             if run.run_secs and request.reference is not None:
                 self._best[workload] = min(_time(run), best)
             yield self._result(position, run)
+
+    def _run(self, item: RunnerInput) -> RunnerResult:
+        name, futures = type(self._runner).__name__, self._runner.run([item])
+        futures = list(futures) if isinstance(futures, Iterable) else [futures]
+        if len(futures) != 1 or not callable(getattr(futures[0], "result", None)):
+            shown = ", ".join(type(future).__name__ for future in futures)
+            raise RunnerError(
+                f"{name}.run gives a RunnerFuture for each candidate, one here; it gave [{shown}]"
+            )
+        return require_results(futures[0].result(), 1, f"the future of {name}.run")[0]
 
     def settled(self) -> Generator[tuple[int, MeasureResult], None, list[int]]:
         """What has waited. The fastest goes through the rest of the check; if it fails, the next one. Slower ones need not.

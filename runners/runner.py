@@ -9,6 +9,8 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+import numpy as np
+
 from ir.kinds import Kinds
 from ir.time_interval import UNKNOWN_NOISE, TimeInterval
 
@@ -50,8 +52,12 @@ class RunnerInput:
 class RunnerResult:
     """Times in seconds, or a message and the kind of failure; never both, never neither.
 
-    Times that are none (an empty list, zero, negative or not finite) become a failure of the kind ``RUN_ERROR``: whoever made the runner
-    reads it in the summary, and the search goes on.
+    Times that are none (an empty list, zero, negative, not finite, no numbers) become a failure of the kind ``RUN_ERROR``, and so do
+    measures that are none: whoever made the runner reads it in the summary, and the search goes on. A single number or a numpy array are
+    times, too.
+
+    Raises:
+        RunnerError: there are times and a message or a kind of failure, or neither times nor a message.
     """
 
     run_secs: Sequence[float] | None
@@ -79,11 +85,25 @@ class RunnerResult:
     def __post_init__(self) -> None:
         if self.run_secs is None and self.kind is ResultKind.OK:
             self.kind = ResultKind.RUN_ERROR
-        if (self.run_secs is None) == (self.error_msg is None):
-            raise RunnerError(f"a result has times or a message, got {self.run_secs=}, {self.error_msg=}")
-        if self.run_secs is not None and not _are_times(self.run_secs):
-            self.error_msg = f"the runner gave no time: it is one or more positive, finite seconds, got {list(self.run_secs)}"
-            self.run_secs, self.kind, self.cut, self.verified = None, ResultKind.RUN_ERROR, False, False
+        is_ok = self.kind is ResultKind.OK
+        if (self.run_secs is None) == (self.error_msg is None) or (self.run_secs is not None) != is_ok:
+            raise RunnerError(
+                f"a result has times, or a message and the kind of failure, got {self.run_secs=}, {self.error_msg=}, {self.kind=}"
+            )
+        if self.run_secs is None:
+            return
+        times = _times_of(self.run_secs)
+        if times is None:
+            self._refuse(f"no time: it is one or more positive, finite seconds, got {self.run_secs!r}")
+        elif not are_measures(self.metrics):
+            self._refuse(f"no measures: they are finite numbers by name, not negative, got {self.metrics!r}")
+        else:
+            self.run_secs = times
+
+    def _refuse(self, what: str) -> None:
+        self.error_msg = f"the runner gave {what}"
+        self.run_secs, self.kind, self.cut, self.verified = None, ResultKind.RUN_ERROR, False, False
+        self.metrics = {}
 
     @property
     def secs(self) -> float:
@@ -91,8 +111,39 @@ class RunnerResult:
         return statistics.median(self.run_secs) if self.run_secs else math.inf
 
 
-def _are_times(values: Sequence[float]) -> bool:
-    return len(values) > 0 and all(math.isfinite(secs) and secs > 0 for secs in values)
+def _times_of(values: Any) -> tuple[float, ...] | None:
+    """What a runner gave as times; None where it is something else."""
+    try:
+        times = () if isinstance(values, str) else tuple(float(item) for item in np.atleast_1d(values))
+    except (TypeError, ValueError):
+        return None
+    return times if times and all(math.isfinite(secs) and secs > 0 for secs in times) else None
+
+
+def are_measures(values: Any) -> bool:
+    """Whether something holds measures by name as databases keep them: finite numbers that are not negative."""
+    try:
+        return all(math.isfinite(value) and value >= 0 for value in values.values())
+    except (AttributeError, TypeError):
+        return False
+
+
+def require_results(found: Any, count: int, what: str) -> list[RunnerResult]:
+    """What somebody's runner answered, if it is as many results as were asked for.
+
+    Args:
+        found: the answer.
+        count: of what was measured.
+        what: method that answered, for the message.
+
+    Raises:
+        RunnerError: it is something else.
+    """
+    results = list(found) if isinstance(found, list | tuple) else [found]
+    if len(results) != count or not all(isinstance(item, RunnerResult) for item in results):
+        shown = ", ".join(type(item).__name__ for item in results)
+        raise RunnerError(f"{what} gives a RunnerResult for each candidate, {count} here; it gave [{shown}]")
+    return results
 
 
 class RunnerFuture:

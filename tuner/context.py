@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,16 @@ from schedules.space import PostOrderApply, SpaceGenerator, Structures
 from .error import TunerError
 
 _EXTRACTOR = PerStoreFeature()
+
+
+def check_seed(seed: object) -> None:
+    """Refuse what is no seed.
+
+    Raises:
+        TunerError: it is no whole number, or negative.
+    """
+    if not isinstance(seed, Integral) or seed < 0:
+        raise TunerError(f"the seed must be a whole number of at least 0, got {seed!r}")
 
 
 @dataclass(eq=False)
@@ -54,6 +65,7 @@ class TuneContext:
                 " te.create_prim_func makes a PrimFunc of tensors"
             )
         self.target = self.target if isinstance(self.target, Target) else Target(self.target)
+        check_seed(self.seed)
         self.generator = np.random.default_rng(self.seed)
 
     @property

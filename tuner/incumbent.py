@@ -16,6 +16,7 @@ from typing import Any
 from database import TuningRecord
 from ir.time_interval import TimeInterval
 from runners import Builder, BuilderInput, ResultKind, Runner, RunnerInput
+from runners.runner import require_results
 
 from .program import ScheduledProgram
 
@@ -66,7 +67,8 @@ class Incumbent:
         if self.artifact is None and not self._build(builder):
             self.seen_at = math.inf  # it is never looked at
             return None
-        result = runner.measure_again(RunnerInput(self.artifact, reference=reference))
+        found = runner.measure_again(RunnerInput(self.artifact, reference=reference))
+        (result,) = require_results(found, 1, f"{type(runner).__name__}.measure_again")
         self.seen_at = time.monotonic()
         if result.kind is ResultKind.WRONG_RESULT:
             wrong = self.record.measured_again(None, failure_kind=str(result.kind))

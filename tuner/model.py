@@ -38,6 +38,10 @@ def load_model(path: Path | None, zoo: str | None, shapes: list[str], seed: int 
     if (path is None) == (zoo is None):
         raise TunerError("name one model: an ONNX file, or --zoo with an architecture")
     if zoo is not None:
+        if shapes:
+            raise TunerError(
+                f"--shape {shapes[0]} is for ONNX files; the inputs of {zoo} have shapes of their own"
+            )
         mod, params, inputs = load(zoo, seed=seed)
         return Model(zoo, mod, params, inputs)
     assert path is not None

@@ -9,6 +9,7 @@ import time
 import zlib
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ from schedules.space import SpaceGenerator
 from .calibration import calibrate as calibration_of_host
 from .calibration import check_mode, describes_host
 from .callback.base import MeasureCallback
-from .context import TuneContext
+from .context import TuneContext, check_seed
 from .error import TunerError
 from .interrupt import Interrupts
 from .progress import progress_display
@@ -62,14 +63,37 @@ def _runner_options(strategies: Sequence[SearchStrategy], tasks: Sequence[TuneCo
     return options
 
 
-def check_budget(max_trials: int, max_seconds: float | None) -> None:
-    """Refuse budgets under which nothing would be tuned."""
-    if max_trials < 1:
-        raise TunerError(
-            f"the number of trials must be at least 1, got {max_trials}; leave it out for the default"
-        )
-    if max_seconds is not None and max_seconds <= 0:
+def check_budget(
+    max_trials: int,
+    max_seconds: float | None,
+    max_trials_per_task: int | None = None,
+    num_trials_per_iter: int | None = None,
+) -> None:
+    """Refuse budgets under which nothing would be tuned, and what is no budget."""
+    counts = {"the number of trials": max_trials}
+    if max_trials_per_task is not None:
+        counts["max_trials_per_task"] = max_trials_per_task
+    if num_trials_per_iter is not None:
+        counts["num_trials_per_iter"] = num_trials_per_iter
+    for name, count in counts.items():
+        if not isinstance(count, Integral):
+            raise TunerError(f"{name} must be a whole number, got {count!r}")
+    for name, count in counts.items():
+        if count < 1:
+            raise TunerError(f"{name} must be at least 1, got {count}; leave it out for the default")
+    if max_seconds is not None and not isinstance(max_seconds, Real):
+        raise TunerError(f"the time budget must be a number of seconds, got {max_seconds!r}")
+    if max_seconds is not None and not max_seconds > 0:
         raise TunerError(f"the time budget must be positive, got {max_seconds} seconds")
+
+
+def _check_callbacks(callbacks: object) -> None:
+    given = callbacks if isinstance(callbacks, Sequence) else [callbacks]
+    wrong = [item for item in given if not isinstance(item, MeasureCallback)]
+    if wrong or given is not callbacks:
+        raise TunerError(
+            f"measure_callbacks is a list of instances of MeasureCallback, got {wrong[0] if wrong else callbacks!r}"
+        )
 
 
 def tune_tasks(
@@ -111,24 +135,29 @@ def tune_tasks(
         seed: of every random choice; the same seed, database, calibration and measured times give the same search.
 
     Raises:
-        TunerError: ``calibrate="again"``, but no task is measured on this machine.
+        TunerError: a budget, the seed or a callback is none; ``calibrate="again"``, but no task is measured on this machine.
         CodegenError: candidates for a task's target cannot run on this machine, which is to measure them.
         KeyboardInterrupt: Ctrl-C ended the search; all finished trials are in the database, and the same call goes on.
     """
-    check_budget(max_trials_global, max_seconds)
+    check_budget(max_trials_global, max_seconds, max_trials_per_task, num_trials_per_iter)
+    check_seed(seed)
     check_mode(calibrate)
     if measure_callbacks is None:
         measure_callbacks = [progress_display(max_trials_global, max_seconds)]
     if runner == "local":
         for task in tasks:
             require_host(options_of(task.target))  # no candidate could be measured
+    _check_callbacks(measure_callbacks)
     strategies = [_strategy(strategy) for _ in tasks]
+    model = cost_model if isinstance(cost_model, CostModel) else CostModel.create(cost_model, seed=seed)
     with Interrupts() as interrupts:
         if num_trials_per_iter is None:
             num_trials_per_iter = max(4, min(16, max_trials_global // (2 * max(1, len(tasks)))))
         store = open_store(database, work_dir)
         scheduler = (
-            TaskScheduler.create(task_scheduler) if isinstance(task_scheduler, str) else task_scheduler
+            task_scheduler
+            if isinstance(task_scheduler, TaskScheduler)
+            else TaskScheduler.create(task_scheduler)
         )
         session = Session(
             command=" ".join(sys.argv),
@@ -137,7 +166,6 @@ def tune_tasks(
             versions=software_versions(),
         )
         store.commit_session(session)
-        model = CostModel.create(cost_model, seed=seed) if isinstance(cost_model, str) else cost_model
         with ExitStack() as stack:
             if not isinstance(builder, Builder) or not isinstance(runner, Runner):
                 pool = stack.enter_context(

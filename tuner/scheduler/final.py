@@ -12,6 +12,7 @@ from collections.abc import Collection
 from database import Database, TuningRecord, Workload, by_speed
 from ir.target import Target
 from runners import Builder, BuilderInput, ResultKind, Runner, RunnerResult
+from runners.runner import require_results
 
 from ..program import ScheduledProgram
 from ..state import TimeShares
@@ -94,9 +95,13 @@ def settle(
 
 
 def _fastest(database: Database, workload: Workload, target: Target) -> list[TuningRecord]:
-    """All checked candidates of a workload and target, fastest first."""
+    """All checked candidates of a workload and target that this version can read, fastest first.
+
+    What a peer of a newer version has found is not this one's to judge: that it cannot be built here is no failure of the candidate.
+    """
     records = by_speed(database.get_records(workload, target))
-    return [record for record in records if record.verified and not record.cut]
+    own = [record for record in records if record.verified and not record.cut]
+    return [record for record in own if record.readable_trace is not None]
 
 
 def _overlapping(ranked: list[TuningRecord]) -> list[TuningRecord]:
@@ -121,6 +126,7 @@ def _contest(
     results = runner.final_choice(artifacts, workload.mod, confirmed=places)
     if not results:
         return None
+    results = require_results(results, len(rivals), f"{type(runner).__name__}.final_choice")
     # When none of them runs it is not the candidates' fault; one that is wrong is wrong.
     told = any(item.kind in (ResultKind.OK, ResultKind.WRONG_RESULT) for item in results)
     return results if told else None

@@ -8,12 +8,14 @@ Shao et al., "Tensor Program Optimization with Probabilistic Programs", NeurIPS 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Integral
 
 import numpy as np
 
-from cost_models import CostModel, FeatureMatrix, PyCostModel
+from cost_models import CostModel, CostModelError, FeatureMatrix, PyCostModel
 from database import Database
 from schedules.population import Sketch
 
@@ -25,7 +27,7 @@ from .diversity import spread_out
 from .evolution import children, mutants
 from .feasibility import chance_of_success
 from .records import MeasuredRow, learn
-from .schedule_model import SPARE, choose, teach
+from .schedule_model import SPARE, checked_scores, choose, teach
 from .seeding import similar_rows
 from .shared import SharedDatabase
 
@@ -101,7 +103,7 @@ class EvolutionarySearch(SearchStrategy):
         descent_share: share of the budget that goes, at its end, to neighbours of the best measured candidates.
 
     Raises:
-        TunerError: there is no such acquisition function, or a share is not between 0 and 1.
+        TunerError: there is no such acquisition function, a share is not between 0 and 1, or a number is negative.
     """
 
     def __init__(
@@ -119,10 +121,26 @@ class EvolutionarySearch(SearchStrategy):
         seed_share: float = 0.25,
         descent_share: float = 0.15,
     ) -> None:
-        shares = {"eps_greedy": eps_greedy, "seed_share": seed_share, "descent_share": descent_share}
+        shares = {
+            "init_measured_ratio": init_measured_ratio,
+            "genetic_mutate_prob": genetic_mutate_prob,
+            "eps_greedy": eps_greedy,
+            "seed_share": seed_share,
+            "descent_share": descent_share,
+        }
         for name, share in shares.items():
             if not 0 <= share <= 1:
                 raise TunerError(f"{name} is a share between 0 and 1, got {share}")
+        counts = {
+            "population_size": population_size,
+            "genetic_num_iters": genetic_num_iters,
+            "exhaustive_limit": exhaustive_limit,
+        }
+        for name, count in counts.items():
+            if not isinstance(count, Integral) or count < 0:
+                raise TunerError(f"{name} is a whole number of at least 0, got {count!r}")
+        if not 0 <= diversity < math.inf:
+            raise TunerError(f"diversity is a radius of at least 0, in doublings, got {diversity}")
         self.population_size = population_size
         self.init_measured_ratio = init_measured_ratio
         self.genetic_num_iters = genetic_num_iters
@@ -223,7 +241,17 @@ class EvolutionarySearch(SearchStrategy):
 
     def _values(self, features: FeatureMatrix) -> tuple[np.ndarray, np.ndarray]:
         """What the model expects of candidates, and what it is worth to measure each, float64 [N]."""
-        mean, deviation = self._cost_model.predict_with_uncertainty(features)
+        answer = self._cost_model.predict_with_uncertainty(features)
+        if not isinstance(answer, tuple) or len(answer) != 2:
+            raise CostModelError(
+                f"{type(self._cost_model).__name__}.predict_with_uncertainty gives scores and their deviations, a tuple of two arrays;"
+                f" it gave {type(answer).__name__}"
+            )
+        mean, deviation = (
+            checked_scores(self._cost_model, item, len(features), "predict_with_uncertainty")
+            for item in answer
+        )
+        deviation = np.maximum(deviation, 0.0)
         return mean, self._acquisition(mean, _SPREAD * deviation, self._best_score)
 
     def _chances(self, arm: Arm, rows: np.ndarray) -> np.ndarray:
@@ -253,7 +281,8 @@ class EvolutionarySearch(SearchStrategy):
         for number in {item[1] for item in references}:
             own = [item for item in references if item[1] == number]
             rows = np.stack([np.frombuffer(key, dtype=np.int64) for _, _, key in own])
-            scores = self._cost_model.predict_arrays(self._arms[number].features(rows))
+            answer = self._cost_model.predict_arrays(self._arms[number].features(rows))
+            scores = checked_scores(self._cost_model, answer, len(rows), "predict_arrays")
             gains = np.log(references[0][0] / np.array([secs for secs, _, _ in own]))
             offsets.append(scores - gains)
             weights.append(np.exp(gains))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from cost_models import PyCostModel
+from cost_models import CostModel, CostModelError, PyCostModel
 from schedules import Schedule, ScheduleError
 
 from ..context import TuneContext
@@ -32,6 +33,28 @@ class Measurement:
     run_secs: list[float] | None
 
 
+_LOWEST, _HIGHEST = -1e9, 1e9
+"""What scores without bound are taken for; scores are logarithms of speeds."""
+
+
+def checked_scores(model: CostModel, scores: Any, count: int, method: str) -> np.ndarray:
+    """What somebody's model answered, float64 [count]; what has no number is the worst.
+
+    Raises:
+        CostModelError: it is something else than so many numbers.
+    """
+    try:
+        found = np.asarray(scores, dtype=np.float64)
+    except (TypeError, ValueError):
+        found = np.empty(())
+    if found.shape != (count,):
+        shown = f"shape {list(np.shape(scores))}" if isinstance(scores, np.ndarray) else repr(scores)[:60]
+        raise CostModelError(
+            f"{type(model).__name__}.{method} gives one number for each candidate, float64 [{count}] here; it gave {shown}"
+        )
+    return np.nan_to_num(np.clip(found, _LOWEST, _HIGHEST), nan=_LOWEST)
+
+
 def choose(
     model: PyCostModel, context: TuneContext, candidates: Sequence[MeasureCandidate], wanted: int
 ) -> list[MeasureCandidate]:
@@ -39,7 +62,9 @@ def choose(
     scores = np.full(len(candidates), -np.inf)
     made = _scheduled(context, candidates)
     if made:
-        scores[list(made)] = model.predict(context, list(made.values()))
+        scores[list(made)] = checked_scores(
+            model, model.predict(context, list(made.values())), len(made), "predict"
+        )
     order = np.argsort(-scores, kind="stable")[:wanted]
     for position in order:
         candidates[position].score = float(scores[position])
