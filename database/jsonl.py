@@ -12,6 +12,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from ir.error import IRError
+
 from .base import Database
 from .error import DatabaseError, DatabaseFileError, SchemaVersionError
 from .lock import file_lock
@@ -191,7 +193,14 @@ def import_records(destination: Database, path: str | Path) -> int:
             # Hashed anew: another version may have hashed the same program differently.
             entry = entries.get(item.workload.shash)
             if entry is None:
-                entry = entries[item.workload.shash] = destination.commit_workload(item.workload.mod)
+                try:
+                    program = item.workload.mod
+                except IRError as error:
+                    raise DatabaseError(
+                        f"{str(path)!r}: the program of workload {item.workload.shash} cannot be read: {error}; remove its line and those"
+                        " of its records to read the others"
+                    ) from error
+                entry = entries[item.workload.shash] = destination.commit_workload(program)
             item.workload = entry
             if _identity(item) not in known:
                 known.add(_identity(item))

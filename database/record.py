@@ -13,6 +13,7 @@ from typing import Any
 
 from ir.target import Target
 from ir.time_interval import TimeInterval
+from schedules.error import TraceError
 from schedules.schedule import Schedule
 from schedules.trace import Trace
 
@@ -154,7 +155,7 @@ class TuningRecord:
         self.fingerprint = fingerprint or {}
         self.versions = versions or {}
         self.session_id = session_id
-        self.created_at = time.time() if created_at is None else created_at
+        self.created_at = time.time() if created_at is None else float(created_at)
 
     @property
     def trace(self) -> Trace:
@@ -162,6 +163,14 @@ class TuningRecord:
         if self._trace is None:
             self._trace = Trace.from_json(self._trace_json)
         return self._trace
+
+    @property
+    def readable_trace(self) -> Trace | None:
+        """The trace; None where this version cannot read it, as one with an instruction of a newer one."""
+        try:
+            return self.trace
+        except TraceError:
+            return None
 
     @property
     def trace_json(self) -> Any:

@@ -18,7 +18,7 @@ from typing import Any
 
 from sqlalchemy import Engine, Select, create_engine, delete, event, func, inspect, or_, select, update
 from sqlalchemy.engine import URL, Connection, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, NoSuchModuleError
+from sqlalchemy.exc import ArgumentError, IntegrityError, NoSuchModuleError, StatementError
 from sqlalchemy.orm import Session as OrmSession
 
 from ir.error import did_you_mean
@@ -407,7 +407,7 @@ class SQLDatabase(Database):
             yield
         except IntegrityError:
             raise
-        except (DBAPIError, sqlite3.Error, ImportError) as error:
+        except (StatementError, sqlite3.Error, ImportError) as error:
             cause = getattr(error, "orig", None) or error
             shown = self.url.render_as_string(hide_password=True)
             raise DatabaseFileError(

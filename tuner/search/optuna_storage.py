@@ -188,7 +188,7 @@ class StudyWriter:
                 attributes[STRUCTURE] = names[number]
         attributes |= {
             _CANDIDATE: key,
-            "trace": str(record.trace),
+            "trace": str(record.readable_trace or record.trace_json),
             "verified": record.verified,
             "cut": record.cut,
             **record.metrics,

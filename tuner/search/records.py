@@ -51,9 +51,13 @@ def measured_rows(records: Sequence[TuningRecord], structures: Structures) -> li
 def explained(
     records: Sequence[TuningRecord], structures: Structures
 ) -> Iterator[tuple[TuningRecord, int, np.ndarray]]:
-    """Each record whose trace one of the structures explains, with that one's number and the decisions int64 [n_columns]."""
+    """Each record whose trace one of the structures explains, with that one's number and the decisions int64 [n_columns].
+
+    A peer of a newer version may have made some that this one cannot read: they are left out.
+    """
     for record in records:
-        found = None if record.trace is None else structures.explaining(record.trace)
+        trace = record.readable_trace
+        found = None if trace is None else structures.explaining(trace)
         if found is not None:
             yield record, *found
 

@@ -74,8 +74,11 @@ def similar_rows(
 
 
 def _adapted(record: TuningRecord, sketches: Sequence[Sketch]) -> tuple[int, np.ndarray] | None:
+    trace = record.readable_trace
+    if trace is None:
+        return None
     for number, sketch in enumerate(sketches):
-        row = sketch.adapted_row(record.trace)
+        row = sketch.adapted_row(trace)
         if row is not None:
             return number, row
     return None

@@ -1,0 +1,92 @@
+"""A database whose records a newer version has made, with instructions that this one does not know: searches go on beside them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from database import (
+    Database,
+    DatabaseError,
+    MemoryDatabase,
+    SQLDatabase,
+    TuningRecord,
+    export_records,
+    import_records,
+)
+from ir.target import Target
+from runners import LocalRunner, ReplayBuilder, ReplayRunner
+from tests.programs.expressions import matmul
+from tuner import OptunaSearch, tune_tir
+from tuner.callback import OptunaExport
+from tuner.scheduler.final import settle
+
+TARGET = Target("cpu")
+NEWER: Any = [[["FoldSpace", [], ["C", "main"], ["b0"]]], []]
+"""A trace with an instruction of a later version."""
+
+
+def newer(store: Database, size: int, secs: float = 1e-6) -> TuningRecord:
+    """A record of a later version, by far the best."""
+    record = TuningRecord(
+        None, store.commit_workload(matmul(size)), [secs] * 3, TARGET, verified=True, trace_json=NEWER
+    )
+    store.commit_tuning_record(record)
+    return record
+
+
+@pytest.mark.parametrize("strategy", ["evolutionary", "replay-trace", OptunaSearch("random")])
+def test_a_search_goes_on_beside_records_of_a_newer_version(strategy: Any) -> None:
+    store = MemoryDatabase()
+    newer(store, 16)  # of the workload itself
+    newer(store, 32)  # of one that trains the model, and from whose candidates the search begins
+    tune_tir(
+        matmul(16), TARGET, None, 4, database=store, strategy=strategy, calibrate="never",
+        builder=ReplayBuilder(), runner=ReplayRunner(lambda _: 1e-3), measure_callbacks=[OptunaExport(":memory:")],
+    )  # fmt: skip
+    assert len(store) == 2 + 3
+
+
+def test_what_this_version_cannot_read_is_not_its_to_judge() -> None:
+    """Built here it would fail, and would be a failure for the peers that can build it, too."""
+    store = MemoryDatabase()
+    record = newer(store, 16)
+    assert settle(store, record.workload, TARGET, ReplayBuilder(), LocalRunner()) is None
+    (kept,) = store.get_all_tuning_records()
+    assert kept.is_valid() and not kept.remeasured
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("created_at", "yesterday"), ("verified", "maybe"), ("failure_kind", [1])]
+)
+def test_a_record_with_a_field_of_another_kind_is_a_database_error(
+    tmp_path: Path, field: str, value: Any
+) -> None:
+    store = MemoryDatabase()
+    newer(store, 16)
+    export_records(store, tmp_path / "records.jsonl")
+    text = (tmp_path / "records.jsonl").read_text().splitlines()
+    line = json.loads(text[-1])
+    if field == "failure_kind":
+        line["run_secs"] = None
+    line[field] = value
+    (tmp_path / "records.jsonl").write_text("\n".join([*text[:-1], json.dumps(line)]) + "\n")
+    with pytest.raises(DatabaseError):
+        import_records(SQLDatabase(tmp_path / "tuning.db"), tmp_path / "records.jsonl")
+
+
+def test_a_program_that_cannot_be_read_names_the_file_and_the_workload(tmp_path: Path) -> None:
+    store = MemoryDatabase()
+    record = newer(store, 16)
+    path = tmp_path / "records.jsonl"
+    export_records(store, path)
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    lines[0]["module"] = {}
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    with pytest.raises(
+        DatabaseError, match=rf"records\.jsonl.*workload {record.workload.shash} cannot be read"
+    ):
+        import_records(MemoryDatabase(), path)
