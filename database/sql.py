@@ -528,6 +528,6 @@ def _advice(cause: BaseException) -> str:
         return f"Another process held it for more than {_BUSY_SECONDS:.0f} seconds; end that process, or try again"
     if isinstance(cause, ImportError):
         return "Install the driver, for PostgreSQL with: pip install 'loopsmith[postgres]'"
-    if "full" in text:
-        return "Free some space; everything committed is kept"
+    if "full" in text or "disk i/o error" in text:
+        return "Free some space, or raise the limit on the size of files; everything committed is kept"
     return "Check the URL, the server and the rights on it"

@@ -322,7 +322,9 @@ class StructureTree(Structures):
                     if state.closed is not ALL and _fits(state.schedule, step):
                         state = replace(state, closed=ALL, made={})
                         continue
-                    return self._candidates(state)
+                    if Sketch(state.schedule).n_columns:
+                        return self._candidates(state)
+                    # Nothing is open any more that it could take for a number: it fails for the choices that were made.
                 if step.may_refuse and isinstance(failure, ScheduleError):
                     _LOG.debug("does not apply here: %s", failure)
                     return Alternatives.of([state.schedule])

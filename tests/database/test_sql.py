@@ -333,3 +333,31 @@ def test_records_of_versions_that_measured_only_time_are_read(tmp_path: Path) ->
         connection.execute("UPDATE records SET details = ?", (json.dumps(details),))
     (found,) = SQLDatabase(path).get_all_tuning_records()
     assert found.metrics == {} and found.mean_secs == 1e-3
+
+
+def test_a_full_disk_says_what_to_do_and_keeps_what_was_committed(tmp_path: Path) -> None:
+    path = tmp_path / "tuning.db"
+    program = """
+import resource, sys
+from pathlib import Path
+from database import DatabaseFileError, SQLDatabase
+from tests.database.contract import record
+from tests.programs.nodes import matmul
+store = SQLDatabase(sys.argv[1])
+entry = store.commit_workload(matmul())
+store.commit_tuning_record(record(entry, 1.0))
+largest = max(file.stat().st_size for file in Path(sys.argv[1]).parent.iterdir())
+resource.setrlimit(resource.RLIMIT_FSIZE, (largest + 65536, resource.RLIM_INFINITY))
+try:
+    for _ in range(1000):
+        store.commit_tuning_record(record(entry, 1.0))
+        print("kept", flush=True)
+except DatabaseFileError as error:
+    print(error)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(path)], capture_output=True, text=True, timeout=120
+    )
+    *kept, message = done.stdout.splitlines()
+    assert "Free some space, or raise the limit on the size of files" in message
+    assert len(SQLDatabase(path)) == 1 + len(kept) > 1

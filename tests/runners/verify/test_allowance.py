@@ -15,6 +15,7 @@ from runners.verify.allowance import widened
 from runners.verify.facts import entry
 
 from .conftest import native, verdict
+from .test_long_sums import TERMS, one_after_the_other, sums
 
 INF, NAN = float("inf"), float("nan")
 
@@ -120,3 +121,13 @@ def test_candidates_that_round_otherwise_do_not_share_what_they_are_allowed() ->
         for declared in (SQUARES, PRODUCT)
     ]
     assert verdicts[0] is None and verdicts[1] is not None
+
+
+def test_an_allowance_hides_no_term_of_a_long_sum() -> None:
+    """The roundings of all terms come to more than one of them: the other program's terms are counted, too, where the first one's are."""
+    term = "T.sqrt(T.fabs(A[vk, vi]))"
+    original, terms = sums(term), TERMS[term]
+    allowed = allowing(compute_reference(original, native), entry(original), native)
+    assert verdict(allowed, one_after_the_other(terms)) is None
+    assert verdict(allowed, one_after_the_other(terms, slice(None, -1))) is not None
+    assert verdict(allowed, one_after_the_other(lambda a, b: terms(a, b) * np.float32(0.999))) is not None

@@ -81,3 +81,14 @@ def test_long_integers_beside_one_that_floats_decided_are_exact() -> None:
     bounds = bounds_of(value, np.array([0.0, 1.0, 1.0]), "int64")
     assert bounds.violated(value + np.array([0, 1, -1])) is None
     assert list(bounds.violated(value + np.array([1, 2, 2]))) == [True, True, True]
+
+
+@pytest.mark.parametrize("error", [2.0**63, 2.0**70, np.inf, np.nan])
+def test_an_integer_whose_error_is_beyond_all_integers_may_be_anything(error: float) -> None:
+    bounds = bounds_of(np.array([5, 5]), np.array([error, 1.0]), "int64")
+    assert not bounds.plain
+    ends = np.iinfo(np.int64)
+    for value in (ends.min, -7, 5, ends.max):
+        assert bounds.violated(np.array([value, 5])) is None
+    wrong = bounds.violated(np.array([5, 7]))
+    assert wrong is not None and wrong.tolist() == [False, True]

@@ -13,6 +13,7 @@ from ir import te
 from ir.target import Target
 from ir.tir import PrimFunc
 from schedules import BlockRV, LoopRV, Schedule, ScheduleError, Trace
+from schedules.error import RuleError
 from schedules.population.sketch import SketchSchedule, WouldChange
 from schedules.primitive.sampling import compute_locations
 from schedules.rule import PyScheduleRule, RandomComputeLocation, RegisterTiling, compute_location
@@ -133,6 +134,37 @@ def test_what_always_fails_is_an_error() -> None:
 
     with pytest.raises(AttributeError, match="no_such_method"):
         PostOrderApply(sch_rules=[split_first, mistaken]).structures(two_steps(), TARGET)
+
+
+@pytest.mark.parametrize("answer", [5, 0])
+@pytest.mark.parametrize("failing", [0, 1])
+def test_what_fails_for_one_of_its_choices_is_an_error(failing: int, answer: int) -> None:
+    """It was asked again and again, as if it took another number for granted."""
+
+    def sometimes(sch: Schedule) -> Any:
+        return answer if sch.get(sch.sample_categorical([0, 1], [0.5, 0.5])) == failing else None
+
+    with pytest.raises(RuleError, match=f"must return a Schedule.*got {answer}"):
+        ScheduleFn(sometimes).structures(two_steps(), TARGET)
+
+    def refuses(sch: Schedule) -> None:
+        if sch.get(sch.sample_categorical([0, 1], [0.5, 0.5])) == failing:
+            raise ScheduleError("not this one")
+
+    with pytest.raises(ScheduleError, match="not this one"):
+        ScheduleFn(refuses).structures(two_steps(), TARGET)
+
+
+def test_a_rule_that_refuses_one_of_its_choices_leaves_the_program_there_as_it_was() -> None:
+    def splits_sometimes(sch: Schedule, block: BlockRV) -> Schedule:
+        if sch.get(sch.sample_categorical([0, 1], [0.5, 0.5])):
+            raise ScheduleError("not this one")
+        sch.split(sch.get_loops(block)[0], [None, 2])
+        return sch
+
+    func = two_steps()
+    space = PostOrderApply(sch_rules=[splits_sometimes]).structures(func, TARGET)
+    assert space.is_complete and len(space.known) > 1
 
 
 def three_times_three(sch: Schedule) -> None:
