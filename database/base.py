@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from ir import IRModule
-from ir.error import IRError
 from ir.kinds import Kinds
 from ir.tir import PrimFunc
 from schedules.schedule import Schedule
@@ -126,15 +125,7 @@ class Database(ABC):
             DatabaseError: there is a record, but its trace does not apply any more.
         """
         record = self.query_tuning_record(mod, target, workload_name)
-        if record is None:
-            return None
-        try:
-            return record.schedule()
-        except IRError as error:
-            raise DatabaseError(
-                f"the record of {workload_name!r} ({record!r}) does not apply: {error}. It was made by "
-                f"{record.versions or 'an unknown version'}; tune the workload again"
-            ) from error
+        return None if record is None else record.schedule_of(workload_name)
 
     def query_ir_module(
         self, mod: Program, target: TargetLike, workload_name: str = "main"

@@ -83,6 +83,7 @@ class MissingRecordError(DatabaseError):
 class _Plan:
     """How a kernel is to be scheduled: by a record, by default, or not at all; and why, in words."""
 
+    name: str
     kernel: IRModule
     source: str
     reason: str
@@ -116,7 +117,7 @@ class MetaScheduleApplyDatabase(ModulePass):
 
         Raises:
             MissingRecordError: ``strict``, and a kernel has no record.
-            DatabaseError: there is no target, or no database.
+            DatabaseError: there is no target, or no database, or a record does not apply.
         """
         target = Target.current(allow_none=True)
         if target is None:
@@ -173,27 +174,27 @@ class MetaScheduleApplyDatabase(ModulePass):
     def _plan(self, kernel: IRModule, target: Target, store: Database | None, name: str) -> _Plan:
         main = _main(kernel)
         if not has_static_arguments(main):
-            return _Plan(kernel, "unscheduled", "its arguments are scalars or of symbolic shape")
+            return _Plan(name, kernel, "unscheduled", "its arguments are scalars or of symbolic shape")
         reason = "no database"
         if store is not None:
             record = store.query_tuning_record(kernel, target, name)
             if record is not None:
-                return _Plan(kernel, "record", f"{record.secs * 1e3:.4f} ms", record)
+                return _Plan(name, kernel, "record", f"{record.secs * 1e3:.4f} ms", record)
             failed = store.get_records(Workload(kernel), target)
             if failed:
                 # A default schedule is a candidate like those, and nobody has checked it.
                 reason = f"no candidate ran and was right: {_why(failed[-1])}"
                 self._warn(name, reason)
-                return _Plan(kernel, "unscheduled", reason)
+                return _Plan(name, kernel, "unscheduled", reason)
             nearest = store.nearest_record(kernel, target)
             reason = nearest.explain() if nearest is not None else "the database has no record"
         self._warn(name, reason)
-        return _Plan(kernel, "unscheduled" if self.fallback is None else "default", reason)
+        return _Plan(name, kernel, "unscheduled" if self.fallback is None else "default", reason)
 
     def _carried_out(self, plan: _Plan, target: Target) -> tuple[PrimFunc, str, str]:
         """(function, source, reason) of one kernel."""
         if plan.record is not None:
-            return _main(plan.record.schedule().mod), plan.source, plan.reason
+            return _main(plan.record.schedule_of(plan.name).mod), plan.source, plan.reason
         assert self.fallback is not None
         try:
             return _main(self.fallback(plan.kernel, target).mod), plan.source, plan.reason

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from ir.error import IRError
 from ir.target import Target
 from ir.time_interval import TimeInterval
 from schedules.error import TraceError
@@ -257,6 +258,21 @@ class TuningRecord:
         sch = Schedule(self.workload.mod)
         self.trace.apply_to_schedule(sch, remove_postproc=False)
         return sch
+
+    def schedule_of(self, workload_name: str) -> Schedule:
+        """A new Schedule of the workload, which messages call ``workload_name``, with the trace applied.
+
+        Raises:
+            DatabaseError: the trace cannot be read, or does not apply any more.
+        """
+        try:
+            return self.schedule()
+        except IRError as error:
+            raise DatabaseError(
+                f"the record of {workload_name!r} ({self!r}) does not apply: {error}. It was made by "
+                f"{self.versions or 'an unknown version'}; update loopsmith if that is newer, else tune the workload again into a new"
+                " database"
+            ) from error
 
     def as_json(self) -> dict[str, Any]:
         """Everything but the workload, which is named by its hash, as plain JSON values."""

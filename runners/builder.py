@@ -131,7 +131,15 @@ class LocalBuilder(Builder):
             f_build: importable function (mod, target) -> callable on numpy arrays; ``runners.native.build_native`` by default.
                 It builds the reference too, a float64 program with other parameters.
             pool: worker processes to use; the runner must use the same ones.
+
+        Raises:
+            RunnerError: ``f_build`` is of a script or a notebook, which the workers cannot import.
         """
+        if getattr(f_build, "__module__", None) == "__main__":
+            raise RunnerError(
+                f"worker processes cannot import f_build={getattr(f_build, '__name__', f_build)!r} of a script or a notebook: write it into"
+                " a module, and import it from there"
+            )
         if pool is None and max_workers is not None:
             pool = WorkerPool(max_workers)
         self._pool = pool

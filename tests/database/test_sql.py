@@ -335,6 +335,20 @@ def test_records_of_versions_that_measured_only_time_are_read(tmp_path: Path) ->
     assert found.metrics == {} and found.mean_secs == 1e-3
 
 
+def test_another_program_under_the_hash_of_one_is_refused(tmp_path: Path) -> None:
+    """As a version wrote it that hashes differently: its records must not be taken for those of this program."""
+    path = tmp_path / "tuning.db"
+    SQLDatabase(path).commit_workload(matmul(4))
+    connection = sqlite3.connect(path)
+    connection.execute("UPDATE workloads SET shash = ?", [Workload(matmul(8)).shash])
+    connection.commit()
+    connection.close()
+    with pytest.raises(
+        DatabaseError, match="holds another program under the structural hash.*use a new database"
+    ):
+        SQLDatabase(path).commit_workload(matmul(8))
+
+
 def test_a_full_disk_says_what_to_do_and_keeps_what_was_committed(tmp_path: Path) -> None:
     path = tmp_path / "tuning.db"
     program = """

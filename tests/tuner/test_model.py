@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tuner.model import random_array
+from tuner import TunerError
+from tuner.model import load_model, random_array
 
 
 @pytest.mark.parametrize("dtype", ["bool", "int8", "int64", "uint8"])
@@ -18,3 +19,9 @@ def test_integers_are_small_enough_to_index_anything_of_two_elements(dtype: str)
 def test_floats_are_normal(dtype: str) -> None:
     made = random_array(np.random.default_rng(0), [4000], dtype)
     assert made.dtype == dtype and abs(made.mean()) < 0.1 and 0.9 < made.std() < 1.1
+
+
+def test_shapes_are_of_files_and_not_of_architectures() -> None:
+    """It was ignored, and the model tuned for another shape than the one that was asked for."""
+    with pytest.raises(TunerError, match="--shape x:1,2 is for ONNX files; the inputs of resnet18"):
+        load_model(None, "resnet18", ["x:1,2"])

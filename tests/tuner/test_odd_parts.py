@@ -17,6 +17,7 @@ from ir.target import Target
 from runners import (
     Builder,
     BuilderResult,
+    LocalBuilder,
     MeasureRequest,
     MeasureResult,
     ReplayBuilder,
@@ -159,6 +160,14 @@ def test_what_is_no_build_of_each_candidate_names_the_builder(change: Callable[[
 def test_a_build_without_an_artifact_is_a_failure(result: BuilderResult, message: str) -> None:
     found = measured(ReplayRunner(lambda _: 1e-3), _Builder(lambda _: [result]))
     assert found.kind is ResultKind.BUILD_ERROR and message in (found.error_msg or "")
+
+
+def test_a_build_function_of_a_notebook_is_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    def f_build(mod: Any, target: Any) -> Any: ...
+
+    monkeypatch.setattr(f_build, "__module__", "__main__")
+    with pytest.raises(RunnerError, match="cannot import f_build='f_build' of a script or a notebook"):
+        LocalBuilder(f_build=f_build)
 
 
 # ---- cost models ---------------------------------------------------------------------------------------------------

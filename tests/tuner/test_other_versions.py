@@ -16,7 +16,10 @@ from database import (
     TuningRecord,
     export_records,
     import_records,
+    kernel_module,
 )
+from database.meta_schedule_apply_database import MetaScheduleApplyDatabase
+from ir import IRModule
 from ir.target import Target
 from runners import LocalRunner, ReplayBuilder, ReplayRunner
 from tests.programs.expressions import matmul
@@ -90,3 +93,15 @@ def test_a_program_that_cannot_be_read_names_the_file_and_the_workload(tmp_path:
         DatabaseError, match=rf"records\.jsonl.*workload {record.workload.shash} cannot be read"
     ):
         import_records(MemoryDatabase(), path)
+
+
+@pytest.mark.parametrize("trace", [NEWER, [[["GetBlock", [], ["gone", "main"], ["b0"]]], []]])
+def test_a_build_names_the_kernel_whose_record_does_not_apply(trace: Any) -> None:
+    store = MemoryDatabase()
+    kernel = kernel_module(matmul(16))
+    store.commit_tuning_record(
+        TuningRecord(None, store.commit_workload(kernel), [1e-3], TARGET, trace_json=trace)
+    )
+    module = IRModule({"product": matmul(16)})
+    with TARGET, pytest.raises(DatabaseError, match="record of 'product'.*does not apply.*update loopsmith"):
+        MetaScheduleApplyDatabase(database=store)(module)
