@@ -138,7 +138,11 @@ def _build(program: Any, target: Any, f_build: Build | None, timeout_sec: float)
         from .native import build_native
 
         f_build = build_native
-    return Kernel(program, f_build(program, target))
+    built = f_build(program, target)
+    if not callable(built):
+        name = getattr(f_build, "__name__", f_build)
+        raise RunnerError(f"f_build={name!r} gives a function of numpy arrays, got {type(built).__name__}")
+    return Kernel(program, built)
 
 
 def _keep(number: int, kernel: Kernel) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from runners import ResultKind
+from ir.target import Target
+from runners import ResultKind, RunnerError
 from runners.builder import failure_kind, message_of
-from runners.candidate import REFERENCE_PHASE
+from runners.candidate import REFERENCE_PHASE, build_candidate
 from runners.pool import Outcome
+from tests.programs.nodes import matmul
 
 
 @pytest.mark.parametrize(
@@ -31,3 +33,15 @@ def test_a_build_that_takes_too_long_is_that_in_every_phase(phase: str) -> None:
     assert failure_kind(Outcome("timeout", phase=phase), in_build=True) is ResultKind.BUILD_TIMEOUT
     expected = ResultKind.RUN_TIMEOUT if phase == "request" else ResultKind.BUILD_TIMEOUT
     assert failure_kind(Outcome("timeout", phase=phase), in_build=False) is expected
+
+
+def builds_nothing(mod: object, target: object) -> None:
+    """A build function that forgets to return what it has built."""
+
+
+def test_a_build_function_that_returns_no_function_is_named() -> None:
+    """It was taken for an error of the program."""
+    with pytest.raises(
+        RunnerError, match="f_build='builds_nothing' gives a function of numpy arrays, got NoneType"
+    ):
+        build_candidate(0, matmul(), Target("cpu"), builds_nothing, 1.0)

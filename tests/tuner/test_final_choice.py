@@ -14,7 +14,7 @@ from database import Database, MemoryDatabase, TuningRecord
 from database.sql import SQLDatabase
 from ir.target import Target
 from runners import Builder, BuilderInput, ReplayBuilder, ReplayRunner, ResultKind, Runner, RunnerResult
-from tests.database.contract import FakeTrace
+from schedules import Trace
 from tests.programs.expressions import matmul
 from tuner import MeasureCallback, TuneContext, tune_tasks, tune_tir
 from tuner.progress import PlainProgress
@@ -52,6 +52,11 @@ class _Runner(ReplayRunner):
         ]
 
 
+def _trace(name: str) -> Trace:
+    """A trace that can be told from others by its name."""
+    return Trace.from_json([[["GetBlock", [], [name, "main"], ["b0"]]], []])
+
+
 def _same(traces: list[Any]) -> list[float | ResultKind]:
     return [1e-3 + 1e-5 * i for i in range(len(traces))]
 
@@ -64,7 +69,7 @@ def _filled(store: Database, times: Sequence[float], **options: Any) -> Any:
     workload = store.commit_workload(matmul(8))
     for index, secs in enumerate(times):
         options.setdefault("verified", True)
-        store.commit_tuning_record(TuningRecord(FakeTrace(f"t{index}"), workload, [secs], TARGET, **options))
+        store.commit_tuning_record(TuningRecord(_trace(f"t{index}"), workload, [secs], TARGET, **options))
     return workload
 
 
@@ -104,7 +109,7 @@ def test_repeats_tell_who_may_be_the_fastest() -> None:
     repeats = ([1.0] * 5, [1.03] * 5, [1.2, 0.9, 1.3, 0.8, 1.1], [1.015] * 5)
     for index, run_secs in enumerate(repeats):
         store.commit_tuning_record(
-            TuningRecord(FakeTrace(f"t{index}"), workload, run_secs, TARGET, verified=True)
+            TuningRecord(_trace(f"t{index}"), workload, run_secs, TARGET, verified=True)
         )
     _settle(store, workload, runner)
     assert [[_name(trace) for trace in contest] for contest in runner.contests] == [["t0", "t3", "t2"]]
