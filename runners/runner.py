@@ -98,7 +98,7 @@ class RunnerResult:
         elif not are_measures(self.metrics):
             self._refuse(f"no measures: they are finite numbers by name, not negative, got {self.metrics!r}")
         else:
-            self.run_secs = times
+            self.run_secs = list(times) if isinstance(self.run_secs, list) else times
 
     def _refuse(self, what: str) -> None:
         self.error_msg = f"the runner gave {what}"

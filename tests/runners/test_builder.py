@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from ir.target import Target
@@ -35,7 +37,7 @@ def test_a_build_that_takes_too_long_is_that_in_every_phase(phase: str) -> None:
     assert failure_kind(Outcome("timeout", phase=phase), in_build=False) is expected
 
 
-def builds_nothing(mod: object, target: object) -> None:
+def builds_nothing(mod: object, target: object) -> Any:
     """A build function that forgets to return what it has built."""
 
 
