@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import product
 from typing import Any
@@ -50,6 +51,7 @@ from .block_facts import (
     spatial_vars,
     stands_alone,
 )
+from .cache_blocking import Blocking, exceeds_caches, may_be_blocked, turned_axes
 from .padding import choose_padding, pad_loops
 from .register_tile import (
     FactorLimits,
@@ -110,7 +112,8 @@ class RegisterTiling(ScheduleRule):
         runtime = [index for index, is_constant in packs if not is_constant]
         variants = [constant] + ([constant + runtime] if runtime else [])
         found: list[Schedule] = []
-        for padding, pack in product(self._paddings(node, vector_var), variants):
+        paddings = self._paddings(node, vector_var)
+        for padding, pack in product(paddings, variants):
             tile = partial(
                 self._tile,
                 block=block,
@@ -123,6 +126,20 @@ class RegisterTiling(ScheduleRule):
             staged = partial(tile, stage=_stage_in_cache)
             found += unless_refused(sch, partial(tile, stage=_stage_for_consumer)) or unless_refused(
                 sch, staged
+            )
+        if vector_var is not None and is_product(node) and may_be_blocked(self.structure):
+            found += self._in_blocks(
+                sch,
+                block,
+                Blocking(
+                    self.structure,
+                    self.limits,
+                    self.target,
+                    vector_var,
+                    packed=variants[-1],
+                    constants=frozenset(constant),
+                    padding=paddings[0],
+                ),
             )
         # without reuse registers save no loads: whole rows, one after the other, may come faster from memory than columns of tiles
         return found if found and reuses else [*found, sch]
@@ -146,6 +163,18 @@ class RegisterTiling(ScheduleRule):
             stage=_stage_in_cache,
         )
         return unless_refused(sch, tile) or [sch]
+
+    def _in_blocks(self, sch: Schedule, block: BlockRV, blocking: Blocking) -> list[Schedule]:
+        """The reduction in blocks, where those may help, in each order of the loops over register tiles that uses other panels again."""
+        node = node_of(sch, block)
+        if not exceeds_caches(node, blocking.vector_var, self.target):
+            return []
+        orders = dict.fromkeys([frozenset[Any](), turned_axes(node)])
+        return [
+            made
+            for order in orders
+            for made in unless_refused(sch, partial(replace(blocking, innermost=order).apply, block=block))
+        ]
 
     def _paddings(self, node: BlockNode, vector_var: Any) -> list[dict[Any, int]]:
         """Padded extents to offer, by block variable; an empty one tiles by divisors."""
