@@ -8,6 +8,7 @@ of a cache, so they take more room than their bytes.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -181,18 +182,52 @@ class Traffic:
     """Bytes of the working set from each loop level inwards: float64 [L + 1, N]."""
 
 
-def traffic_of(slots: list[Slot], loops: NestLoops, machine: Machine, in_registers: list[Array]) -> Traffic:
-    """Cache traffic of a nest; slots held in registers [N, per slot] take no part where they are."""
+@dataclass
+class Companion:
+    """What another nest touches of a buffer in the same iterations of loops that it shares with a nest."""
+
+    slot: Slot
+    in_registers: Array
+    """bool [N]."""
+    depth: int
+    """Number of kept outer loops that both share."""
+
+
+def companions(
+    loops: Sequence[NestLoops], slots: Sequence[list[Slot]], in_registers: Sequence[list[Array]]
+) -> list[list[Companion]]:
+    """For each nest what the others bring into the caches while loops that they share run once."""
+    found: list[list[Companion]] = []
+    for number, nest in enumerate(loops):
+        beside = []
+        for other, theirs in enumerate(loops):
+            depth = 0 if other == number else _common_prefix(nest.keys, [theirs.keys])
+            if depth:
+                pairs = zip(slots[other], in_registers[other], strict=True)
+                beside += [Companion(slot, resident, depth) for slot, resident in pairs]
+        found.append(beside)
+    return found
+
+
+def traffic_of(
+    slots: list[Slot],
+    loops: NestLoops,
+    machine: Machine,
+    in_registers: list[Array],
+    beside: Sequence[Companion] = (),
+) -> Traffic:
+    """Cache traffic of a nest; slots held in registers [N, per slot] take no part where they are.
+
+    What other nests touch ``beside`` takes room in the caches, too: a tile of results that is added to between two blocks of panels stays
+    only where it fits together with those.
+    """
     size = loops.inner.shape[1]
     footprint = np.zeros((loops.count + 1, size))
     for slot, resident in zip(slots, in_registers, strict=True):
         footprint += np.where(resident, 0.0, slot.lines) * machine.line_bytes
     all_lines, all_runs, fitting = [], [], []
     for cache in machine.caches:
-        room = np.zeros((loops.count + 1, size))
-        for slot, resident in zip(slots, in_registers, strict=True):
-            taken = slot.lines * crowding(slot, cache, machine.line_bytes)
-            room += np.where(resident, 0.0, taken) * machine.line_bytes
+        room = _room(slots, in_registers, cache, machine.line_bytes, loops, beside)
         fits = room <= machine.usable * cache.capacity
         level = np.full(size, loops.count, dtype=np.int64)
         still = np.ones(size, dtype=bool)
@@ -218,3 +253,30 @@ def traffic_of(slots: list[Slot], loops: NestLoops, machine: Machine, in_registe
             short += np.where(resident, 0.0, starts)
         all_runs.append(short)
     return Traffic(all_lines, all_runs, fitting, footprint)
+
+
+def _room(
+    slots: Sequence[Slot],
+    in_registers: Sequence[Array],
+    cache: CacheLevel,
+    line_bytes: int,
+    loops: NestLoops,
+    beside: Sequence[Companion],
+) -> Array:
+    """Bytes of a cache that the working set takes from each level inwards, sets that rows share included: float64 [L + 1, N]."""
+    own: dict[int, Array] = {}
+    room = np.zeros_like(loops.outer)
+    for slot, resident in zip(slots, in_registers, strict=True):
+        taken = np.where(resident, 0.0, slot.lines * crowding(slot, cache, line_bytes)) * line_bytes
+        room += taken
+        own[slot.buffer] = own[slot.buffer] + taken if slot.buffer in own else taken.copy()
+    for item in beside:
+        # Level by level as far as loops are shared, and on to the next loop that runs more than once.
+        levels = np.minimum(np.arange(loops.count + 1), item.depth)
+        shared = loops.outer[levels]
+        lines = np.where(item.in_registers, 0.0, item.slot.lines * crowding(item.slot, cache, line_bytes))
+        taken = np.where((shared > 1) & (loops.outer == shared), lines[levels] * line_bytes, 0.0)
+        known = own.setdefault(item.slot.buffer, np.zeros_like(room))
+        room += np.maximum(taken - known, 0.0)
+        own[item.slot.buffer] = np.maximum(known, taken)
+    return room

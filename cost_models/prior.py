@@ -20,7 +20,7 @@ from .calibration import Calibration
 from .gpu import Gpu, gpu_seconds
 from .loops import Array, NestLoops, at_level, nest_loops
 from .machine import Machine
-from .memory import Slot, Traffic, slots_of, traffic_of
+from .memory import Slot, Traffic, companions, slots_of, traffic_of
 
 
 @dataclass
@@ -56,17 +56,21 @@ def analyze(skeleton: Skeleton, machine: Machine) -> list[NestFacts]:
     all_loops = nest_loops(skeleton)
     all_slots = slots_of(skeleton, all_loops, machine.line_bytes)
     free = compiler_vectorizes(all_loops) if all_loops else np.zeros(skeleton.size, dtype=bool)
+    running = [
+        (nest, loops, slots, register_tile(loops, slots, machine, free))
+        for nest, loops, slots in zip(skeleton.nests, all_loops, all_slots, strict=True)
+        if not nest.is_preprocessing
+    ]
+    beside = companions(
+        [loops for _, loops, _, _ in running],
+        [slots for _, _, slots, _ in running],
+        [tile.in_registers for _, _, _, tile in running],
+    )
     result = []
-    for nest, loops, slots in zip(skeleton.nests, all_loops, all_slots, strict=True):
-        if nest.is_preprocessing:
-            continue
-        tile = register_tile(loops, slots, machine, free)
-        traffic = traffic_of(slots, loops, machine, tile.in_registers)
-        result.append(
-            NestFacts(
-                nest, loops, slots, tile, traffic, _estimate(nest, loops, slots, tile, traffic, machine)
-            )
-        )
+    for (nest, loops, slots, tile), others in zip(running, beside, strict=True):
+        traffic = traffic_of(slots, loops, machine, tile.in_registers, others)
+        estimate = _estimate(nest, loops, slots, tile, traffic, machine)
+        result.append(NestFacts(nest, loops, slots, tile, traffic, estimate))
     return result
 
 
