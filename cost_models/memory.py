@@ -184,27 +184,36 @@ class Traffic:
 
 @dataclass
 class Companion:
-    """What another nest touches of a buffer in the same iterations of loops that it shares with a nest."""
+    """What another nest touches of a buffer in the iterations of a reduction's loop that it shares with a nest."""
 
     slot: Slot
     in_registers: Array
     """bool [N]."""
     depth: int
     """Number of kept outer loops that both share."""
+    steps: Array
+    """How often loops of reductions among them run, from the outside up to each level: float64 [depth + 1, N]."""
 
 
 def companions(
     loops: Sequence[NestLoops], slots: Sequence[list[Slot]], in_registers: Sequence[list[Array]]
 ) -> list[list[Companion]]:
-    """For each nest what the others bring into the caches while loops that they share run once."""
+    """For each nest what others bring into the caches between two steps of a reduction that they share.
+
+    A tile of results that is added to in every block of a reduction stays only where it fits together with the block's operands.
+    """
     found: list[list[Companion]] = []
     for number, nest in enumerate(loops):
         beside = []
         for other, theirs in enumerate(loops):
             depth = 0 if other == number else _common_prefix(nest.keys, [theirs.keys])
-            if depth:
+            reducing = [nest.reductions[level] or theirs.reductions[level] for level in range(depth)]
+            if any(reducing):
+                steps = np.ones_like(nest.outer[: depth + 1])
+                for level, reduces in enumerate(reducing):
+                    steps[level + 1] = steps[level] * (nest.extents[level] if reduces else 1.0)
                 pairs = zip(slots[other], in_registers[other], strict=True)
-                beside += [Companion(slot, resident, depth) for slot, resident in pairs]
+                beside += [Companion(slot, resident, depth, steps) for slot, resident in pairs]
         found.append(beside)
     return found
 
@@ -216,11 +225,7 @@ def traffic_of(
     in_registers: list[Array],
     beside: Sequence[Companion] = (),
 ) -> Traffic:
-    """Cache traffic of a nest; slots held in registers [N, per slot] take no part where they are.
-
-    What other nests touch ``beside`` takes room in the caches, too: a tile of results that is added to between two blocks of panels stays
-    only where it fits together with those.
-    """
+    """Cache traffic of a nest; slots held in registers [N, per slot] take no part where they are, what is touched ``beside`` takes room."""
     size = loops.inner.shape[1]
     footprint = np.zeros((loops.count + 1, size))
     for slot, resident in zip(slots, in_registers, strict=True):
@@ -273,9 +278,9 @@ def _room(
     for item in beside:
         # Level by level as far as loops are shared, and on to the next loop that runs more than once.
         levels = np.minimum(np.arange(loops.count + 1), item.depth)
-        shared = loops.outer[levels]
+        here = (item.steps[levels] > 1) & (loops.outer == loops.outer[levels])
         lines = np.where(item.in_registers, 0.0, item.slot.lines * crowding(item.slot, cache, line_bytes))
-        taken = np.where((shared > 1) & (loops.outer == shared), lines[levels] * line_bytes, 0.0)
+        taken = np.where(here, lines[levels] * line_bytes, 0.0)
         known = own.setdefault(item.slot.buffer, np.zeros_like(room))
         room += np.maximum(taken - known, 0.0)
         own[item.slot.buffer] = np.maximum(known, taken)

@@ -12,7 +12,7 @@
         D[S2, S3] = epilogue(C[S2, S3])
 
 A register tile that runs through a long reduction at once has read so much when it ends that the next one finds nothing of it in the
-nearest caches. Blocks bound what it reads; for that the results are read and written once per block (Goto, van de Geijn: "Anatomy of
+caches of its core. Blocks bound what it reads; for that the results are read and written once per block (Goto, van de Geijn: "Anatomy of
 high-performance matrix multiplication", ACM TOMS 2008). Whose panel stays in the nearest cache, while those of the other operand pass,
 is said by the order of the loops over register tiles (Van Zee, van de Geijn: "BLIS: a framework for rapidly instantiating BLAS
 functionality", ACM TOMS 2015).
@@ -32,6 +32,7 @@ from ir.target import Target
 
 from ..analysis import is_output_block
 from ..annotation import PARALLEL, UNROLL, VECTORIZE
+from ..error import ScheduleError
 from ..population.sketch import SketchSchedule
 from ..random_variable import BlockRV, ExprRV, LoopRV
 from ..schedule import Schedule
@@ -64,25 +65,24 @@ def may_be_blocked(structure: str) -> bool:
     return re.fullmatch("SS+R+S", structure) is not None
 
 
-def exceeds_caches(node: BlockNode, vector_var: Any, target: Target) -> bool:
-    """Whether the panels of a register tile fill the first cache, and those of a row of them along the vector axis the second.
+def most_blocks(node: BlockNode, vector_var: Any, target: Target) -> int:
+    """Into how many blocks a reduction may be divided: such that a register tile's panels of one still take half of the first cache.
 
-    Where either fits, the nest without blocks finds in a cache what it uses again.
+    Smaller ones read and write the results more often, and nothing else less. One where the second cache holds the panels of a register
+    tile without blocks: from there they come as fast as they are multiplied.
     """
     extents = _extents(node)
     if len(extents) != len(node.iter_vars):
-        return False
+        return 1
     registers = registers_for(node, target)
-    rows = max(
-        1, (registers.registers - 3) // 2
-    )  # of two vectors each, which take a register each besides, as a broadcast does
-    tile = {var: min(rows, extents[var]) for var in spatial_vars(node)}
-    tile[vector_var] = min(2 * registers.lanes, extents[vector_var])
-    row = {**tile, vector_var: extents[vector_var]}
-    return (
-        _read_bytes(node, {**extents, **tile}) > target.l1_cache_bytes
-        and _read_bytes(node, {**extents, **row}) > target.l2_cache_bytes
-    )
+    tile = {vector_var: min(2 * registers.lanes, extents[vector_var])}
+    rows = (registers.registers - 3) // 2  # two vectors each, and one for each column and a broadcast
+    for var in reversed(_in_order(node)):
+        if var is not vector_var:
+            tile[var] = min(max(1, rows), extents[var])
+            rows //= tile[var]
+    panels = _read_bytes(node, {**extents, **tile})
+    return 1 if panels <= target.l2_cache_bytes else 2 * panels // target.l1_cache_bytes
 
 
 def turned_axes(node: BlockNode) -> frozenset[Any]:
@@ -110,6 +110,7 @@ class Blocking:
         vector_var: the block's variable of the vector axis.
         packed: positions of the operands to pack among the block's reads.
         constants: positions of those that are packed when the model is compiled.
+        most_blocks: so many at most.
         padding: padded extents by block variable.
         innermost: variables whose loops over register tiles come inside of all others.
     """
@@ -118,6 +119,7 @@ class Blocking:
     limits: FactorLimits
     target: Target
     vector_var: Any
+    most_blocks: int
     packed: Sequence[int] = ()
     constants: Set[int] = frozenset()
     padding: Mapping[Any, int] | None = None
@@ -138,7 +140,7 @@ class Blocking:
         takes = not is_output_block(node) and elementwise_consumer(node) is not None
         epilogue = sch.get_consumers(block)[0] if takes else None
         pad_loops(sch, block, padding)
-        reductions = _Reductions(sch, block, self.limits.other, self.structure.count("R"))
+        reductions = _Reductions(sch, block, self.limits.other, self.structure.count("R"), self.most_blocks)
         tiled = self._tile_results(sch, block, vector, reductions)
         levels = [
             [axis[depth] for axis in tiled.loops["S"] if depth < len(axis)]
@@ -204,13 +206,17 @@ class Blocking:
 class _Reductions:
     """The reduction loops of a block in factors, and the block of partial results that the longest one's outermost factor makes."""
 
-    def __init__(self, sch: Schedule, block: BlockRV, limit: int, n_levels: int) -> None:
+    def __init__(self, sch: Schedule, block: BlockRV, limit: int, n_levels: int, most_blocks: int) -> None:
         node = node_of(sch, block)
         extents = _extents(node)
         loops = sch.get_loops(block)
-        self._n_levels = n_levels
         self._variables = reduce_vars(node)
         self._longest = max(self._variables, key=extents.__getitem__)
+        self._n_levels = n_levels
+        if all(extents[self._longest] % count for count in range(2, most_blocks + 1)):
+            raise ScheduleError(
+                f"rule: the {extents[self._longest]} steps of {node.name!r} do not come in 2 to {most_blocks} equal blocks"
+            )
         self.factors: dict[Any, list[ExprRV]] = {}
         """By variable; of the longest there is one more."""
         for var in self._variables:
@@ -221,8 +227,8 @@ class _Reductions:
                 self.factors[var] = sch.sample_perfect_tile(loops[position], n_factors, limit)
         longest = self.factors[self._longest]
         if isinstance(sch, SketchSchedule):
-            # one block is the nest without blocks
-            sch.restrict_tile(longest, lambda table: table[:, 0] > 1)
+            # One block is the nest without blocks.
+            sch.restrict_tile(longest, lambda table: (table[:, 0] > 1) & (table[:, 0] <= most_blocks))
         position = loop_position(node, self._longest)
         assert position is not None
         blocks, *_ = sch.split(loops[position], longest)

@@ -51,7 +51,7 @@ from .block_facts import (
     spatial_vars,
     stands_alone,
 )
-from .cache_blocking import Blocking, exceeds_caches, may_be_blocked, turned_axes
+from .cache_blocking import Blocking, may_be_blocked, most_blocks, turned_axes
 from .padding import choose_padding, pad_loops
 from .register_tile import (
     FactorLimits,
@@ -127,20 +127,7 @@ class RegisterTiling(ScheduleRule):
             found += unless_refused(sch, partial(tile, stage=_stage_for_consumer)) or unless_refused(
                 sch, staged
             )
-        if vector_var is not None and is_product(node) and may_be_blocked(self.structure):
-            found += self._in_blocks(
-                sch,
-                block,
-                Blocking(
-                    self.structure,
-                    self.limits,
-                    self.target,
-                    vector_var,
-                    packed=variants[-1],
-                    constants=frozenset(constant),
-                    padding=paddings[0],
-                ),
-            )
+        found += self._in_blocks(sch, block, vector_var, variants[-1], frozenset(constant), paddings[0])
         # without reuse registers save no loads: whole rows, one after the other, may come faster from memory than columns of tiles
         return found if found and reuses else [*found, sch]
 
@@ -164,11 +151,25 @@ class RegisterTiling(ScheduleRule):
         )
         return unless_refused(sch, tile) or [sch]
 
-    def _in_blocks(self, sch: Schedule, block: BlockRV, blocking: Blocking) -> list[Schedule]:
+    def _in_blocks(
+        self,
+        sch: Schedule,
+        block: BlockRV,
+        vector_var: Any,
+        packed: Sequence[int],
+        constants: frozenset[int],
+        padding: dict[Any, int],
+    ) -> list[Schedule]:
         """The reduction in blocks, where those may help, in each order of the loops over register tiles that uses other panels again."""
         node = node_of(sch, block)
-        if not exceeds_caches(node, blocking.vector_var, self.target):
+        if vector_var is None or not is_product(node) or not may_be_blocked(self.structure):
             return []
+        n_blocks = most_blocks(node, vector_var, self.target)
+        if n_blocks < 2:
+            return []
+        blocking = Blocking(
+            self.structure, self.limits, self.target, vector_var, n_blocks, packed, constants, padding
+        )
         orders = dict.fromkeys([frozenset[Any](), turned_axes(node)])
         return [
             made

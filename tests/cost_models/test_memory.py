@@ -7,7 +7,7 @@ import pytest
 
 from cost_models.loops import NestLoops, nest_loops
 from cost_models.machine import CacheLevel, Machine
-from cost_models.memory import Slot, crowding, slots_of, traffic_of
+from cost_models.memory import Slot, companions, crowding, slots_of, traffic_of
 from schedules.population.skeleton import Access, LoopAxis, Nest, Skeleton
 
 from .programs import TARGET
@@ -99,3 +99,34 @@ def test_tiles_of_intermediate_buffers_are_used_again() -> None:
     for slots in slots_of(both, loops, 64):
         assert slots[0].allocated == 1
         np.testing.assert_array_equal(slots[0].elements[:, 0], [8, 8, 1])
+
+
+def blocks(panel: int, n_blocks: int, reduces: bool = True) -> Skeleton:
+    """A tile of results that is added to after each of several blocks, which read a panel of bytes."""
+    parts = nest(
+        [("k0", n_blocks), ("k1", panel // 4)], [("B", [n_blocks * panel // 4], [[panel // 4, 1]], False)]
+    )
+    sums = nest([("k0", n_blocks), ("i", 1 << 12)], [("C", [1 << 12], [[0, 1]], True)])
+    sums.nests[0].accesses[0].buffer = 1
+    sums.nests[0].loops[0].is_reduction = reduces
+    sums.nests[0].loops[1].key = 17
+    return Skeleton(1, [parts.nests[0], sums.nests[0]])
+
+
+@pytest.mark.parametrize(
+    ("panel", "n_blocks", "reduces", "times"),
+    [(1 << 12, 8, True, 1), (1 << 18, 8, True, 8), (1 << 18, 8, False, 1), (1 << 18, 1, True, 1)],
+)
+def test_results_stay_in_a_cache_between_blocks_where_those_leave_room(
+    panel: int, n_blocks: int, reduces: bool, times: int
+) -> None:
+    skeleton = blocks(panel, n_blocks, reduces)
+    loops = nest_loops(skeleton)
+    slots = slots_of(skeleton, loops, 64)
+    nowhere = [[np.zeros(1, dtype=bool)]] * 2
+    beside = companions(loops, slots, nowhere)
+    machine = Machine.of(TARGET)
+    traffic = traffic_of(slots[1], loops[1], machine, nowhere[1], beside[1])
+    assert traffic.lines[0][0, 0] == times * slots[1][0].lines[0, 0]
+    alone = traffic_of(slots[1], loops[1], machine, nowhere[1])
+    assert alone.lines[0][0, 0] == slots[1][0].lines[0, 0]
