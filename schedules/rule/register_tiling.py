@@ -12,7 +12,7 @@ A reduction with data reuse becomes
 The innermost spatial tile is the register tile: its vector axis is a multiple of the vector width and the whole tile
 fits the register file (Goto, van de Geijn: "Anatomy of high-performance matrix multiplication", ACM TOMS 2008). An operand
 that the vector axis indexes is packed into panels of one register tile's width; constant weights are packed when the model
-is compiled, others when the kernel runs.
+is compiled, others when the kernel runs. Long reductions are offered in blocks, too (:mod:`~schedules.rule.cache_blocking`).
 """
 
 from __future__ import annotations
