@@ -181,6 +181,8 @@ class StructureTree(Structures):
         """Of known structures, by what they do."""
         self._paths: dict[int, Path] = {}
         """To known structures, by their numbers."""
+        self._failure: ScheduleError | None = None
+        """Why the last choices that were looked at make no schedule."""
         self._has_begun = False
         self._begin(first)
         self._has_begun = True
@@ -193,6 +195,8 @@ class StructureTree(Structures):
             self._sort()
         elif len(self.known) < limit:  # hardly any has candidates
             self.grow(limit - len(self.known), np.random.default_rng(0))
+        if not self.known and self._failure is not None:
+            raise self._failure
 
     def _go_through(self, wanted: int, attempts: int) -> bool:
         """Make structures known until there are so many, those that deviate least from the first choices before others; whether they are
@@ -318,24 +322,37 @@ class StructureTree(Structures):
             except OpenChoice as choice:
                 return _branch(state, choice)
             except _READING as failure:
-                if step.may_read and self._fits_some(state.schedule, step):
-                    if state.closed is not ALL and _fits(state.schedule, step):
-                        state = replace(state, closed=ALL, made={})
-                        continue
-                    if Sketch(state.schedule).n_columns:
-                        return self._candidates(state)
-                    # Nothing is open any more that it could take for a number: it fails for the choices that were made.
-                if step.may_refuse and isinstance(failure, ScheduleError):
+                found = self._with_numbers(state, step) if step.may_read else None
+                if isinstance(found, _Node):
+                    return found
+                if found is not None:
+                    state = found
+                elif step.may_refuse and isinstance(failure, ScheduleError):
                     _LOG.debug("does not apply here: %s", failure)
                     return Alternatives.of([state.schedule])
-                raise
+                elif step.may_read and state.made and isinstance(failure, ScheduleError):
+                    _LOG.debug("is no schedule: %s", failure)
+                    self._failure = failure
+                    return _Node()
+                else:
+                    raise
+
+    def _with_numbers(self, state: _State, step: Step) -> _State | _Node | None:
+        """What becomes of a step that failed: with numbers for what it samples itself, or for all; None where it does not fit any."""
+        if not self._fits_some(state, step):
+            return None
+        if state.closed is not ALL and any(
+            _fits(state.schedule, step, state.made, n) for n in range(_TRIALS)
+        ):
+            return replace(state, closed=ALL)
+        return self._candidates(state) if state.schedule.columns else None
 
     def _candidates(self, state: _State) -> _Node:
         """A branch with a way for each candidate of a schedule: what it has left open becomes structure."""
         rows = _Rows(state.schedule)
 
         def child(number: int) -> _State:
-            return _State(self._candidate(rows.sketch, rows.rows[number]), state.then)
+            return _State(self._candidate(rows.sketch, rows.rows[number]), state.then, state.made)
 
         return _Node(rows, child, rows.numbers_in)
 
@@ -344,11 +361,14 @@ class StructureTree(Structures):
         sketch.trace_of(row).apply_to_schedule(made, remove_postproc=True)
         return made
 
-    def _fits_some(self, schedule: SketchSchedule, step: Step) -> bool:
+    def _fits_some(self, state: _State, step: Step) -> bool:
         """Whether a step that fails on open decisions fits a candidate."""
-        before = Sketch(schedule)
+        before = Sketch(state.schedule)
         rows = before.sample(_TRIALS, np.random.default_rng(0))
-        return any(_fits(self._candidate(before, row), step) for row in rows)
+        return any(
+            _fits(self._candidate(before, row), step, state.made, seed)
+            for seed, row in enumerate(itertools.islice(itertools.cycle(rows), _TRIALS))
+        )
 
     # ---- what is known -----------------------------------------------------------------------------------------
 
@@ -418,10 +438,10 @@ def _alternatives(offered: Alternatives, step: Step) -> _Node:
     return _Node(CategoricalDecision.create("alternative", range(count), [1.0] * count), child, numbers_in)
 
 
-def _fits(schedule: SketchSchedule, step: Step) -> bool:
-    """Whether a step that gets numbers for what it samples itself fits a schedule."""
+def _fits(schedule: SketchSchedule, step: Step, made: Mapping[int, int], seed: int) -> bool:
+    """Whether a step that gets numbers for what it samples itself, random ones where they are not chosen, fits a schedule."""
     with suppress(*_READING):
-        _run(schedule, step, Choices({}, ALL, np.random.default_rng(0)))
+        _run(schedule, step, Choices(made, ALL, np.random.default_rng(seed)))
         return True
     return False
 

@@ -182,6 +182,58 @@ def numbers_of(space: Structures) -> list[tuple[int, ...]]:
     ]
 
 
+@pytest.mark.parametrize("bad", [{1}, {3}, {1, 2}, {2, 3, 4}])
+def test_numbers_that_make_no_schedule_are_left_out(bad: set[int]) -> None:
+    """Whichever the function looks at first: the others are all found, once each."""
+
+    def refuses_some(sch: Schedule) -> None:
+        number = sch.get(sch.sample_categorical([1, 2, 3, 4], [0.25] * 4))
+        loop = sch.get_loops("C")[0]
+        if number in bad:
+            sch.split(loop, [3, 0])
+        sch.annotate(loop, "number", number)
+
+    space = ScheduleFn(refuses_some).structures(two_steps(), TARGET)
+    assert space.is_complete
+    assert numbers_of(space) == [(number - 1,) for number in (1, 2, 3, 4) if number not in bad]
+
+
+def test_what_numbers_make_no_schedule_may_depend_on_later_ones() -> None:
+    def refuses_pairs(sch: Schedule) -> None:
+        first, second = (sch.get(sch.sample_categorical([0, 1, 2], [1 / 3] * 3)) for _ in range(2))
+        if first + second > 2:
+            raise ScheduleError("too many")
+        sch.annotate(sch.get_block("C"), "numbers", [first, second])
+
+    space = ScheduleFn(refuses_pairs).structures(two_steps(), TARGET)
+    assert space.is_complete
+    assert numbers_of(space) == [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (2, 0)]
+
+
+def test_a_rule_that_refuses_what_it_looked_at_leaves_the_schedule_as_it_was() -> None:
+    def refuses_two(sch: Schedule, block: BlockRV) -> Schedule:
+        number = sch.get(sch.sample_categorical([1, 2, 3], [1 / 3] * 3))
+        if number == 2:
+            raise ScheduleError("not two")
+        sch.annotate(block, "number", number)
+        return sch
+
+    space = PostOrderApply(
+        sch_rules=[refuses_two], f_block_filter=lambda block: block.name_hint == "C"
+    ).structures(two_steps(), TARGET)
+    assert space.is_complete
+    assert numbers_of(space) == [(0,), (), (2,)]
+
+
+def test_numbers_that_all_make_no_schedule_are_an_error() -> None:
+    def refuses_all(sch: Schedule) -> None:
+        number = sch.get(sch.sample_categorical([1, 2], [0.5] * 2))
+        raise ScheduleError(f"not {number}")
+
+    with pytest.raises(ScheduleError, match="not [12]"):
+        ScheduleFn(refuses_all).structures(two_steps(), TARGET)
+
+
 @pytest.mark.parametrize("limit", [1, 4, 7, 12])
 def test_no_choice_is_cut_by_its_place(limit: int) -> None:
     """Where there are too many structures, those with few choices but the first come first: all of one before any of two."""
