@@ -70,8 +70,7 @@ class LoopPrimitives(PrimitiveFamily):
         values = [self._value(item) for item in factors]
         _require_plain_loop(node, "split")
         _require_start_at_zero(node, "split")
-        # The factors of a perfect tile with open decisions multiply to the extent whatever they will be.
-        extents, divides = _infer_factors(node, values, any(isinstance(item, DecisionVar) for item in values))
+        extents, divides = _infer_factors(node, values, _are_of_tiles(values))
         dtype = _dtype_that_counts([node.var.dtype], extents)
         extents = [tir.cast(dtype, extent) for extent in extents]
         variables = [tir.Var(f"{node.var.name}_{i}", dtype) for i in range(len(extents))]
@@ -230,6 +229,12 @@ def _require_start_at_zero(loop: LoopNode, primitive: str) -> None:
         primitive,
         f"loop {loop.var.name!r} starts at {loop.min}, not at 0",
     )
+
+
+def _are_of_tiles(factors: Sequence[Any]) -> bool:
+    """Whether factors are open decisions of perfect tiles, which multiply to the extent whatever they will be; other choices need not."""
+    decisions = [item for item in factors if isinstance(item, DecisionVar)]
+    return bool(decisions) and all(item.tiled is not None for item in decisions)
 
 
 def _infer_factors(loop: LoopNode, factors: Sequence[Any], exact: bool) -> tuple[list[Any], bool]:

@@ -20,7 +20,7 @@ from schedules.rule import PyScheduleRule, RandomComputeLocation, RegisterTiling
 from schedules.space import PostOrderApply, ScheduleFn, SpaceGeneratorUnion, Structures
 from tests.programs.expressions import matmul, matmul_bias
 
-from ..checks import assert_replays
+from ..checks import assert_replays, assert_same_meaning
 
 TARGET = Target("cpu")
 
@@ -223,6 +223,24 @@ def test_a_rule_that_refuses_what_it_looked_at_leaves_the_schedule_as_it_was() -
     ).structures(two_steps(), TARGET)
     assert space.is_complete
     assert numbers_of(space) == [(0,), (), (2,)]
+
+
+def test_sampled_factors_need_not_multiply_to_the_extent() -> None:
+    """Whether they do is part of the structure: some need a predicate, others leave something out."""
+
+    def splits(sch: Schedule) -> None:
+        factor = sch.sample_categorical([1, 2, 4, 8], [0.25] * 4)
+        sch.split(sch.get_loops("C")[0], [factor, 2, 2])
+
+    func = two_steps()
+    space = ScheduleFn(splits).structures(func, TARGET)
+    assert space.is_complete
+    assert numbers_of(space) == [(1,), (2,), (3,)]
+    for sketch in space.known:
+        sch = sketch.materialize(func, np.zeros(0, dtype=np.int64))
+        assert_replays(sch, func)
+        assert_same_meaning(func, sch)
+        assert ("T.where" in sch.mod.script()) == (sketch is not space.known[0])
 
 
 def test_numbers_that_all_make_no_schedule_are_an_error() -> None:
