@@ -86,6 +86,7 @@ def test_rows_share_their_loops() -> None:
         (rows(), 3, "3 does not divide the extent 8 of loop 'i'"),
         (rows(), 0, "0 does not divide"),
         (rows(columns="range(i + 1)"), 4, "no loop in block 'row' runs alike for all iterations of 'i'"),
+        (rows(columns="T.vectorized(8)"), 4, "no loop in block 'row' runs alike"),
         (
             changed("alloc_buffer((1,)", "alloc_buffer((i + 1,)"),
             4,
@@ -105,6 +106,14 @@ def test_refusals(program: PrimFunc, factor: int, message: str) -> None:
     sch = Schedule(program)
     (loop,) = sch.get_loops(sch.get_block("row"))
     assert_refused(sch, lambda: sch.interleave(loop, factor), "interleave", message)
+
+
+def test_regions_of_rows_of_several_lengths_are_those_of_all() -> None:
+    sch = Schedule(changed("T.reads(A[i, 0:9])", "T.reads(A[0, 0:i + 2])"))
+    (loop,) = sch.get_loops(sch.get_block("row"))
+    sch.interleave(loop, 4)
+    (read,) = sch.get(sch.get_block("row")).reads
+    assert str(read) == "A[0, 0:9]"
 
 
 def test_an_open_factor_must_divide_the_extent_in_all_candidates() -> None:

@@ -572,3 +572,150 @@ def test_parts_may_be_open_decisions() -> None:
         sch = sketch.materialize(func, row)
         assert_replays(sch, func)
         assert_close_on(func, sch, arrays_of(func, 0))
+
+
+# ---- what other breaks of the code leave standing -----------------------------------------------------------------
+
+
+def two_rows(text: str, *, parts: Sequence[tuple[str, int]] = LOG_SUM_EXP, size: int = 4) -> None:
+    """The program in parts means what it meant, on ordinary rows and on rows of infinities and NaN."""
+    func = from_source(text)
+    sch = in_parts(func, parts, size)
+    assert_replays(sch, func)
+    for seed in range(4):
+        assert_close_on(func, sch, arrays_of(func, seed, special=seed > 1))
+
+
+def changed(right: str, wrong: str) -> str:
+    assert right in KEYS
+    return KEYS.replace(right, wrong)
+
+
+TERM = "T.exp(x[vi, vk] - peak[vi])"
+
+
+@pytest.mark.parametrize(
+    "text, words",
+    [
+        (changed(TERM, f"{TERM} * T.exp(x[2 - vi, vk] - peak[2 - vi])"), ("several elements of peak",)),
+        (
+            changed("peak[vi]", "peak[vi, vi]").replace("T.alloc_buffer((3,))", "T.alloc_buffer((3, 3))"),
+            ("block 'peak' is no maximum", "stored at its data-parallel variables"),
+        ),
+    ],
+)
+def test_refuses_maxima_that_are_not_one_a_row(text: str, words: tuple[str, ...]) -> None:
+    sch = Schedule(from_source(text))
+    loops = part_loops(sch, LOG_SUM_EXP, 4)
+    assert_refused(sch, lambda: sch.rfactor_chain(*loops), *words)
+
+
+def test_refuses_a_sum_over_rows_too() -> None:
+    text = KEYS.replace("total: T.Buffer((3,)", "total: T.Buffer((1,)").replace("total[vi]", "total[0]")
+    head, tail = text.split('with T.block("total"):')
+    sch = Schedule(from_source(head + 'with T.block("total"):' + tail.replace('"SR"', '"RR"')))
+    loops = part_loops(sch, LOG_SUM_EXP, 4)
+    assert_refused(sch, lambda: sch.rfactor_chain(*loops), "block 'total'", "several elements of peak")
+
+
+def test_refuses_a_maximum_over_another_axis_too() -> None:
+    x = te.placeholder((3, 8, 2), "float32", name="x")
+    k, r, s = te.reduce_axis((0, 8), "k"), te.reduce_axis((0, 2), "r"), te.reduce_axis((0, 8), "s")
+    peak = te.compute((3,), lambda i: te.max(x[i, k, r], axis=[k, r]), name="peak")
+    total = te.compute((3,), lambda i: te.sum(te.exp(x[i, s, 0] - peak[i]), axis=s), name="total")
+    sch = Schedule(te.create_prim_func([x, total]))
+    loops = part_loops(sch, LOG_SUM_EXP, 4)
+    assert_refused(sch, lambda: sch.rfactor_chain(*loops), "block 'peak'", "over one axis")
+
+
+WEIGHTS = """
+@T.prim_func
+def main(x: T.Buffer((3, 8), "float32"), total: T.Buffer((3,), "float32"), result: T.Buffer((3, 8), "float32")):
+    peak = T.alloc_buffer((3,), scope="local")
+    weight = T.alloc_buffer((8, 3), scope="local")
+    for i, k in T.grid(3, 8):
+        with T.block("peak"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                peak[vi] = T.float32("-inf")
+            peak[vi] = T.max(peak[vi], x[vi, vk])
+    for k, i in T.grid(8, 3):
+        with T.block("weight"):
+            vk, vi = T.axis.remap("SS", [k, i])
+            weight[vk, vi] = T.exp(x[vi, vk] - peak[vi])
+    for i, k in T.grid(3, 8):
+        with T.block("result"):
+            vi, vk = T.axis.remap("SS", [i, k])
+            result[vi, vk] = weight[vk, vi] * T.float32(2)
+    for i, k in T.grid(3, 8):
+        with T.block("total"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                total[vi] = T.float32(0)
+            total[vi] = total[vi] + weight[vk, vi]
+"""
+ALL_WEIGHTS = [("peak", 1), ("weight", 0), ("result", 1), ("total", 1)]
+
+
+@pytest.mark.parametrize("size", [1, 3, 8])
+def test_what_reads_weights_may_stand_before_the_sums(size: int) -> None:
+    """Weights whose first dimension is the axis, in memory of their own; what others read early is known early."""
+    two_rows(WEIGHTS, parts=ALL_WEIGHTS, size=size)
+    func = main_of(in_parts(from_source(WEIGHTS), ALL_WEIGHTS, size))
+    scopes = {buffer.name: buffer.scope() for buffer in func.body.block.alloc_buffers}
+    assert {scopes[name] for name in ("peak.rf", "weight.rf", "peak_scale")} == {"local"}
+
+
+@pytest.mark.parametrize(
+    "outer, inner, words",
+    [
+        ("range(1, 3)", "range(4)", ("loop 'k0'", "from 1 on")),
+        ("range(2)", "range(1, 5)", ("loop 'k0' does not share out", "outer loop of a split")),
+    ],
+)
+def test_refuses_weights_whose_parts_are_not_counted_from_zero(
+    outer: str, inner: str, words: tuple[str, ...]
+) -> None:
+    nest = f"""    for k0 in {outer}:
+        for k1 in {inner}:
+            for i in range(3):
+                with T.block("weight"):
+                    vk, vi = T.axis.S(12, k0 * 4 + k1), T.axis.S(3, i)
+                    weight[vk, vi] = T.exp(x[vi, vk] - peak[vi])
+    for"""
+    before, behind = WEIGHTS.split("    for k, i in T.grid(8, 3):")
+    text = before + nest + behind.split("    for", 1)[1]
+    text = text.replace("x: T.Buffer((3, 8)", "x: T.Buffer((3, 12)").replace(
+        "buffer((8, 3)", "buffer((12, 3)"
+    )
+    sch = Schedule(from_source(text))
+    (first,) = part_loops(sch, LOG_SUM_EXP[:1], 4)
+    loops = [first, sch.get_loops("weight")[0], *part_loops(sch, ALL_WEIGHTS[2:], 4)]
+    assert_refused(sch, lambda: sch.rfactor_chain(*loops), "block 'weight'", *words)
+
+
+def test_refuses_weights_of_other_parts() -> None:
+    text = WEIGHTS.replace("+ weight[vk, vi]", "+ weight[7 - vk, vi]")
+    sch = Schedule(from_source(text))
+    loops = part_loops(sch, ALL_WEIGHTS, 4)
+    assert_refused(sch, lambda: sch.rfactor_chain(*loops), "block 'total'", "maybe of other parts")
+
+
+def test_sums_of_different_terms_have_factors_of_their_own() -> None:
+    x = te.placeholder((3, 8), "float32", name="x")
+    k, r, s = (te.reduce_axis((0, 8), name) for name in "krs")
+    peak = te.compute((3,), lambda i: te.max(x[i, k], axis=k), name="peak")
+    total = te.compute((3,), lambda i: te.sum(te.exp(x[i, r] - peak[i]), axis=r), name="total")
+    squares = te.compute((3,), lambda i: te.sum(te.exp((x[i, s] - peak[i]) * 2.0), axis=s), name="squares")
+    both = te.compute((3,), lambda i: total[i] * total[i] / squares[i], name="both")
+    two_rows(te.create_prim_func([x, both]).script(), parts=[*LOG_SUM_EXP, ("squares", 1)])
+
+
+def test_a_maximum_that_is_made_finite_in_one_place_only_may_be_infinite() -> None:
+    """A row of nothing but -infinity has the sum NaN then, as in the whole."""
+    finite = 'T.Select(peak[vi] == T.float32("-inf"), T.float32(0), peak[vi])'
+    func = from_source(changed(TERM, f"{TERM} * T.exp(x[vi, vk] - {finite})"))
+    arrays = [np.full((3, 8), -np.inf, "float32"), np.zeros(3, "int32"), np.zeros(3, "float32")]
+    arrays[0][0] = 1
+    (*_, found) = outputs_of(main_of(in_parts(func, LOG_SUM_EXP, 4)), arrays)
+    np.testing.assert_array_equal(found, [8, np.nan, np.nan])

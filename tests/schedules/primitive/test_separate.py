@@ -137,6 +137,53 @@ def main(A: T.Buffer((9, 11), "int32"), B: T.Buffer((4, 5), "int32")):
     assert_refused(sch, lambda: sch.separate(loops[2]), "separate", "of which something may be missing")
 
 
+WRITTEN = """@T.prim_func
+def main(A: T.Buffer((9, 11), "int32"), B: T.Buffer((2, 2), "int32")):
+    C = T.alloc_buffer((11, 11), "int32")
+    for i, j in T.grid(11, 11):
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            {write}
+    for i, j, r, s in T.grid(2, 2, 3, 3):
+        with T.block("B"):
+            vi, vj, vr, vs = T.axis.remap("SSRR", [i, j, r, s])
+            with T.init():
+                B[vi, vj] = 0
+            B[vi, vj] = B[vi, vj] + C[vi * 2 + vr, vj * 2 + vs]
+"""
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        "T.where(i < 10)\n            C[vi, vj] = vi + vj",
+        "C[vi, vi] = vi",
+        "C[10 - vi, vj] = vi",
+        "for q in range(2):\n                C[vi, vj] = q",
+    ],
+)
+def test_only_what_plainly_has_all_values_may_be_reduced_everywhere(write: str) -> None:
+    sch = Schedule(from_source(WRITTEN.format(write=write)))
+    loop = sch.get_loops("B")[2]
+    assert_refused(sch, lambda: sch.separate(loop), "separate", "of which something may be missing")
+
+
+@pytest.mark.parametrize(
+    "nest",
+    [
+        'for i, j, s in T.grid(4, 5, 3):\n        for r in T.serial(3, annotations={{"pragma": 1}}):',
+        "for i, j, s in T.grid(4, 5, 3):\n        for r in range(1, 4):",
+    ],
+)
+def test_loops_with_annotations_or_that_begin_elsewhere_are_refused(nest: str) -> None:
+    head, tail = WINDOWS.split("for i, j, r, s in T.grid(4, 5, 3, 3):\n")
+    tail = "\n".join("    " + line if line else line for line in tail.split("\n"))
+    text = (head + nest + "\n" + tail).replace("A: T.Buffer((9,", "A: T.Buffer((12,")
+    sch = Schedule(from_source(text.format(value="A[vi * 2 + vr, vj * 2 + vs]")))
+    loop = sch.get_loops("B")[3]
+    assert_refused(sch, lambda: sch.separate(loop), "separate", "plain loops")
+
+
 @settings(max_examples=25, deadline=None)
 @given(
     st.sampled_from(["max", "sum", "min"]),
