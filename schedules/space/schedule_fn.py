@@ -25,7 +25,8 @@ class ScheduleFn(SpaceGenerator):
     """Run a function on the schedule of the whole program.
 
     The function changes the schedule that it gets, or returns one or several others. Where it only samples and passes what it
-    sampled on, one run describes all candidates; each value of a number that it looks at makes a structure of its own.
+    sampled on, one run describes all candidates; each value of a number that it looks at makes a structure of its own. Values for which
+    it raises a ScheduleError are left out; where there are no others, that is the error of the space.
 
     Args:
         sch_fn: the function.
