@@ -234,7 +234,7 @@ def _require_start_at_zero(loop: LoopNode, primitive: str) -> None:
 def _are_of_tiles(factors: Sequence[Any]) -> bool:
     """Whether factors are open decisions of perfect tiles, which multiply to the extent whatever they will be; other choices need not."""
     decisions = [item for item in factors if isinstance(item, DecisionVar)]
-    return bool(decisions) and all(item.tiled is not None for item in decisions)
+    return bool(decisions) and all(getattr(item, "tiled", None) is not None for item in decisions)
 
 
 def _infer_factors(loop: LoopNode, factors: Sequence[Any], exact: bool) -> tuple[list[Any], bool]:
