@@ -42,6 +42,7 @@ def graph_passes(*, enable_warning: bool = False) -> list[Pass]:
         transform.DeadCodeElimination(),
         transform.FuseOps(),
         transform.FuseTIR(),
+        transform.FusePairs(),
         transform.DeadCodeElimination(),
     ]
 

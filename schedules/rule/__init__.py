@@ -18,6 +18,7 @@ from .lane_reduction import LaneReduction
 from .multi_level_tiling import MultiLevelTiling, ReuseType
 from .multi_level_tiling_wide_vector import MultiLevelTilingWideVector
 from .multi_level_tiling_tensor_core import MultiLevelTilingTensorCore
+from .pair_tiling import PairTiling
 from .parallel_grain import ParallelGrain
 from .parallel_vectorize_unroll import ParallelizeVectorizeUnroll
 from .reduction_chain import ReductionChain
@@ -45,6 +46,7 @@ __all__ = [
     "MultiLevelTilingTensorCore",
     "MultiLevelTilingWideVector",
     "MultiLevelTilingWithIntrin",
+    "PairTiling",
     "ParallelGrain",
     "ParallelizeVectorizeUnroll",
     "PyScheduleRule",

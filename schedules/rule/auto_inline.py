@@ -6,12 +6,21 @@ from collections.abc import Sequence
 
 from ir.tir.kernel_attributes import LAYOUT_REWRITE_PREPROC
 
-from ..analysis import consumers_of, is_output_block
+from ..analysis import consumers_of, is_output_block, producers_of
 from ..error import ScheduleError
 from ..random_variable import BlockRV
 from ..schedule import Schedule
+from ..tree import BlockNode
 from .base import ScheduleRule
-from .block_facts import contains_call, is_injective, is_long, node_of, read_count
+from .block_facts import (
+    contains_call,
+    elementwise_consumer,
+    has_data_reuse,
+    is_injective,
+    is_long,
+    node_of,
+    read_count,
+)
 
 
 class AutoInline(ScheduleRule):
@@ -53,6 +62,8 @@ class AutoInline(ScheduleRule):
             return [sch]
         if self.disallow_if_then_else and contains_call(node, frozenset({"tir.if_then_else"})):
             return [sch]
+        if _ends_register_tile(node) and _is_read_by_reduction(node):
+            return [sch]
         expensive = bool(self.disallow_op) and contains_call(node, self.disallow_op)
         if self.into_consumer and not is_output_block(node):
             consumers = consumers_of(node)
@@ -75,3 +86,21 @@ class AutoInline(ScheduleRule):
             except ScheduleError:
                 pass  # not inlinable here; other rules take the block
         return [sch]
+
+
+def _ends_register_tile(node: BlockNode) -> bool:
+    """Whether a block, alone or behind others that will be a part of it, takes the results of a reduction with reuse one by one."""
+    for producer in producers_of(node):
+        if elementwise_consumer(producer) is node:
+            return has_data_reuse(producer) or (is_injective(producer) and _ends_register_tile(producer))
+    return False
+
+
+def _is_read_by_reduction(node: BlockNode) -> bool:
+    """Whether a reduction with reuse alone reads a block, as it is or padded: inlined, it would be computed once for each use."""
+    (*others, consumer) = consumers_of(node) or [node]
+    if others or consumer is node:
+        return False
+    if has_data_reuse(consumer):
+        return True
+    return is_injective(consumer) and elementwise_consumer(node) is None and _is_read_by_reduction(consumer)

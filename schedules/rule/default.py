@@ -17,6 +17,7 @@ from .inline_constant_scalars import InlineConstantScalars
 from .lane_reduction import LaneReduction
 from .multi_level_tiling import MultiLevelTiling, ReuseType
 from .multi_level_tiling_wide_vector import MultiLevelTilingWideVector
+from .pair_tiling import PairTiling
 from .parallel_grain import ParallelGrain
 from .parallel_vectorize_unroll import ParallelizeVectorizeUnroll
 from .reduction_chain import ReductionChain
@@ -51,6 +52,7 @@ def cpu_rules() -> list[ScheduleRule]:
         WinogradConvolution(),
         Im2col(),
         AddRFactor(),
+        PairTiling(),
         RegisterTiling(),
         RandomComputeLocation(),
         LaneReduction(),

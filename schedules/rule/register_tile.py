@@ -188,12 +188,7 @@ def mark_register_tile(sch: Schedule, innermost: Sequence[LoopRV], vector: Vecto
 
 def mark_epilogue(sch: Schedule, epilogue: BlockRV) -> None:
     """Let the block that takes a register tile's results run as the tile does."""
-    node = node_of(sch, epilogue)
-    n_inner = 0
-    for loop in reversed(loops_around(node)):
-        if loop.annotations or not loop.var.name.startswith("ax"):
-            break
-        n_inner += 1
+    n_inner = len(loops_of_its_own(node_of(sch, epilogue)))
     loops = sch.get_loops(epilogue)
     inner = loops[len(loops) - n_inner :]
     for position, inner_loop in enumerate(inner):

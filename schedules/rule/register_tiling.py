@@ -177,6 +177,20 @@ class RegisterTiling(ScheduleRule):
             for made in unless_refused(sch, partial(replace(blocking, innermost=order).apply, block=block))
         ]
 
+    def tile_inside(self, sch: Schedule, block: BlockRV) -> None:
+        """Tile a reduction in the tile of another nest, where an elementwise block of the same tile takes its results, or a copy does.
+
+        Raises:
+            ScheduleError: a primitive refuses a step.
+        """
+        node = node_of(sch, block)
+        vector_var = self._vector_axis(node)
+        packs = self._packable(sch, node, vector_var) if self.pack_operands else []
+        constant = [index for index, is_constant in packs if is_constant]
+        has_epilogue = not is_output_block(node) and elementwise_consumer(node) is not None
+        stage = _stage_for_consumer if has_epilogue else _stage_in_cache
+        self._tile(sch, block, vector_var, constant, set(constant), {}, is_inside=True, stage=stage)
+
     def _paddings(self, node: BlockNode, vector_var: Any) -> list[dict[Any, int]]:
         """Padded extents to offer, by block variable; an empty one tiles by divisors."""
         registers = registers_for(node, self.target)
