@@ -26,6 +26,21 @@ def conjuncts(condition: Any) -> list[PrimExpr]:
     return [] if condition.__class__ is IntImm and condition.value else [condition]
 
 
+def marked_conjuncts(condition: Any) -> list[PrimExpr]:
+    """The same clauses, each in the marks that it stands in: where a condition is taken apart and put together again.
+
+    >>> from ir.tir import Var, likely
+    >>> i = Var("i")
+    >>> [str(clause) for clause in marked_conjuncts(likely(And(i < 4, i > 0)))]
+    ['T.likely(i < 4)', 'T.likely(i > 0)']
+    """
+    if condition.__class__ is And:
+        return marked_conjuncts(condition.a) + marked_conjuncts(condition.b)
+    if condition.__class__ is Call and is_transparent(condition):
+        return [condition.replace(args=(clause,)) for clause in marked_conjuncts(condition.args[0])]
+    return conjuncts(condition)
+
+
 def conjunction(clauses: Iterable[PrimExpr]) -> PrimExpr | None:
     """The clauses joined by ``and``; None for no clause."""
     joined = list(clauses)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ...module import IRModule
 from ...node import Mutator, post_order_visit
 from ...transform import PassContext
-from ..conjunction import conjunction, conjuncts
+from ..conjunction import conjunction, marked_conjuncts
 from ..expr import BufferLoad, PrimExpr, Var
 from ..faults import may_fault
 from ..function import PrimFunc
@@ -36,19 +36,25 @@ class _Hoist(Mutator):
 
     def visit_For(self, loop: For) -> Stmt:
         body = self.visit(loop.body)
-        if not isinstance(body, IfThenElse):
-            return loop if body is loop.body else loop.replace(body=body)
-        fixed: list[PrimExpr] = []
-        varying: list[PrimExpr] = []
-        for clause in conjuncts(body.condition):
-            (varying if _is_held(clause, loop.loop_var) else fixed).append(clause)
-        outer = conjunction(fixed)
-        if outer is None or (varying and body.else_case is not None):
-            return loop if body is loop.body else loop.replace(body=body)
-        inner = conjunction(varying)
-        then = loop.replace(body=body.then_case if inner is None else IfThenElse(inner, body.then_case))
-        otherwise = loop.replace(body=body.else_case) if body.else_case is not None else None
-        return IfThenElse(outer, then, otherwise, body.span)
+        return _hoisted(loop if body is loop.body else loop.replace(body=body))
+
+
+def _hoisted(loop: For) -> Stmt:
+    """A loop within the conditions of its body that it does not change, also those of a choice that stands in another one."""
+    body = loop.body
+    if not isinstance(body, IfThenElse):
+        return loop
+    fixed: list[PrimExpr] = []
+    varying: list[PrimExpr] = []
+    for clause in marked_conjuncts(body.condition):
+        (varying if _is_held(clause, loop.loop_var) else fixed).append(clause)
+    outer = conjunction(fixed)
+    if outer is None or (varying and body.else_case is not None):
+        return loop
+    inner = conjunction(varying)
+    then = loop.replace(body=body.then_case if inner is None else IfThenElse(inner, body.then_case))
+    otherwise = _hoisted(loop.replace(body=body.else_case)) if body.else_case is not None else None
+    return IfThenElse(outer, _hoisted(then), otherwise, body.span)
 
 
 @dataclass(frozen=True)

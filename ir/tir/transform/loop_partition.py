@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import gcd
+from typing import Any
 
 from ...arith.index_simplifier import INF, IndexSimplifier, Linear
 from ...module import IRModule
 from ...node import Mutator, Visitor, post_order_visit
 from ...transform import PassContext
 from .. import expr as E
-from ..conjunction import conjunction, conjuncts
+from ..conjunction import conjunction, conjuncts, marked_conjuncts
 from ..expr import IntImm, PrimExpr, Var
 from ..faults import may_fault
 from ..function import PrimFunc
+from ..intrinsic.declaration import is_transparent
 from ..operators import const
 from ..stmt import Evaluate, For, ForKind, IfThenElse, LetStmt, Stmt, seq
 from ..stmt_functor import substitute, variables_in
@@ -41,6 +43,24 @@ def _distance(simplifier: IndexSimplifier, clause: PrimExpr) -> Linear | None:
         low, high = simplifier.bounds_of(a.plus(b, -1))
         return b.plus(a, -1) if low >= 0 else a.plus(b, -1) if high <= 0 else None
     return a.plus(b, -1) if isinstance(clause, E.GE) else None
+
+
+def _guards_in(condition: PrimExpr) -> list[PrimExpr]:
+    """The clauses of a condition, but for those that are marked to stay where they are."""
+    return [
+        clause
+        for marked in marked_conjuncts(condition)
+        if not _is_left_alone(marked)
+        for clause in conjuncts(marked)
+    ]
+
+
+def _is_left_alone(clause: Any) -> bool:
+    while is_transparent(clause):
+        if clause.op.name == "tir.ignore_loop_partition":
+            return True
+        clause = clause.args[0]
+    return False
 
 
 @dataclass
@@ -176,7 +196,7 @@ class _FindGuards(Visitor):
         self.visit(node.body)
 
     def visit_IfThenElse(self, node: IfThenElse) -> None:
-        for clause in conjuncts(node.condition):
+        for clause in _guards_in(node.condition):
             distance = _distance(self.simplifier, clause)
             if distance is None or not self._is_known_outside(distance):
                 continue
@@ -296,9 +316,9 @@ class _Assume(Mutator):
 
     def visit_IfThenElse(self, node: IfThenElse) -> Stmt:
         left = []
-        for clause in conjuncts(node.condition):
-            distance = _distance(self.simplifier, clause)
-            amounts_to = clause if distance is None else self.known.get(distance.key(), clause)
+        for marked in marked_conjuncts(node.condition):
+            distance = None if _is_left_alone(marked) else _distance(self.simplifier, *conjuncts(marked))
+            amounts_to = marked if distance is None else self.known.get(distance.key(), marked)
             if amounts_to is not None:
                 left.append(amounts_to)
         condition = conjunction(left)

@@ -58,3 +58,43 @@ def test_what_may_fault_stays_where_it_is_guarded(apply):
                 A[i] = T.float32(2)
 
     assert apply(tir.transform.HoistIfThenElse(), main) is main
+
+
+def test_a_choice_within_a_choice_moves_along(apply):
+    @T.prim_func
+    def before(A: T.Buffer((4, 4), "float32"), n: T.int32):
+        for i in range(4):
+            for j in range(4):
+                if i < 2:
+                    if n < 3:
+                        A[i, j] = T.float32(1)
+                else:
+                    if n < 5:
+                        A[i, j] = T.float32(2)
+
+    @T.prim_func
+    def after(A: T.Buffer((4, 4), "float32"), n: T.int32):
+        for i in range(4):
+            if i < 2:
+                if n < 3:
+                    for j in range(4):
+                        A[i, j] = T.float32(1)
+            else:
+                if n < 5:
+                    for j in range(4):
+                        A[i, j] = T.float32(2)
+
+    found = apply(tir.transform.HoistIfThenElse(), before)
+    assert found.script() == after.script().replace("def after", "def before")
+
+
+def test_marks_of_conditions_stay(apply):
+    @T.prim_func
+    def before(A: T.Buffer((16, 16), "float32")):
+        for i in range(16):
+            for j in range(16):
+                if T.ignore_loop_partition(i < 10 and j > 3):
+                    A[i, j] = T.float32(0)
+
+    text = apply(tir.transform.HoistIfThenElse(), before).script()
+    assert "if T.ignore_loop_partition(i < 10):" in text and "if T.ignore_loop_partition(j > 3):" in text

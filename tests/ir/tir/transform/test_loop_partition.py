@@ -181,3 +181,29 @@ def test_a_guard_that_may_divide_by_zero_stays_behind_its_own_guard(apply):
 
     text = apply(tir.transform.LoopPartition(), main).script()
     assert text.index("n > 0") < text.index("12 // n")
+
+
+def test_a_condition_that_is_marked_stays_where_it_is(apply):
+    @T.prim_func
+    def main(A: T.Buffer((64,), "float32")):
+        for i, j in T.grid(5, 14):
+            if T.ignore_loop_partition(i * 14 + j < 64):
+                A[i * 14 + j] = T.float32(0)
+
+    assert apply(tir.transform.LoopPartition(), main) is main
+
+
+def test_marks_stay_where_other_guards_are_split_off(apply):
+    @T.prim_func
+    def main(A: T.Buffer((64, 64), "float32")):
+        for i, j in T.grid(5, 14):
+            for k in range(64):
+                if i * 14 + j < 64 and T.ignore_loop_partition(k <= i):
+                    A[i * 14 + j, k] = T.float32(0)
+
+    after = apply(tir.transform.LoopPartition(), main)
+    assert guards(after) == 2 == after.script().count("if T.ignore_loop_partition(k <= ")
+    found, expected = (np.ones((64, 64), "float32") for _ in "ab")
+    run(after, found)
+    run(main, expected)
+    np.testing.assert_array_equal(found, expected)
