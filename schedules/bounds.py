@@ -113,7 +113,7 @@ def clause_beyond(
 
 def _follows(clause: tir.PrimExpr, condition: tir.PrimExpr, analyzer: Analyzer) -> bool:
     """Whether a clause follows from one condition: of several that never hold together an analyzer knows nothing."""
-    asked, given = _slack(clause), _slack(condition)
+    asked, given = slack(clause), slack(condition)
     if asked is not None and given is not None:
         # An analyzer may divide one of two comparisons that say the same by a common factor, and not see the other in it.
         more = constant_difference(asked, given)
@@ -136,8 +136,8 @@ def _common_factors(whole: tir.PrimExpr, part: tir.PrimExpr) -> set[int]:
     return {more // less for more, less in pairs if more and less and more % less == 0 and more // less > 1}
 
 
-def _slack(clause: tir.PrimExpr) -> tir.PrimExpr | None:
-    """What is at least 0 exactly where a comparison of index numbers holds; None of other clauses, and of data, which wraps."""
+def slack(clause: tir.PrimExpr) -> tir.PrimExpr | None:
+    """What is not negative exactly where a comparison of index numbers holds; None of other clauses, and of data, which wraps."""
     if not isinstance(clause, tir.LE | tir.LT | tir.GE | tir.GT) or not is_number(clause.a.dtype):
         return None
     if loads_in(clause):

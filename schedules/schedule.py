@@ -35,6 +35,7 @@ from .primitive.row_order import RowOrderPrimitives
 from .primitive.sampling import SamplingPrimitives
 from .primitive.scan_blocks import ScanBlockPrimitives
 from .primitive.separate import SeparatePrimitives
+from .primitive.skip_masked import SkipMaskedPrimitives
 from .primitive.staging import StagingPrimitives
 from .primitive.storage import StoragePrimitives
 from .primitive.tensorize import TensorizePrimitives
@@ -64,6 +65,7 @@ class Schedule(
     RowOrderPrimitives,
     ScanBlockPrimitives,
     RFactorChainPrimitives,
+    SkipMaskedPrimitives,
     PadEinsumPrimitives,
     DecomposePaddingPrimitives,
     BlockizePrimitives,

@@ -8,6 +8,9 @@ from typing import Any
 from ir import te, tir
 from ir.tir import PrimFunc
 
+_MAYBE_NOTHING = ("earlier", "window")
+"""Masks of attention under which a query may look at no key."""
+
 
 def log_sum_exp(rows: int = 3, keys: int = 10, dtype: str = "float32") -> PrimFunc:
     """Blocks ``peak``, ``total`` and ``result``: the logarithm of sums of exponentials."""
@@ -52,7 +55,9 @@ def attention(
 
     Args:
         mask: "none", "causal" (query i looks at keys up to i), "added" (another input, which may be -infinity), or "earlier" (at keys
-            before i, others are -infinity; a query that looks at none gets zeros: so ``relax.nn.attention`` is legalized).
+            before i, others are -infinity; a query that looks at none gets zeros), "hidden" (at keys up to i, the scores and values of
+            others do not count, whatever they are), or "window" (at the last three keys up to i - 1, others do not count, and a query
+            that looks at none gets zeros: so ``relax.nn.attention`` is legalized).
         base: of the exponentials, "exp" or "exp2".
     """
     query = te.placeholder((heads, queries, dim), "float32", name="query")
@@ -71,22 +76,34 @@ def attention(
             return te.if_then_else(j <= i, scaled, te.min_value("float32"))
         if mask == "earlier":
             return te.if_then_else(j < i, scaled, tir.const(-math.inf, "float32"))
+        if mask in ("hidden", "window"):
+            return te.if_then_else(counts(i, j), scaled, tir.const(-math.inf, "float32"))
         return scaled + bias[i, j] if mask == "added" else scaled
+
+    def counts(i: Any, j: Any) -> Any:
+        return j <= i if mask == "hidden" else tir.all(j < i, j > i - 4)
+
+    def shown(h: Any, i: Any, j: Any, e: Any) -> Any:
+        if mask not in ("hidden", "window"):
+            return value[h, j, e]
+        return te.if_then_else(counts(i, j), value[h, j, e], tir.const(0.0, "float32"))
 
     def finite(value: Any) -> Any:
         nothing = value.equal(tir.const(-math.inf, "float32"))
-        return tir.Select(nothing, tir.const(0.0, "float32"), value) if mask == "earlier" else value
+        return tir.Select(nothing, tir.const(0.0, "float32"), value) if mask in _MAYBE_NOTHING else value
 
     def divided(value: Any, by: Any) -> Any:
         zero = tir.const(0.0, "float32")
-        return tir.Select(by.equal(zero), zero, value / by) if mask == "earlier" else value / by
+        return tir.Select(by.equal(zero), zero, value / by) if mask in _MAYBE_NOTHING else value / by
 
     masked = te.compute(shape, seen, name="masked")
     peak = te.compute(shape[:2], lambda h, i: te.max(masked[h, i, m], axis=m), name="peak")
     power = getattr(tir, base)
     weight = te.compute(shape, lambda h, i, j: power(masked[h, i, j] - finite(peak[h, i])), name="weight")
     mixed = te.compute(
-        (heads, queries, dim), lambda h, i, e: te.sum(weight[h, i, r] * value[h, r, e], axis=r), name="mixed"
+        (heads, queries, dim),
+        lambda h, i, e: te.sum(weight[h, i, r] * shown(h, i, r, e), axis=r),
+        name="mixed",
     )
     total = te.compute(shape[:2], lambda h, i: te.sum(weight[h, i, s], axis=s), name="total")
     out = te.compute(
