@@ -1,7 +1,8 @@
 """Attention of many heads: all queries of a prompt, causal or not, and the one query of a decoding step.
 
 The program has the stages to which ``relax.nn.attention`` legalizes, with the heads outside: scores, mask, softmax in three
-stages, the mix of the values, and the division by the sums at the end.
+stages, the mix of the values, and the division by the sums at the end. A causal mask hides scores, which are -infinity, and values,
+which are 0, so that nothing of what it hides counts.
 """
 
 from __future__ import annotations
@@ -39,14 +40,19 @@ def _stages(lang: Language, heads: int, queries: int, keys: int, dim: int, causa
 
     def seen(h: Any, i: Any, j: Any) -> Any:
         scaled = score[h, i, j] * (1 / math.sqrt(dim))
-        return te.if_then_else(j <= i, scaled, te.min_value("float32")) if causal else scaled
+        return te.if_then_else(j <= i, scaled, -math.inf) if causal else scaled
+
+    def shown(h: Any, i: Any, j: Any, e: Any) -> Any:
+        return te.if_then_else(j <= i, value[h, j, e], 0.0) if causal else value[h, j, e]
 
     masked = te.compute(shape, seen, name="masked")
     peak = te.compute(shape[:2], lambda h, i: te.max(masked[h, i, m], axis=m), name="peak")
     weight = te.compute(shape, lambda h, i, j: te.exp(masked[h, i, j] - peak[h, i]), name="weight")
     total = te.compute(shape[:2], lambda h, i: te.sum(weight[h, i, s], axis=s), name="total")
     mixed = te.compute(
-        (heads, queries, dim), lambda h, i, e: te.sum(weight[h, i, r] * value[h, r, e], axis=r), name="mixed"
+        (heads, queries, dim),
+        lambda h, i, e: te.sum(weight[h, i, r] * shown(h, i, r, e), axis=r),
+        name="mixed",
     )
     out = te.compute((heads, queries, dim), lambda h, i, e: mixed[h, i, e] / total[h, i], name="attention")
     return [query, key, value, out]

@@ -14,6 +14,7 @@ from ir import relax as rx
 from ir import te, topi
 from ir.codegen.build import build
 from ir.relax import op
+from ir.relax.op.nn.attention import np_attention
 from ir.relax.testing import evaluate
 
 from ..ir.relax.op.native import run_natively
@@ -52,6 +53,31 @@ def test_elements_without_weight_do_not_count(method: str, mode: str) -> None:
         with np.errstate(invalid="ignore"):  # behind the border the weights of an element differ in sign
             expected = np.asarray(evaluate(builder.finalize(), x))
         np.testing.assert_allclose(run_natively(resized, x), expected, rtol=1e-5)
+
+
+@pytest.mark.meaning("op-hidden")
+@pytest.mark.parametrize("options", [{}, {"window_size": 2}])
+@pytest.mark.parametrize("place", ["TopLeft", "BottomRight"])
+def test_what_attention_hides_does_not_count(place: str, options: dict[str, int]) -> None:
+    """The reference and the kernel: rows that do not see a key are as if it held zeros."""
+    generator = np.random.default_rng(0)
+    query, key, value = (generator.standard_normal((1, n, 1, 2)).astype("float32") for n in (4, 6, 6))
+    attend = partial(op.nn.attention, causal_mask=place, **options)
+    clean = run_natively(attend, query, key, value)
+    rows, columns = np.arange(4)[:, None], np.arange(6)[None]
+    last = rows + (2 if place == "BottomRight" else 0)
+    seen = (columns <= last) & (columns > last - options.get("window_size", 6))
+    for spoilt, number in ((0, NAN), (3, INF), (5, NAN)):
+        key[0, spoilt], value[0, spoilt] = number, number
+        found = run_natively(attend, query, key, value)
+        with np.errstate(invalid="ignore"):
+            expected = np_attention(query, key, value, causal_mask=place, **options)
+        np.testing.assert_allclose(found, expected, rtol=1e-5)
+        blind = ~seen[:, spoilt]
+        np.testing.assert_allclose(found[:, blind], clean[:, blind], rtol=1e-5)
+        assert np.isnan(found[:, ~blind]).all()
+        key[0, spoilt] = value[0, spoilt] = 0
+        clean = run_natively(attend, query, key, value)
 
 
 _PLACES: dict[str, Any] = {

@@ -70,7 +70,7 @@ def np_attention(
     causal_mask: str | None = None,
     window_size: int | None = None,
 ) -> np.ndarray:
-    """Attention by the definition, in float32; a row that sees nothing is zero."""
+    """Attention by the definition, in float32; a row that sees nothing is zero, and what it does not see may be anything."""
     dtype = q.dtype
     q, k, v = (x.astype("float32").transpose(0, 2, 1, 3) for x in (q, k, v))
     group = q.shape[1] // k.shape[1]
@@ -78,6 +78,7 @@ def np_attention(
     score = q @ k.transpose(0, 1, 3, 2) * (1 / math.sqrt(q.shape[-1]) if scale is None else scale)
     if bias is not None:
         score = score + bias
+    keep = np.ones(score.shape[-2:], bool)
     if causal_mask is not None:
         keep = _allowed(score.shape[-2], score.shape[-1], causal_mask)
         if window_size is not None:
@@ -88,7 +89,13 @@ def np_attention(
     peak = score.max(-1, keepdims=True)
     e = np.exp(score - np.where(np.isneginf(peak), 0, peak))
     total = e.sum(-1, keepdims=True)
-    return ((e / np.where(total == 0, 1, total)) @ v).transpose(0, 2, 1, 3).astype(dtype)
+    share = e / np.where(total == 0, 1, total)
+    if keep.all():
+        mixed = share @ v
+    else:
+        rows = [share[..., i : i + 1, seen] @ v[..., seen, :] for i, seen in enumerate(keep)]
+        mixed = np.concatenate(rows, -2)
+    return mixed.transpose(0, 2, 1, 3).astype(dtype)
 
 
 def _legalize_attention(bb: Any, node: Call) -> Expr:
@@ -118,6 +125,10 @@ def _legalize_attention(bb: Any, node: Call) -> Expr:
             name="attention_score",
         )
 
+        def sees(i: Any, j: Any) -> Any:
+            last = i if causal == "TopLeft" else i + seq_k - seq_q
+            return j <= last if window is None else tir_all(j <= last, j > last - window)
+
         def masked(b: Any, h: Any, i: Any, j: Any) -> Any:
             value = score[b, h, i, j] * const(scale, acc)
             if bias is not None:
@@ -126,13 +137,7 @@ def _legalize_attention(bb: Any, node: Call) -> Expr:
                     for n, x in zip(bias.shape, (b, h, i, j), strict=True)
                 ]
                 value = value + bias(*at).astype(acc)
-            if causal is not None:
-                last = i if causal == "TopLeft" else i + seq_k - seq_q
-                keep = j <= last
-                if window is not None:
-                    keep = tir_all(keep, j > last - window)
-                value = if_then_else(keep, value, max_identity(acc))
-            return value
+            return value if causal is None else if_then_else(sees(i, j), value, max_identity(acc))
 
         biased = te.compute((batch, heads, seq_q, seq_k), masked, name="attention_masked")
         m = te.reduce_axis((0, seq_k), name="m")
@@ -150,11 +155,14 @@ def _legalize_attention(bb: Any, node: Call) -> Expr:
             (batch, heads, seq_q), lambda b, h, i: te.sum(weight[b, h, i, s], axis=s), name="attention_sum"
         )
         r = te.reduce_axis((0, seq_k), name="r")
-        mixed = te.compute(
-            (batch, seq_q, heads, dim_v),
-            lambda b, i, h, e: te.sum(weight[b, h, i, r] * v[b, r, head_of(h), e].astype(acc), axis=r),
-            name="attention_mix",
-        )
+
+        def mix(b: Any, i: Any, h: Any, e: Any) -> Any:
+            # Hidden values are zeros, whatever they hold: tiles of keys that a row does not see need not be looked at.
+            value = v[b, r, head_of(h), e].astype(acc)
+            value = value if causal is None else if_then_else(sees(i, r), value, const(0, acc))
+            return te.sum(weight[b, h, i, r] * value, axis=r)
+
+        mixed = te.compute((batch, seq_q, heads, dim_v), mix, name="attention_mix")
 
         def out(b: Any, i: Any, h: Any, e: Any) -> Any:
             # A row that sees nothing is zero.
@@ -225,6 +233,9 @@ def attention(
         scale: default 1 / sqrt(head_dim).
         causal_mask: None, "TopLeft" (row i sees columns up to i) or "BottomRight" (the last row sees everything).
         window_size: how many of the latest columns a row sees, under a causal mask.
+
+    Keys and values that a causal mask hides from a row do not count in it, be they infinite or NaN. (A score that a bias of -infinity
+    hides is multiplied as any other, and 0 times NaN is NaN.)
 
     Returns:
         (batch, seq_len, heads, head_dim_v).
