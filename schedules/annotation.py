@@ -13,6 +13,8 @@ VECTORIZE = PREFIX + "vectorize"
 """Loops that run as lanes; on the root block up to the number of lanes."""
 UNROLL = PREFIX + "unroll"
 """Loops that are unrolled whole."""
+SKIP_MASKED = PREFIX + "skip_masked"
+"""Loops of which iterations are left out where a mask hides everything, with the percentage that is left of them on average."""
 UNROLL_EXPLICIT, UNROLL_IMPLICIT = PREFIX + "unroll_explicit", PREFIX + "unroll_implicit"
 """On the root block: nests up to the number of statements are unrolled, by lowering or by LLVM."""
 

@@ -23,7 +23,7 @@ from ir.tir.kernel_attributes import LAYOUT_REWRITE_PREPROC
 from ir.tir.stmt_functor import loads_in, substitute
 
 from ..affine import mentions
-from ..annotation import COOPERATIVE_FETCH, PARALLEL, UNROLL, VECTORIZE
+from ..annotation import COOPERATIVE_FETCH, PARALLEL, SKIP_MASKED, UNROLL, VECTORIZE
 from ..tree import BlockNode, LeafNode, LoopNode, SeqNode, TreeNode, WrapNode, tree_of
 from .linear import IndexSteps, Values, is_arithmetic, steps_of
 
@@ -263,7 +263,8 @@ class Extraction:
         self, node: TreeNode, loops: list[_SymbolicLoop], values: Mapping[Any, Any], block: BlockNode | None
     ) -> None:
         if isinstance(node, LoopNode):
-            begin, extent = (substitute(item, values) if values else item for item in (node.min, node.extent))
+            bounds = (node.min, _typical_extent(node))
+            begin, extent = (substitute(item, values) if values else item for item in bounds)
             loop = _SymbolicLoop(node.var, begin, extent, _mark_of(node), id(node))
             self._walk(node.body, [*loops, loop], values, block)
         elif isinstance(node, BlockNode):
@@ -510,6 +511,12 @@ def _array(value: Any, size: int) -> np.ndarray:
 
 _KIND_MARKS = {ForKind.PARALLEL: "parallel", ForKind.VECTORIZED: "vectorize", ForKind.UNROLLED: "unroll"}
 _ANNOTATED_MARKS = {PARALLEL: "parallel", VECTORIZE: "vectorize", UNROLL: "unroll"}
+
+
+def _typical_extent(loop: LoopNode) -> tir.PrimExpr:
+    """How many iterations of a loop run: of one whose masked iterations are to be left out, what is left on average."""
+    percent = loop.annotations.get(SKIP_MASKED)
+    return loop.extent if percent is None else (loop.extent * percent + 99) // 100
 
 
 def _mark_of(loop: LoopNode) -> str:

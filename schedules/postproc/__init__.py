@@ -14,6 +14,7 @@ from .rewrite_parallel_vectorize_unroll import ParallelizeMarked, RewriteParalle
 from .rewrite_reduction_block import RewriteReductionBlock
 from .rewrite_tensorize import RewriteTensorize
 from .rewrite_unbound_block import RewriteUnboundBlock
+from .skip_masked import SkipMasked
 from .verify_gpu_code import VerifyGPUCode
 from .verify_vtcm_limit import VerifyVTCMLimit
 
@@ -29,6 +30,7 @@ __all__ = [
     "RewriteReductionBlock",
     "RewriteTensorize",
     "RewriteUnboundBlock",
+    "SkipMasked",
     "VerifyGPUCode",
     "VerifyVTCMLimit",
     "default_postprocs",

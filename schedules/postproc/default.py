@@ -13,6 +13,7 @@ from .rewrite_parallel_vectorize_unroll import ParallelizeMarked, RewriteParalle
 from .rewrite_reduction_block import RewriteReductionBlock
 from .rewrite_tensorize import RewriteTensorize
 from .rewrite_unbound_block import RewriteUnboundBlock
+from .skip_masked import SkipMasked
 from .verify_gpu_code import VerifyGPUCode
 from .verify_vtcm_limit import VerifyVTCMLimit
 
@@ -24,6 +25,7 @@ def cpu_postprocs() -> list[Postproc]:
         ParallelizeMarked(),
         RewriteParallelVectorizeUnroll(),
         RewriteReductionBlock(),
+        SkipMasked(),
         RewriteTensorize(),
     ]
 

@@ -15,6 +15,7 @@ from .default import cpu_rules, default_rules, gpu_rules, hexagon_rules
 from .im2col import Im2col
 from .inline_constant_scalars import InlineConstantScalars
 from .lane_reduction import LaneReduction
+from .masked_reduction import MaskedReduction
 from .multi_level_tiling import MultiLevelTiling, ReuseType
 from .multi_level_tiling_wide_vector import MultiLevelTilingWideVector
 from .multi_level_tiling_tensor_core import MultiLevelTilingTensorCore
@@ -42,6 +43,7 @@ __all__ = [
     "Im2col",
     "InlineConstantScalars",
     "LaneReduction",
+    "MaskedReduction",
     "MultiLevelTiling",
     "MultiLevelTilingTensorCore",
     "MultiLevelTilingWideVector",

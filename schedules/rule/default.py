@@ -15,6 +15,7 @@ from .custom import ApplyCustomRule
 from .im2col import Im2col
 from .inline_constant_scalars import InlineConstantScalars
 from .lane_reduction import LaneReduction
+from .masked_reduction import MaskedReduction
 from .multi_level_tiling import MultiLevelTiling, ReuseType
 from .multi_level_tiling_wide_vector import MultiLevelTilingWideVector
 from .pair_tiling import PairTiling
@@ -55,6 +56,7 @@ def cpu_rules() -> list[ScheduleRule]:
         PairTiling(),
         RegisterTiling(),
         RandomComputeLocation(),
+        MaskedReduction(),
         LaneReduction(),
         SpatialTiling(),
         ParallelGrain(),

@@ -7,9 +7,10 @@
     for i, e: y[i, e] = o[i, e] / s[i]                        for e: y[i, e] = o[i, e] / s[i]
 
 Scores and weights then live in the cache only, and each row of x is looked at once. Where a product computes x, some rows share each
-tile. The unfused form stays in the space. (Milakov, Gimelshein: "Online normalizer calculation for softmax", 2018; Rabe, Staats:
-"Self-attention does not need O(n²) memory", 2021; Dao et al.: "FlashAttention", 2022; how parts are brought together is said in
-:mod:`schedules.primitive.rfactor_chain`.)
+tile. Tiles of which a mask hides everything are left out, where that is known to mean the same
+(:mod:`schedules.primitive.skip_masked`). The unfused form stays in the space. (Milakov, Gimelshein: "Online normalizer calculation for
+softmax", 2018; Rabe, Staats: "Self-attention does not need O(n²) memory", 2021; Dao et al.: "FlashAttention", 2022; how parts are
+brought together is said in :mod:`schedules.primitive.rfactor_chain`.)
 """
 
 from __future__ import annotations
@@ -32,13 +33,23 @@ from ..analysis import (
     why_not_complete,
     why_not_reduction,
 )
-from ..annotation import PARALLEL, VECTORIZE
+from ..annotation import PARALLEL, SKIP_MASKED, VECTORIZE
 from ..error import ScheduleError
+from ..masked import Iteration
 from ..random_variable import BlockRV, LoopRV
 from ..schedule import Schedule
 from ..tree import BlockNode, LeafNode, LoopNode, blocks_below, loops_around
 from .base import ScheduleRule, unless_refused
-from .block_facts import has_data_reuse, is_injective, is_scheduled, loop_position, node_of, reduce_vars
+from .block_facts import (
+    has_data_reuse,
+    is_injective,
+    is_one,
+    is_scheduled,
+    loop_position,
+    node_of,
+    reduce_vars,
+    reduction_loops,
+)
 from .compute_location import free_depth
 
 _JOBS_PER_CORE = 64
@@ -133,7 +144,7 @@ class ReductionChain(ScheduleRule):
             sch.annotate(sch.get_loops(reader)[-1], VECTORIZE, 1)
         if not whole_rows or not depth:
             self._share(sch, loop)
-            return [sch]
+            return [*_without_hidden_tiles(sch, loop), sch]
         inside = {id(node) for node in blocks_below(sch._loop(loop))}
         scope = scope_children(node_of(sch, parts[0]))
         combining = [
@@ -145,7 +156,7 @@ class ReductionChain(ScheduleRule):
         around = sch.merge(sch.get_loops(parts[0])[depth - 1], *rows)
         _take_epilogues(sch, around)
         self._share(sch, around)
-        return [sch]
+        return [*_without_hidden_tiles(sch, loop), sch]
 
     def _share(self, sch: Schedule, innermost: LoopRV) -> None:
         """Mark the loops down to one for the cores: where the chain's blocks are computed is settled, too."""
@@ -398,7 +409,30 @@ def _is_fed_once(node: BlockNode, place: LoopNode, around: list[LoopNode]) -> bo
         return False
     if not consumers or any(id(item) not in below for item in consumers):
         return False
-    return free_depth(node, consumers, around) == len(around)
+    repeated = [loop for loop in around if not is_one(loop.extent)]
+    return free_depth(node, consumers, repeated) == len(repeated)
+
+
+def _without_hidden_tiles(sch: Schedule, loop: LoopRV) -> list[Schedule]:
+    """The schedule with those tiles left out in which a mask hides everything; none where that cannot be shown to mean the same."""
+    percentage = Iteration(sch._loop(loop)).percentage_left()
+    if percentage is None or not unless_refused(sch, lambda copy: _rehearsed(copy, loop)):
+        return []
+    skipping = sch.copy()
+    skipping.annotate(loop, SKIP_MASKED, percentage)
+    return [skipping]
+
+
+def _rehearsed(sch: Schedule, loop: LoopRV) -> list[Schedule]:
+    """The schedule with reductions initialised apart, as they are when a mark is followed, if then all of them may be left out."""
+    for node in blocks_below(sch._loop(loop)):
+        if node.init is not None:
+            block = sch.get_block(node.name)
+            sch.decompose_reduction(block, sch.get_loops(block)[reduction_loops(node)[0]])
+    iteration = Iteration(sch._loop(loop))
+    skipped = {id(node) for hidden in iteration.hidden for node in hidden.skipped}
+    sums = [node for node in iteration.blocks if reduce_vars(node)]
+    return [sch] if all(id(node) in skipped for node in sums) else []
 
 
 def _take_epilogues(sch: Schedule, loop: LoopRV) -> None:

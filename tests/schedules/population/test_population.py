@@ -267,3 +267,16 @@ def main(A: T.Buffer((8, 9), "int32"), B: T.Buffer((9,), "int32"), C: T.Buffer((
 """)
     names = [nest.name for nest in Extraction(tree_of(func.body)).evaluate({}, 1).nests]
     assert names == (["step", "seldom"] if is_counted else ["step"])
+
+
+def test_of_loops_with_masked_iterations_those_count_that_are_left() -> None:
+    func = from_source("""@T.prim_func
+def main(A: T.Buffer((8, 40))):
+    for i in range(8):
+        for j in T.serial(40, annotations={"meta_schedule.skip_masked": 52}):
+            with T.block("A"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                A[vi, vj] = T.float32(0)
+""")
+    (nest,) = Extraction(tree_of(func.body)).evaluate({}, 1).nests
+    assert [int(loop.extent[0]) for loop in nest.loops] == [8, 21]

@@ -10,6 +10,7 @@ import pytest
 from ir import te, tir
 from ir.script import from_source
 from schedules import Schedule, ScheduleError
+from schedules.annotation import SKIP_MASKED
 from schedules.postproc import (
     DisallowDynamicLoop,
     ParallelizeMarked,
@@ -17,13 +18,14 @@ from schedules.postproc import (
     RewriteParallelVectorizeUnroll,
     RewriteReductionBlock,
     RewriteTensorize,
+    SkipMasked,
     postprocess,
 )
 from tests.programs import kernels
 from tests.programs.expressions import elementwise, matmul_bias
 from tests.programs.irregular import IRREGULAR
 
-from ..checks import assert_replays, assert_same_meaning
+from ..checks import assert_replays, assert_same_meaning, main_of
 from ..rule_contract import TARGET
 
 ALL = [
@@ -32,6 +34,7 @@ ALL = [
     RewriteParallelVectorizeUnroll,
     RewriteReductionBlock,
     RewriteTensorize,
+    SkipMasked,
 ]
 
 
@@ -231,3 +234,29 @@ def main(A: T.Buffer((4, 4), "int32"), B: T.Buffer((8,), "int32")):
     assert postprocess(sch, TARGET)
     assert "T.parallel" not in sch.mod.script()
     assert_same_meaning(func, sch)
+
+
+def marked_triangle(hidden: float) -> Schedule:
+    """Sums of rows of a triangle in tiles, which are marked to be left out where they are hidden."""
+    a, k = te.placeholder((8, 8), name="A"), te.reduce_axis((0, 8), "k")
+    c = te.compute((8,), lambda i: te.sum(te.if_then_else(k <= i, a[i, k], hidden), axis=k), name="C")
+    sch = Schedule(te.create_prim_func([a, c]), seed=0)
+    tiles, _ = sch.split(sch.get_loops("C")[1], [None, 4])
+    sch.annotate(tiles, SKIP_MASKED, 75)
+    return sch
+
+
+def test_marked_tiles_that_a_mask_hides_are_left_out() -> None:
+    sch = marked_triangle(0.0)
+    before = main_of(sch)
+    assert postprocess(sch, TARGET)
+    text = sch.mod.script()
+    assert "T.where(T.ignore_loop_partition(i - k_0 * 4 >= 0))" in text and SKIP_MASKED not in text
+    assert_same_meaning(before, sch)
+
+
+def test_tiles_that_may_change_something_are_computed() -> None:
+    sch = marked_triangle(1.0)
+    assert postprocess(sch, TARGET)
+    text = sch.mod.script()
+    assert "T.where" not in text and SKIP_MASKED not in text

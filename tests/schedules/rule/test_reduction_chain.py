@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ir import IRModule, te, topi
+from ir import IRModule, relax, te, topi
 from ir.target import Target
 from ir.tir import PrimFunc
 from runners.native import build_native
 from runners.verify import compute_reference
 from schedules import Schedule, ScheduleError
-from schedules.annotation import PARALLEL, VECTORIZE
-from schedules.population.sketch import SketchSchedule
+from schedules.annotation import PARALLEL, SKIP_MASKED, VECTORIZE
+from schedules.population.sketch import Sketch, SketchSchedule
 from schedules.postproc import postprocess
 from schedules.rule import ReductionChain, ScheduleRule
 from schedules.space import PostOrderApply
@@ -150,8 +150,86 @@ CANDIDATES = {
     "attention": chains.attention(2, 48, 64, 16),
     "causal attention": chains.attention(1, 64, 64, 16, "causal"),
     "attention to earlier keys": chains.attention(1, 64, 64, 16, "earlier"),
+    "attention that hides later keys": chains.attention(1, 64, 64, 16, "hidden"),
+    "attention to a window": chains.attention(1, 48, 64, 16, "window"),
     "decoding": chains.attention(3, 1, 200, 8),
 }
+
+
+def skips(sch: Schedule | Sketch) -> bool:
+    """Whether hidden tiles are to be left out."""
+    return any(inst.kind.name == "Annotate" and SKIP_MASKED in inst.attrs for inst in sch.trace.insts)  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(("mask", "left"), [("hidden", 57), ("window", 24), ("causal", None), ("none", None)])
+def test_tiles_that_a_mask_hides_are_left_out(mask: str, left: int | None) -> None:
+    """Where hidden values are zeros, not where they are multiplied by zero: as often with as without."""
+    *tiled, plain = offers(chains.attention(2, 64, 64, 8, mask), max_row_tile=8)
+    assert not skips(plain)
+    assert [skips(sch) for sch in tiled] == (
+        [True, False] * (len(tiled) // 2) if left else [False] * len(tiled)
+    )
+    if left:
+        assert loops_of(tiled[2], "mixed_rf")[1:3] == [8, 8]  # tiles of 8 queries and 8 keys
+        assert tiles_of_keys(tiled[2]).annotations[SKIP_MASKED] == left  # so many percent of 64
+
+
+def test_scores_of_a_single_head_are_computed_in_the_tile_too() -> None:
+    (tiled, *_) = offers(chains.attention(1, 64, 64, 8), max_row_tile=8)
+    assert tiles_of_keys(tiled) is tiled._loop(tiled.get_loops("score")[2])
+
+
+def tiles_of_keys(sch: Schedule) -> Any:
+    """The loop over tiles of keys."""
+    return sch._loop(sch.get_loops("mixed_rf")[2])
+
+
+def test_attention_of_relax_hides_in_a_way_that_leaves_tiles_out() -> None:
+    query, key, value = (relax.Var(name, relax.TensorStructInfo((1, 64, 2, 16), "float32")) for name in "qkv")
+    builder = relax.BlockBuilder()
+    with builder.function("main", [query, key, value]):
+        attended = relax.op.nn.attention(query, key, value, causal_mask="BottomRight", window_size=16)
+        builder.emit_func_output(builder.emit(attended))
+    mod = relax.transform.LegalizeOps()(builder.finalize())
+    (func,) = [item for item in mod.functions.values() if isinstance(item, PrimFunc)]
+    sch = SketchSchedule(func, seed=0)
+    sch.compute_inline("attention_masked")
+    rule = ReductionChain()
+    rule.initialize(ONE_CORE)
+    assert any(map(skips, rule.offers(sch, sch.get_block("attention_max"))))
+
+
+@pytest.mark.parametrize("mask", ["hidden", "window"])
+def test_candidates_that_leave_tiles_out_take_no_notice_of_what_is_hidden(mask: str) -> None:
+    """By numpy, beside infinities and NaN in keys and values that some queries do not see, with all other rules behind it."""
+    func = chains.attention(1, 48, 64, 16, mask)
+    mod = IRModule({"main": func})
+    generator = np.random.default_rng(0)
+    query, key, value = (generator.standard_normal((1, n, 16)).astype("float32") for n in (48, 64, 64))
+    for place, number in ((5, np.inf), (20, np.nan), (33, -np.inf), (40, np.nan), (60, np.nan)):
+        key[0, place], value[0, place] = number, number
+    rows, columns = np.arange(48)[:, None], np.arange(64)[None]
+    seen = columns <= rows if mask == "hidden" else (columns < rows) & (columns > rows - 4)
+    expected = np.zeros((1, 48, 16), "float32")
+    with np.errstate(invalid="ignore"):
+        for row in range(48):
+            if seen[row].any():
+                score = key[0, seen[row]] @ query[0, row] / 4
+                weight = np.exp(score - score.max())
+                expected[0, row] = weight @ value[0, seen[row]] / weight.sum()
+    assert 0 < np.isfinite(expected).all(2).sum() < 48
+    sketches = [
+        item for item in PostOrderApply(max_sketches=64).generate_sketches(mod, ONE_CORE) if skips(item)
+    ]
+    assert sketches
+    for sketch in sketches[:3]:
+        for row in sketch.sample(2, generator):
+            sch = sketch.materialize(mod, row)
+            assert postprocess(sch, ONE_CORE)
+            assert any(inst.kind.name == "SkipMasked" for inst in sch.trace.insts)  # type: ignore[union-attr]
+            found = np.full((1, 48, 16), 7, "float32")
+            build_native(sch.mod, "llvm")(query, key, value, found)
+            np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", CANDIDATES)
