@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -25,6 +25,7 @@ from ..stmt import (
     Evaluate,
     For,
     ForKind,
+    IfThenElse,
     LetStmt,
     SeqStmt,
     Stmt,
@@ -73,16 +74,26 @@ class _Unroll(Mutator):
         return node
 
     def visit_SeqStmt(self, node: SeqStmt) -> Stmt:
+        mapped = self._beside_each_other(node.seq)
+        return node if all(a is b for a, b in zip(mapped, node.seq)) else SeqStmt(mapped, node.span)
+
+    def visit_IfThenElse(self, node: IfThenElse) -> Stmt:
+        names = ["then_case"] if node.else_case is None else ["then_case", "else_case"]
+        mapped = self._beside_each_other([getattr(node, name) for name in names])
+        return node.replace(**dict(zip(names, mapped, strict=True)))  # type: ignore[no-any-return]
+
+    def _beside_each_other(self, statements: Sequence[Stmt]) -> list[Stmt]:
+        """Statements of which none is in a loop of another one: their steps add up."""
         steps = normal = unrolled = 0
         mapped = []
-        for item in node.seq:
+        for item in statements:
             self.steps = self.normal_depth = self.unroll_depth = 0
             mapped.append(self.visit(item))
             steps += self.steps
             normal = max(normal, self.normal_depth)
             unrolled = max(unrolled, self.unroll_depth)
         self.steps, self.normal_depth, self.unroll_depth = steps, normal, unrolled
-        return node if all(a is b for a, b in zip(mapped, node.seq)) else SeqStmt(mapped, node.span)
+        return mapped
 
     def visit_For(self, loop: For) -> Stmt:
         body = self.visit(loop.body)

@@ -243,3 +243,21 @@ def test_a_let_in_an_expression_that_is_copied() -> None:
                 B[i, j] = T.Let(x * 2 + j, where={x: A[i] + j})
 
     _same_results(main)
+
+
+def test_the_sides_of_a_choice_do_not_run_in_each_other(apply):
+    """Each side alone is short enough."""
+
+    @T.prim_func
+    def main(A: T.Buffer((8, 4), "float32"), n: T.int32):
+        for i in range(8):
+            if n < 3:
+                for j in T.unroll(4):
+                    A[i, j] = T.float32(1)
+            else:
+                for j in T.unroll(4):
+                    A[i, j] = T.float32(2)
+
+    after = apply(UnrollLoop(max_statements=6), main)
+    assert loops(after) == [("i", "SERIAL")]
+    assert len(loops(apply(UnrollLoop(max_statements=3), main))) == 3
