@@ -23,6 +23,7 @@ from typing import Any
 
 from ir import dtype as dt
 from ir import tir
+from ir.tir.conjunction import conjuncts
 from ir.tir.stmt_functor import loads_in
 
 from ..analysis import (
@@ -34,10 +35,12 @@ from ..analysis import (
     why_not_reduction,
 )
 from ..annotation import PARALLEL, SKIP_MASKED, VECTORIZE
+from ..bounds import slack
 from ..error import ScheduleError
 from ..masked import Iteration
 from ..random_variable import BlockRV, LoopRV
 from ..schedule import Schedule
+from ..stored_value import choices_in
 from ..tree import BlockNode, LeafNode, LoopNode, blocks_below, loops_around
 from .base import ScheduleRule, unless_refused
 from .block_facts import (
@@ -87,11 +90,14 @@ class ReductionChain(ScheduleRule):
             chain = _chain_of(node_of(start, block))
             if chain is None:
                 continue
-            for tile in self._tiles(chain):
+            tiles = self._tiles(chain)
+            squares = _squares(tiles) if _has_mask(chain) else []
+            for tile in [*tiles, *squares]:
                 for whole_rows in (True, False):
                     if whole_rows or self._leaves_cores_idle(chain, tile):
                         fuse = partial(self._fuse, block=block, tile=tile, whole_rows=whole_rows)
-                        found += unless_refused(start, fuse)
+                        fused = unless_refused(start, fuse)
+                        found += fused[:-1] if tile in squares else fused
         return [*found, sch]
 
     # ---- sizes --------------------------------------------------------------------------------------------------
@@ -360,6 +366,19 @@ def _sources(node: BlockNode) -> list[BlockNode]:
         if is_injective(producer):
             found += _sources(producer)
     return found
+
+
+def _has_mask(chain: _Chain) -> bool:
+    """Whether a comparison of indices hides some of what is reduced."""
+    leaves = [item.node.body.leaf for item in chain.members if isinstance(item.node.body, LeafNode)]
+    conditions = [condition for leaf in leaves for _, condition, _, _ in choices_in(leaf)]
+    return any(slack(clause) is not None for condition in conditions for clause in conjuncts(condition))
+
+
+def _squares(tiles: Sequence[Tile]) -> list[Tile]:
+    """Tiles of no more keys than rows: the border of a triangle cuts less of them, which is to be computed with the mask."""
+    squares = [Tile(tile.rows, tile.rows) for tile in tiles if 1 < tile.rows < tile.keys]
+    return [tile for number, tile in enumerate(squares) if tile not in [*tiles, *squares[:number]]]
 
 
 def _reuse(chain: _Chain, tile: Tile) -> float:

@@ -174,6 +174,21 @@ def test_tiles_that_a_mask_hides_are_left_out(mask: str, left: int | None) -> No
         assert tiles_of_keys(tiled[2]).annotations[SKIP_MASKED] == left  # so many percent of 64
 
 
+def test_of_masked_chains_square_tiles_are_offered_too() -> None:
+    larger = Target("llvm -mcpu=x86-64-v3 -num-cores 1 -l1-cache-bytes 512 -l2-cache-bytes 16384")
+    found = {
+        mask: [
+            loops_of(sch, "mixed_rf")[3:]
+            for sch in offers(chains.attention(2, 64, 64, 8, mask), target=larger, max_row_tile=8)[:-1]
+        ]
+        for mask in ("hidden", "none")
+    }
+    assert [8, 8, 32] in found["none"] and [8, 8, 8] not in found["none"]
+    assert (
+        found["hidden"].count([8, 8, 32]) == 2 and found["hidden"].count([8, 8, 8]) == 1
+    )  # without what is hidden only
+
+
 def test_scores_of_a_single_head_are_computed_in_the_tile_too() -> None:
     (tiled, *_) = offers(chains.attention(1, 64, 64, 8), max_row_tile=8)
     assert tiles_of_keys(tiled) is tiled._loop(tiled.get_loops("score")[2])
