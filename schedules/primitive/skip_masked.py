@@ -130,7 +130,7 @@ def _take_mask_off(iteration: Iteration, block: BlockNode) -> None:
     plain = tir.BufferStore(store.buffer, Abstraction(chosen).visit(store.value), store.indices)
     masked = tree_of(fresh_copy(block.stmt()))
     assert isinstance(masked, BlockNode)
-    masked.name = fresh_block_name(block, f"{block.name}_masked")
+    masked.change(name=fresh_block_name(block, f"{block.name}_masked"))
     template = tir.IfThenElse(condition, tir.Evaluate(tir.const(0)), tir.Evaluate(tir.const(0)))
     place = LeafNode(tir.Evaluate(tir.const(0)))
     replace_node(block, place)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -69,6 +70,8 @@ def test_a_triangle_of_sums() -> None:
     sch.skip_masked(loop)
     assert_program(sch, expected)
     assert_replays(sch, func)
+    names = re.findall(r'T\.block\("(\w+)"\)', main_of(sch).script())
+    assert names == ["root", "C_init", "C_update", "C_update_masked"]
 
 
 @pytest.mark.parametrize(
