@@ -140,11 +140,10 @@ class MetaScheduleApplyDatabase(ModulePass):
             self._require_records([(var.name_hint, plans[key]) for var, _, key in kernels])
         # Databases are asked by this process alone: a connection must not be shared with children.
         planned = {key: plan for key, plan in plans.items() if plan.source != "unscheduled"}
-        names = {key: var.name_hint for var, _, key in reversed(kernels)}
         found = forked_map(
-            lambda item: self._carried_out(item[1], target),
-            list(planned.items()),
-            named=lambda item: f"kernel {names[item[0]]}",
+            lambda plan: self._carried_out(plan, target),
+            list(planned.values()),
+            named=lambda plan: f"kernel {plan.name}",
         )
         scheduled = dict(zip(planned, found, strict=True))
         for var, func, key in kernels:

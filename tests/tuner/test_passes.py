@@ -97,7 +97,7 @@ def test_many_kernels_get_the_same_schedules_in_several_processes(monkeypatch: p
 
     in_several, report = in_a_new_process(applied)
     monkeypatch.setattr(
-        "database.meta_schedule_apply_database.forked_map", lambda run, items: [*map(run, items)]
+        "database.meta_schedule_apply_database.forked_map", lambda run, items, **_: [*map(run, items)]
     )
     in_one, expected = applied()
     assert report == expected == [(f"product{size}", "default") for size in (8, 12, 16, 20, 24, 32)]

@@ -269,7 +269,7 @@ def test_an_objective_that_nobody_measures_is_named() -> None:
         ({"sampler": "cmaes", "objectives": ("time", "memory")}, "'cmaes' minimizes one objective"),
         ({"objectives": ("speed",)}, "unknown objective 'speed'"),
         ({"objectives": ()}, "objectives are different names"),
-        ({"objectives": "time"}, "unknown objective 't'"),
+        ({"objectives": "time"}, "objectives are different names in a sequence.*got 'time'"),
         ({"sampler_options": {"startup": 3}}, "options of Optuna's sampler 'tpe'.*startup"),
     ],
 )
