@@ -97,6 +97,11 @@ def _plain_load(emitter: FunctionEmitter, expr: E.BufferLoad, index: PrimExpr | 
     one_piece, first = first_of_piece(index)
     if one_piece:
         return b.load(type_, address(emitter, buffer, first), align)
+    if dt.lanes(buffer.dtype) > 1:
+        assert index is not None
+        return _joined(
+            emitter, [b.load(element, pointer, align) for pointer in _lane_addresses(emitter, buffer, index)]
+        )
     if isinstance(index, E.Broadcast):
         return b.splat(b.load(element, address(emitter, buffer, index.value), align), index.lanes)
     if isinstance(index, E.Ramp) and stride_of(index) == -1:
@@ -110,6 +115,16 @@ def _plain_load(emitter: FunctionEmitter, expr: E.BufferLoad, index: PrimExpr | 
     for i, pointer in enumerate(_lane_addresses(emitter, buffer, index)):
         result = b.insert(result, b.load(element, pointer, align), i)
     return result
+
+
+def _joined(emitter: FunctionEmitter, parts: list[Value]) -> Value:
+    """Vectors of one length one behind the other: the elements, vectors themselves, that an access finds apart from each other."""
+    b, (whole, *others) = emitter.b, parts
+    width = lanes_of(whole.type)
+    for number, part in enumerate(others, 1):
+        wider = b.shuffle(part, part, [min(lane, width - 1) for lane in range(number * width)])
+        whole = b.shuffle(whole, wider, list(range((number + 1) * width)))
+    return whole
 
 
 def _picked_from_pieces(emitter: FunctionEmitter, buffer: Buffer, index: E.Ramp) -> Value:
@@ -218,7 +233,7 @@ def store(
     align = element_bytes(buffer.dtype)
     if isinstance(index, E.Broadcast) and predicate is None:
         index = index.value  # all lanes go to one place: the last one wins
-        stored = b.extract(stored, lanes_of(stored.type) - 1)
+        stored = _element(emitter, stored, buffer, lanes_of(stored.type) // dt.lanes(buffer.dtype) - 1)
     if predicate is not None:
         _masked_store(emitter, buffer, index, stored, emitter.value(predicate), align)
         return
@@ -228,7 +243,15 @@ def store(
         return
     assert index is not None
     for i, pointer in enumerate(_lane_addresses(emitter, buffer, index)):
-        b.store(b.extract(stored, i), pointer, align)
+        b.store(_element(emitter, stored, buffer, i), pointer, align)
+
+
+def _element(emitter: FunctionEmitter, stored: Value, buffer: Buffer, number: int) -> Value:
+    """One of the elements that are stored at once; those of a buffer of vectors are several lanes each."""
+    width = dt.lanes(buffer.dtype)
+    if width == 1:
+        return emitter.b.extract(stored, number)
+    return emitter.b.shuffle(stored, stored, list(range(number * width, (number + 1) * width)))
 
 
 def _masked_store(
