@@ -197,10 +197,20 @@ def _masked_load(
         emitter.module.declare(name, type_, ["ptr", "i32", mask.type, type_])
         return b.call(name, type_, [pointer, Value(str(align), "i32"), mask, nothing])
     assert index is not None
+    _require_scalar_elements(buffer)
     pointers = _address_vector(emitter, buffer, index)
     name = f"llvm.masked.gather.{mangled(type_)}.v{lanes_of(type_)}p0"
     emitter.module.declare(name, type_, [pointers.type, "i32", mask.type, type_])
     return b.call(name, type_, [pointers, Value(str(align), "i32"), mask, nothing])
+
+
+def _require_scalar_elements(buffer: Buffer) -> None:
+    """Refuse an access under a mask to vectors apart from each other, of which LLVM ends the process."""
+    if dt.lanes(buffer.dtype) > 1:
+        raise CodegenError(
+            f"buffer {buffer.name} of {buffer.dtype} is accessed under a mask at places apart from each other; "
+            "access one element at a time, within an if"
+        )
 
 
 def _guarded(emitter: FunctionEmitter, condition: Value, compute: Callable[[], Value], type_: str) -> Value:
@@ -275,6 +285,7 @@ def _masked_store(
         b.call(name, "void", [value, address(emitter, buffer, first), Value(str(align), "i32"), mask])
         return
     assert index is not None
+    _require_scalar_elements(buffer)
     pointers = _address_vector(emitter, buffer, index)
     name = f"llvm.masked.scatter.{mangled(value.type)}.v{count}p0"
     emitter.module.declare(name, "void", [value.type, pointers.type, "i32", mask.type])

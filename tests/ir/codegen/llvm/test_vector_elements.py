@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import ir
 from ir import IRModule, tir
+from ir.codegen.llvm.compile import CodegenError
 from ir.tir import Broadcast, BufferLoad, BufferStore, PrimExpr, Ramp
+from runners.native import build_native
 
 WIDTH, COUNT, EXTENT = 4, 5, 13
 PLACES: dict[str, tuple[PrimExpr, list[int]]] = {
@@ -27,7 +28,7 @@ def test_elements_apart_are_read_whole(case: str) -> None:
     store = BufferStore(result, BufferLoad(source, [index]), [Ramp(0, 1, COUNT * WIDTH)])
     func = tir.PrimFunc([source, result], store).with_attr("global_symbol", "main")
     data, found = np.arange(EXTENT * WIDTH, dtype="float32").reshape(EXTENT, WIDTH), np.zeros(20, "float32")
-    ir.build(IRModule({"main": func}), target="llvm")["main"](data, found)
+    build_native(IRModule({"main": func}), "cpu")(data, found)
     np.testing.assert_array_equal(found, data[places].reshape(-1))
 
 
@@ -39,8 +40,24 @@ def test_elements_apart_are_written_whole(case: str) -> None:
     store = BufferStore(result, BufferLoad(source, [Ramp(0, 1, COUNT * WIDTH)]), [index])
     func = tir.PrimFunc([source, result], store).with_attr("global_symbol", "main")
     data, found = np.arange(1, 21, dtype="float32"), np.zeros((EXTENT, WIDTH), "float32")
-    ir.build(IRModule({"main": func}), target="llvm")["main"](data, found)
+    build_native(IRModule({"main": func}), "cpu")(data, found)
     expected = np.zeros((EXTENT, WIDTH), "float32")
     for place, element in zip(places, data.reshape(COUNT, WIDTH), strict=True):
         expected[place] = element
     np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_elements_apart_under_a_mask_are_refused(stored: bool) -> None:
+    """LLVM ended the process."""
+    vectors = tir.decl_buffer((EXTENT,), f"float32x{WIDTH}", "V")
+    plain, bits = tir.decl_buffer((COUNT * WIDTH,), "float32", "P"), tir.decl_buffer((COUNT,), "bool", "M")
+    apart, whole = Ramp(0, 2, COUNT), Ramp(0, 1, COUNT * WIDTH)
+    mask = BufferLoad(bits, [Ramp(0, 1, COUNT)])
+    if stored:
+        store = BufferStore(vectors, BufferLoad(plain, [whole]), [apart], mask)
+    else:
+        store = BufferStore(plain, BufferLoad(vectors, [apart], mask), [whole])
+    func = tir.PrimFunc([vectors, bits, plain], store).with_attr("global_symbol", "main")
+    with pytest.raises(CodegenError, match="buffer V of float32x4 is accessed under a mask"):
+        build_native(IRModule({"main": func}), "cpu")
