@@ -48,12 +48,14 @@ def tasks(items: list[str], settings: Settings) -> Iterator[Task]:
             yield from tasks(list(models.NAMES if item == "models" else models.MORE_NAMES), settings)
         elif models.is_model(item):
             key = Path(item).stem.removesuffix(".dynamo")
-            yield "models", key, lambda item=item: models.measure(item, settings)  # type: ignore[misc]
+            yield _theme("models", settings), key, lambda item=item: models.measure(item, settings)  # type: ignore[misc]
         elif item == "foundation":
             from experiments import foundation
 
             for name in foundation.THEMES:
                 yield "foundation", name, lambda name=name: foundation.measure(name)  # type: ignore[misc]
+        elif not settings.trials and item.startswith("search"):
+            raise ValueError("the search is measured by its trials: --trials 0 leaves nothing of it")
         elif item == "search" or item.startswith("search:"):
             yield from _search([item.removeprefix("search:")] if ":" in item else list(SEARCH_ROWS), settings)
         else:
@@ -65,7 +67,13 @@ def _operators(items: list[str], settings: Settings) -> Iterator[Task]:
 
     for name, shape in suite.parse_rows(items):
         key = rows.key(name, shape)
-        yield suite.theme(name), key, lambda name=name, shape=shape: rows.measure(name, shape, settings)  # type: ignore[misc]
+        theme = _theme(suite.theme(name), settings)
+        yield theme, key, lambda name=name, shape=shape: rows.measure(name, shape, settings)  # type: ignore[misc]
+
+
+def _theme(theme: str, settings: Settings) -> str:
+    """Where results go: those of default schedules lie beside those of tuning."""
+    return theme if settings.trials else f"{theme}-untuned"
 
 
 def _search(items: list[str], settings: Settings) -> Iterator[Task]:
@@ -84,7 +92,7 @@ def _search(items: list[str], settings: Settings) -> Iterator[Task]:
 
 def report(theme: str, rows: tables.Rows, folder: Path, plot: bool) -> str:
     """Write the table and the plot of a theme, and return the table."""
-    text = tables.TABLES[theme](rows)
+    text = tables.TABLES[theme.removesuffix("-untuned")](rows)
     (folder / f"{theme}.md").write_text(text + "\n")
     if plot:
         from experiments.harness.plots import PLOTS
@@ -101,7 +109,10 @@ def arguments(given: list[str]) -> argparse.Namespace:
     )
     parser.add_argument("what", nargs="+", help="all, a theme, a row, a model, or an ONNX file")
     parser.add_argument(
-        "--trials", type=int, default=64, help="measured trials per row or model (default 64)"
+        "--trials",
+        type=int,
+        default=64,
+        help="measured trials per row or model (default 64); 0 measures default schedules",
     )
     parser.add_argument("--peers", default=",".join(DEFAULT_PEERS), help=f"of {', '.join(PEERS)}")
     parser.add_argument("--rounds", type=int, default=7, help="rounds in which all take turns (default 7)")

@@ -10,7 +10,8 @@ from pathlib import Path
 TVM_VARIABLE = "LOOPSMITH_TVM_PYTHON"
 """Environment variable with the Python of the environment that has apache-tvm."""
 
-PEERS = ("torch", "torch_compile", "torch_max", "onnxruntime", "tvm", "numpy")
+PEERS = ("default", "torch", "torch_compile", "torch_max", "onnxruntime", "tvm", "numpy")
+"""``default`` is loopsmith itself without records: what tuning gains."""
 DEFAULT_PEERS = ("torch", "onnxruntime", "numpy")
 
 
@@ -19,6 +20,7 @@ class Settings:
     """Options that every theme shares."""
 
     trials: int = 64
+    """Per row or model; 0 measures what is built without tuning."""
     rounds: int = 7
     threads: int = field(default_factory=lambda: os.cpu_count() or 1)
     peers: tuple[str, ...] = DEFAULT_PEERS
@@ -31,8 +33,10 @@ class Settings:
         """The Python that a peer runs in."""
         return str(self.tvm_python) if peer == "tvm" else sys.executable
 
-    def database(self, name: str) -> str:
-        """The tuning database of a number of trials: more trials would answer another question."""
+    def database(self, name: str) -> str | None:
+        """The tuning database of a number of trials, as more trials would answer another question; None where nothing is tuned."""
+        if not self.trials:
+            return None
         self.scratch.mkdir(parents=True, exist_ok=True)
         return str(self.scratch / f"{name}-{self.trials}-trials-{self.threads}-threads.db")
 

@@ -89,7 +89,7 @@ def models(rows: Rows) -> str:
     header = ["model", "trials", "ms", "error", "compile s", "trials/s", "overhead", "tuner MB", *peers]
     lines = []
     for key, row in rows.items():
-        ours, cost = row["contestants"]["loopsmith"], row["tuning"]["loopsmith"]
+        ours, cost = row["contestants"]["loopsmith"], row["tuning"].get("loopsmith", {})
         speed = cost["trials"] / cost["seconds"] if cost.get("trials") and cost.get("seconds") else None
         lines.append(
             [

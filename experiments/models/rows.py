@@ -50,8 +50,10 @@ def measure(item: str, settings: Settings) -> dict[str, Any]:
     run_job(Job("reference", f"{PACKAGE}.peers:reference", {"model": model, "arrays": arrays}))
     database = settings.database(path.stem)
     tuned = {"model": model, "trials": settings.trials, "threads": threads, "seed": settings.seed}
-    ours = Job("loopsmith", f"{PACKAGE}.peers:tune", {**tuned, "database": database}, threads=threads)
-    tuning = {"loopsmith": run_job(ours)}
+    tuning: dict[str, Any] = {}
+    if database is not None:
+        ours = Job("loopsmith", f"{PACKAGE}.peers:tune", {**tuned, "database": database}, threads=threads)
+        tuning["loopsmith"] = run_job(ours)
     row: dict[str, Any] = {"model": model, "arrays": arrays, "threads": threads}
     jobs = [Job("loopsmith", f"{PACKAGE}.peers:loopsmith", {**row, "database": database}, threads=threads)]
     for peer in settings.peers:
@@ -65,6 +67,8 @@ def measure(item: str, settings: Settings) -> dict[str, Any]:
                 tuning[peer] = {"failed": str(error)[-500:]}
             options = {**row, "folder": folder}
             jobs.append(Job(peer, f"{PACKAGE}.tvm_peer:call", options, python, threads))
+        elif peer == "default":
+            jobs.append(Job(peer, f"{PACKAGE}.peers:loopsmith", {**row, "database": None}, threads=threads))
         elif peer in _RUNTIMES:
             options = {**row, "peer": _RUNTIMES[peer]}
             jobs.append(Job(peer, f"{PACKAGE}.peers:compared", options, threads=threads))

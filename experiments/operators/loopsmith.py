@@ -62,30 +62,29 @@ def _trials(name: str, shape: Sequence[int], database: str, threads: int) -> lis
 
 
 def call(
-    name: str, shape: Sequence[int], arrays: str, threads: int, database: str, first: int | None = None
+    name: str, shape: Sequence[int], arrays: str, threads: int, database: str | None, first: int | None = None
 ) -> Ready:
-    """The best record, weights packed beforehand; with ``first`` the best of the first so many trials.
+    """The best record, or the default schedule without a database; weights packed beforehand.
+
+    Args:
+        name: the row's operator.
+        shape: of the row.
+        arrays: the file of inputs and output.
+        threads: cores to use.
+        database: where the row was tuned; None asks for the default schedule.
+        first: count the first so many trials only.
 
     Raises:
         LookupError: the database has no record of the row.
     """
-    from database import open_database
-    from ir import IRModule
     from runners.kernel import pack_arguments
     from runners.native import build_native
     from runners.ndarray import aligned_empty
     from schedules.layout_rewrite import split_module
 
     chosen = target(threads)
-    if first is None:
-        module = IRModule({"main": suite.workload(name, shape)})
-        record = open_database(database, must_exist=True).query_tuning_record(module, chosen, "main")
-    else:
-        valid = [item for item in _trials(name, shape, database, threads)[:first] if item.is_valid()]
-        record = min(valid, key=lambda item: item.secs, default=None)
-    if record is None:
-        raise LookupError(f"the database has no record of {name} {tuple(shape)}; tune it first")
-    scheduled = split_module(record.schedule().mod)
+    schedule, facts = _schedule(name, shape, threads, database, first)
+    scheduled = split_module(schedule.mod)
     inputs, expected = data.read(arrays)
     aligned = []
     for item in pack_arguments(scheduled, list(inputs)):
@@ -95,4 +94,26 @@ def call(
     out = aligned_empty(expected.shape, expected.dtype)
     run = build_native(scheduled, chosen).bind(*aligned, out)
     run()
-    return Ready(run, {"error": data.error_of(np.asarray(out), expected), "tuned_ms": record.secs * 1e3})
+    return Ready(run, {"error": data.error_of(np.asarray(out), expected), **facts})
+
+
+def _schedule(
+    name: str, shape: Sequence[int], threads: int, database: str | None, first: int | None
+) -> tuple[Any, dict[str, float]]:
+    """What is built, and what is known of it."""
+    from database import open_database
+    from ir import IRModule
+    from tuner.compile import ranked_default
+
+    chosen = target(threads)
+    if database is None:
+        return ranked_default()(suite.workload(name, shape), chosen), {}
+    if first is None:
+        module = IRModule({"main": suite.workload(name, shape)})
+        record = open_database(database, must_exist=True).query_tuning_record(module, chosen, "main")
+    else:
+        valid = [item for item in _trials(name, shape, database, threads)[:first] if item.is_valid()]
+        record = min(valid, key=lambda item: item.secs, default=None)
+    if record is None:
+        raise LookupError(f"the database has no record of {name} {tuple(shape)}; tune it first")
+    return record.schedule(), {"tuned_ms": record.secs * 1e3}

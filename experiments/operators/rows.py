@@ -35,6 +35,8 @@ def tune(name: str, shape: Sequence[int], settings: Settings) -> dict[str, Any]:
     }
     row["seed"] = settings.seed
     database = settings.database(suite.theme(name))
+    if database is None:
+        return {}
     jobs = [
         Job("loopsmith", f"{PACKAGE}.loopsmith:tune", {**row, "database": database}, threads=settings.threads)
     ]
@@ -67,6 +69,8 @@ def contestants(name: str, shape: Sequence[int], settings: Settings) -> list[Job
         if peer == "tvm":
             options = {**row, "folder": folder_of_tvm(name, shape, settings)}
             jobs.append(Job(peer, f"{PACKAGE}.tvm_peer:call", options, settings.python_of(peer), threads))
+        elif peer == "default":
+            jobs.append(Job(peer, f"{PACKAGE}.loopsmith:call", {**row, "database": None}, threads=threads))
         elif peer in _TORCH_MODES:
             options = {**row, "mode": _TORCH_MODES[peer]}
             jobs.append(Job(peer, f"{PACKAGE}.peers:torch", options, threads=threads))

@@ -41,7 +41,8 @@ def growth(name: str, shape: Sequence[int], settings: Settings) -> dict[str, Any
         limit = peak.facts["flops"] / median_ms(peak) / 1e6 if peak.rounds else None
         best = min((item for item in kernels if item.rounds), key=median_ms, default=None)
         contestants = {} if best is None else summary(kernels, best)
-    times = history(name, shape, settings.database(suite.theme(name)), settings.threads)
+    database = settings.database(suite.theme(name))
+    times = history(name, shape, database, settings.threads) if database is not None else []
     costs: dict[str, Any] = {}
     for who, cost in tuning.items():
         past = times if who == "loopsmith" else cost.pop("history", [])

@@ -48,6 +48,24 @@ def test_a_row_from_tuning_to_the_table(tmp_path: Path) -> None:
     assert (tmp_path / "operators.md").read_text().strip() in done.stdout
 
 
+@pytest.mark.slow
+def test_default_schedules_are_measured_without_trials_or_beside_them(tmp_path: Path) -> None:
+    given = ["GMM:1,16,16,16", "--rounds", "1", "--threads", "1", "--out", str(tmp_path), "--no-plot"]
+    given += ["--scratch", str(tmp_path / "scratch")]
+    assert run.main([*given, "--trials", "0", "--peers", "numpy"]) == 0
+    (row,) = json.loads((tmp_path / "operators-untuned.json").read_text())["rows"].values()
+    assert row["tuning"] == {} and row["contestants"]["loopsmith"]["error"] < 1e-5
+    assert not (tmp_path / "operators.json").exists() and not list((tmp_path / "scratch").glob("*.db"))
+    assert run.main([*given, "--trials", "2", "--peers", "default"]) == 0
+    (row,) = json.loads((tmp_path / "operators.json").read_text())["rows"].values()
+    assert row["contestants"]["default"]["ratio"] > 0 and "tuned_ms" not in row["contestants"]["default"]
+
+
+def test_the_search_needs_trials() -> None:
+    with pytest.raises(ValueError, match="--trials 0 leaves nothing"):
+        list(run.tasks(["search:SFM"], Settings(trials=0)))
+
+
 def test_mistakes_are_one_line() -> None:
     done = subprocess.run(
         [sys.executable, "experiments/run.py", "XYZ"], cwd=ROOT, capture_output=True, text=True, timeout=60
