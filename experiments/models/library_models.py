@@ -46,15 +46,16 @@ def _vision(name: str, size: int = 224, **options: Any) -> LibraryModel:
 
 def _torchvision() -> Any:
     """The module ``torchvision.models``."""
+    return _library("torchvision.models")
+
+
+def _library(name: str) -> Any:
+    """A module of torchvision or transformers, which loads torchvision where that is installed."""
     for operator in ("nms", "qnms"):
         with suppress(RuntimeError):  # it is there
             torch.library.define(
                 f"torchvision::{operator}", "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
             )
-    return _library("torchvision.models")
-
-
-def _library(name: str) -> Any:
     try:
         return import_module(name)
     except ModuleNotFoundError as error:
