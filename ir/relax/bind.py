@@ -149,8 +149,9 @@ def bind_params(func: Function, binding_map: Mapping[Any, Any]) -> Function:
 
 
 def _dtype_of(value: Any) -> str | None:
+    """The dtype of an array, whatever its byte order and whoever's it is (``torch.float32``); None of numbers and lists."""
     dtype = getattr(value, "dtype", None)
-    return None if dtype is None else str(dtype)
+    return None if dtype is None else getattr(dtype, "name", str(dtype).removeprefix("torch."))
 
 
 class _CopyWithNewVars(ExprSubstitution):

@@ -236,9 +236,12 @@ class DataflowVar(Var, type_key="relax.expr.DataflowVar"):
 
 
 def _as_array(data: Any) -> np.ndarray:
+    """The array as kernels read it: one row behind the other, in the machine's byte order. Others are copied, since a program takes
+    the address of its constants and knows of no strides."""
     array = (
         data if isinstance(data, np.ndarray) else np.asarray(data.numpy() if hasattr(data, "numpy") else data)
     )
+    array = np.asarray(array, array.dtype.newbyteorder("="), order="C")
     if array.flags.writeable:
         array = array.view()
         array.flags.writeable = False
@@ -246,7 +249,7 @@ def _as_array(data: Any) -> np.ndarray:
 
 
 class Constant(ExprWithOp, type_key="relax.expr.Constant"):
-    """A tensor with known contents; ``data`` is a read-only numpy array."""
+    """A tensor with known contents; ``data`` is a read-only numpy array, C-contiguous and of native byte order."""
 
     data: np.ndarray = field(convert=_as_array, kind="leaf")
 

@@ -328,7 +328,7 @@ def _release(emitter: FunctionEmitter, pointer: Value) -> None:
 @prints_statement(S.AllocateConst)
 def _constants(emitter: FunctionEmitter, node: S.AllocateConst) -> None:
     data = node.data.numpy() if hasattr(node.data, "numpy") else np.asarray(node.data)
-    raw = np.ascontiguousarray(data).tobytes()
+    raw = data.astype(data.dtype.newbyteorder("="), copy=False).tobytes()
     name = f"{emitter.b.name}.constant.{emitter.b.fresh('k')}"
     body = "".join(f"\\{byte:02X}" for byte in raw)
     emitter.module.add_global(

@@ -62,6 +62,17 @@ def test_constant_data_cannot_be_changed() -> None:
         rx.const([1.0]).data[0] = 2
 
 
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("byte_order", "<>")
+def test_constant_data_is_what_a_kernel_reads_from_its_address(order: Any, byte_order: str) -> None:
+    given = np.asarray(np.arange(6).reshape(2, 3), f"{byte_order}f4", order=order)
+    for constant in (rx.Constant(given), rx.const(given), rx.const(given[::-1, ::2][::-1])):
+        assert constant.data.flags.c_contiguous and constant.data.dtype.isnative
+    np.testing.assert_array_equal(rx.const(given).data, given)
+    shared = np.arange(6, dtype="float32").reshape(2, 3)
+    assert np.shares_memory(rx.const(shared).data, shared)  # gigabytes of weights are not copied
+
+
 def test_shape_and_prim_value() -> None:
     n = tir.Var("n", "int64")
     shape = rx.ShapeExpr([n, 2])

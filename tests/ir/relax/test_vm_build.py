@@ -333,6 +333,35 @@ def test_results_that_are_inputs_constants_and_views():
     np.testing.assert_array_equal(flat, 2 * data.reshape(-1))
 
 
+@pytest.mark.parametrize(
+    "stored",
+    [
+        lambda a: a,
+        np.asfortranarray,
+        lambda a: np.ascontiguousarray(a.T).T,
+        lambda a: np.repeat(a, 2, 1)[:, ::2],
+        lambda a: np.ascontiguousarray(a[::-1])[::-1],
+        lambda a: a.astype(a.dtype.newbyteorder(">")),
+    ],
+    ids=["rows", "columns", "transposed", "strided", "reversed", "big-endian"],
+)
+def test_weights_are_the_same_however_numpy_stores_them(tmp_path, stored):
+    """A mask that an ONNX importer sliced was kept in columns, and read in rows."""
+    mask, weight = np.tril(np.ones((4, 5), bool)), np.arange(20, dtype="float32").reshape(4, 5)
+    builder = rx.BlockBuilder()
+    x, w = rx.Var("x", TensorStructInfo((4, 5))), rx.Var("w", TensorStructInfo((4, 5)))
+    with builder.function("main", [x, w]):
+        with builder.dataflow():
+            out = builder.emit_output(builder.emit(op.where(rx.const(stored(mask)), x, w)))
+        builder.emit_func_output(out)
+    bound = rx.transform.BindParams("main", {"w": stored(weight)})(builder.finalize())
+    data = RNG.standard_normal((4, 5)).astype("float32")
+    executable = rx.build(bound, "llvm")
+    for built in (executable, runners.load_module(executable.export_library(tmp_path / "model.so"))):
+        found = runners.VirtualMachine(built, runners.cpu())["main"](data).numpy()
+        np.testing.assert_array_equal(found, np.where(mask, data, weight))
+
+
 @pytest.mark.parametrize("dtype", ["bfloat16", "float8_e4m3fn", "int4", "uint4"])
 def test_constants_of_every_dtype_are_exported(tmp_path, dtype):
     values = (np.arange(10) % 5).astype(to_numpy(dtype))
