@@ -5,7 +5,8 @@ from __future__ import annotations
 import ctypes
 import time
 
-from ir.codegen.llvm.compile import LoadedObject, emit_object, optimize
+from ir.codegen.llvm.compile import emit_object, optimize
+from ir.codegen.llvm.loaded_object import LoadedObject
 from ir.codegen.llvm.runtime import runtime
 
 TEXT = """

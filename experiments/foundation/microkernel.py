@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 
 from ir.codegen.llvm.builder import FunctionBuilder, ModuleBuilder, Value, constant, vector
-from ir.codegen.llvm.compile import LoadedObject, emit_assembly, emit_object, optimize
+from ir.codegen.llvm.compile import emit_assembly, emit_object, optimize
+from ir.codegen.llvm.loaded_object import LoadedObject
 
 from ..harness import machine
 
