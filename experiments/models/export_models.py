@@ -14,6 +14,7 @@ import warnings
 from pathlib import Path
 
 import torch
+from torch._export.serde.serialize import SerializeError
 
 from . import library_models, torch_models
 
@@ -57,8 +58,17 @@ def export(
             dynamo=exporter == "dynamo",
             **({"external_data": False, "verbose": False} if exporter == "dynamo" else {}),
         )
-        torch.export.save(torch.export.export(model, tuple(inputs.values())), path.with_suffix(".pt2"))
+        _save_program(model, tuple(inputs.values()), path.with_suffix(".pt2"))
     return path
+
+
+def _save_program(model: torch.nn.Module, inputs: tuple[torch.Tensor, ...], path: Path) -> None:
+    """The module as an exported program. What transformers does with trees of arguments is kept as a call that cannot be stored, unless
+    PyTorch reads the source (strict)."""
+    try:
+        torch.export.save(torch.export.export(model, inputs), path)
+    except SerializeError:
+        torch.export.save(torch.export.export(model, inputs, strict=True), path)
 
 
 def _model_and_inputs(name: str, small: bool, seed: int) -> tuple[torch.nn.Module, dict[str, torch.Tensor]]:
