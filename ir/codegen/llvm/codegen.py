@@ -123,6 +123,7 @@ def generate(
     computes_halves: bool = True,
     repairs_nan: bool = False,
     fuses: bool = True,
+    vector_constraint: str | None = None,
 ) -> GeneratedModule:
     """LLVM assembly of all PrimFuncs of a lowered module.
 
@@ -132,12 +133,13 @@ def generate(
         computes_halves: whether the machine has instructions for float16; where it has none, integer arithmetic takes their place.
         repairs_nan: whether the machine puts lost NaN back faster than it compares and blends.
         fuses: whether the machine multiplies and adds in one operation that rounds once.
+        vector_constraint: what a vector register is called in inline assembly, if that is known.
 
     Raises:
         CodegenError: a statement or intrinsic has no native form; the message names it and the function.
     """
     module = ModuleBuilder(fuses)
-    context = KernelContext(module, program, vector_bits, computes_halves, repairs_nan)
+    context = KernelContext(module, program, vector_bits, computes_halves, repairs_nan, vector_constraint)
     signatures = {}
     for var, func in program.functions.items():
         if not isinstance(func, PrimFunc):

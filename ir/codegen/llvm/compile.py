@@ -140,6 +140,12 @@ def _architecture(triple: str) -> str:
     return (triple or host_info().triple).split("-")[0]
 
 
+def vector_constraint(options: MachineOptions = MachineOptions()) -> str | None:
+    """The letter for a vector register in LLVM's inline assembly."""
+    architecture = _architecture(options.triple)
+    return "v" if architecture.startswith("x86_64") else "w" if architecture in ("aarch64", "arm64") else None
+
+
 def require_host(options: MachineOptions) -> None:
     """Refuse code that this process's processor cannot run, before it is loaded: it would end the process.
 

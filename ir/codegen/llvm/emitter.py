@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ... import dtype as dt
 from ...tir.expr import Add, Broadcast, Cast, IntImm, Mul, PrimExpr, Ramp, Sub, Var
@@ -15,6 +15,9 @@ from ...tir.stmt import For, Stmt
 from .builder import FunctionBuilder, Value
 from .compile import CodegenError
 from .kernel_context import KernelContext
+
+if TYPE_CHECKING:
+    from .tile_order import Tile
 
 _Expression = TypeVar("_Expression", bound=Callable[["FunctionEmitter", Any], Value])
 _Statement = TypeVar("_Statement", bound=Callable[["FunctionEmitter", Any], None])
@@ -65,6 +68,10 @@ class FunctionEmitter:
         """The expression that combines a partial result with the next value of a reduction; its order is free."""
         self.reduction_is_long = False
         """Whether that happens in a loop over so many values that LLVM should make vectors of them."""
+        self.private: set[Var] = set()
+        """Memory that nothing else has the address of."""
+        self.tile: Tile | None = None
+        """The register tile at hand, see :mod:`.tile_order`."""
         self.exact: set[int] = set()
         """Float arithmetic that must not contract, by identity."""
         self.body: Stmt | None = None
@@ -120,6 +127,15 @@ class FunctionEmitter:
         if effects == self._effects:
             printed[id(expr)] = (expr, value)
         return value
+
+    @contextmanager
+    def knowing(self, *values: tuple[PrimExpr, Value]) -> Iterator[None]:
+        """The next expression has some in it that are printed already."""
+        self._printed = {id(expr): (expr, value) for expr, value in values}
+        try:
+            yield
+        finally:
+            self._printed = None
 
     def index(self, expr: PrimExpr) -> Value:
         """An integer scalar as i64, for addresses and the bounds of loops."""

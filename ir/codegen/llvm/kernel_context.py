@@ -31,6 +31,7 @@ class KernelContext:
         vector_bits: int,
         computes_halves: bool = True,
         repairs_nan: bool = False,
+        vector_constraint: str | None = None,
     ) -> None:
         self.module = module
         self.program = program
@@ -42,6 +43,8 @@ class KernelContext:
         """Whether the machine has instructions for float16."""
         self.repairs_nan = repairs_nan
         """Whether :mod:`.nan_repair` is faster than what LLVM makes of extremes that keep NaN."""
+        self.vector_constraint = vector_constraint
+        """The letter of assembly for a vector register; None where none is known."""
         width = f'"prefer-vector-width"="{vector_bits}" "min-legal-vector-width"="{vector_bits}"'
         self.attributes = module.attributes(f"nounwind {width}")
         self.outlined_attributes = module.attributes(f"noinline nounwind {width}")

@@ -32,16 +32,23 @@ def flat_index(indices: tuple[PrimExpr, ...], buffer: Buffer) -> PrimExpr | None
 
 def address(emitter: FunctionEmitter, buffer: Buffer, index: PrimExpr | None, displacement: int = 0) -> Value:
     """Address of the element at a scalar index plus a constant."""
+    pointer, constant = base_address(emitter, buffer, index)
+    displacement += constant
+    if displacement:
+        pointer = emitter.offset(pointer, memory_type(buffer.dtype), Value(str(displacement), "i64"))
+    return pointer
+
+
+def base_address(emitter: FunctionEmitter, buffer: Buffer, index: PrimExpr | None) -> tuple[Value, int]:
+    """An address that copies of an unrolled body share, and how many elements behind it the one at a scalar index is."""
     pointer = emitter.variable(buffer.data)
-    element = memory_type(buffer.dtype)
+    displacement = 0
     for step in () if index is None else _steps(index):
         if isinstance(step, E.IntImm):
             displacement += step.value
         else:
-            pointer = emitter.offset(pointer, element, emitter.index(step))
-    if displacement:
-        pointer = emitter.offset(pointer, element, Value(str(displacement), "i64"))
-    return pointer
+            pointer = emitter.offset(pointer, memory_type(buffer.dtype), emitter.index(step))
+    return pointer, displacement
 
 
 def _steps(index: PrimExpr) -> list[PrimExpr]:

@@ -21,6 +21,7 @@ from .conversion import to_memory
 from .emitter import FunctionEmitter, prints_statement
 from .kernel_context import FAILED, OK, OUT_OF_MEMORY
 from .memory import store
+from .tile_order import step_of, store_step
 from .types import element_bytes, memory_type
 
 _MOST_UNROLLED = 16
@@ -50,6 +51,11 @@ def _declaration(emitter: FunctionEmitter, node: S.DeclBuffer) -> None:
 # -- values ------------------------------------------------------------------------
 @prints_statement(S.BufferStore)
 def _store(emitter: FunctionEmitter, node: S.BufferStore) -> None:
+    step = step_of(emitter, node)
+    if step is not None:
+        store_step(emitter, step)
+        return
+    emitter.tile = None  # what it has loaded may be what is stored now
     with _step(emitter, node if _is_scalar_reduction(node, node.value) else None, node.value):
         store(emitter, node.buffer, node.indices, node.value, node.predicate)
 
@@ -130,6 +136,7 @@ def _evaluate(emitter: FunctionEmitter, node: S.Evaluate) -> None:
     if isinstance(value, E.Call) and getattr(value.op, "name", "") == "tir.ret":
         _return(emitter, value)
         return
+    emitter.tile = None
     emitter.value(value)
 
 
@@ -270,6 +277,7 @@ def _allocate(emitter: FunctionEmitter, node: S.Allocate) -> None:
         _from_runtime(emitter, node, _exactly(emitter, "mul", count, Value(str(size), "i64")))
         return
     elements = max(1, count.literal)
+    emitter.private.add(node.buffer_var)
     emitter.variables[node.buffer_var] = emitter.b.alloca(f"[{elements} x {memory_type(node.dtype)}]", 64)
     emitter.statement(node.body)
 

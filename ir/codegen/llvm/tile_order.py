@@ -1,0 +1,199 @@
+"""The rows of a register tile in the order in which they are written.
+
+A tile of a product adds to each of its rows one number, in all lanes, times the vectors of the other operand. LLVM's scheduler likes to
+load the numbers of all rows first, and its register allocator to let a partial result go on in the register of the number that it
+was added; both want registers that a good tile has not, and partial results wander through memory. So the address of what a row reads
+is made to depend on the partial results of the row before and on that row's number: an empty piece of assembly takes them all. It costs
+nothing when it runs, as the processor sees no dependence.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ... import dtype as dt
+from ...arith.deep_equal import expr_deep_equal
+from ...tir import expr as E
+from ...tir import stmt as S
+from ...tir.analysis.contiguous import first_of_piece
+from ...tir.expr import Var
+from .builder import Value, lanes_of
+from .emitter import FunctionEmitter
+from .memory import base_address, flat_index, store
+from .types import element_bytes, memory_type
+
+_FEWEST_STEPS = 2
+"""Vectors of a row, below which the number is an operand in memory of the only instruction that wants it."""
+_NARROWEST_BITS = 128
+
+Place = tuple[str, int, str]
+"""Where something is read: an address, how many elements behind it, and what."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """A store ``x[vector] = x[vector] + number * vector`` in registers."""
+
+    store: S.BufferStore
+    number: E.PrimExpr
+    """The operand that is one number in all lanes."""
+    load: E.BufferLoad
+    """That number."""
+    vector: E.BufferLoad | None
+    """The other operand, if it is a vector as it lies in memory."""
+
+
+@dataclass
+class Tile:
+    """The tile at hand: consecutive steps in one basic block, which store to one buffer. What they read is no part of it, so that it stays
+    as it is until something else is stored."""
+
+    block: str
+    results_in: Var
+    """The memory of the buffer."""
+    place: Place | None = None
+    """Of the number of the row at hand."""
+    number: Value | None = None
+    everywhere: dict[int, Value] = field(default_factory=dict)
+    """That number in so many lanes."""
+    vectors: dict[Place, Value] = field(default_factory=dict)
+    """What was loaded of the other operand."""
+    bases: dict[str, Value] = field(default_factory=dict)
+    """Addresses as they are behind the rows so far."""
+    results: list[Value] = field(default_factory=list)
+    """The partial results of the row at hand, and its number in all lanes behind each."""
+    before: tuple[Value, ...] = ()
+    """The same of the row before, where that is worth waiting for."""
+    waiting: set[str] = field(default_factory=set)
+    """Addresses that are behind that row already."""
+
+
+def step_of(emitter: FunctionEmitter, node: S.BufferStore) -> Step | None:
+    """The step of a tile that a store is, if it is one."""
+    value = _inside(node.value)
+    if (
+        not isinstance(value, E.Add)
+        or node.predicate is not None
+        or node.buffer.scope() != "local"
+        or node.buffer.data not in emitter.private
+        or dt.lanes(value.dtype) == 1
+        or not dt.is_float(value.dtype)
+        or dt.bits(value.dtype) < 32
+    ):
+        return None
+    partial, product = (value.a, value.b) if isinstance(value.b, E.Mul) else (value.b, value.a)
+    if not isinstance(product, E.Mul) or not _is_same_place(partial, node):
+        return None
+    for number, other in ((product.a, product.b), (product.b, product.a)):
+        load = _number(number)
+        if load is not None and load.buffer.data is not node.buffer.data:
+            is_vector = isinstance(other, E.BufferLoad) and _is_plain_vector(other, node)
+            return Step(node, number, load, other if is_vector else None)
+    return None
+
+
+def _inside(value: E.PrimExpr) -> E.PrimExpr:
+    """What stands in a call of ``in_order``: lanes of vectors are not reassociated anyway."""
+    is_kept = isinstance(value, E.Call) and getattr(value.op, "name", "") == "tir.in_order"
+    return value.args[0] if is_kept else value
+
+
+def _is_same_place(partial: E.PrimExpr, node: S.BufferStore) -> bool:
+    return (
+        isinstance(partial, E.BufferLoad)
+        and partial.buffer is node.buffer
+        and len(partial.indices) == len(node.indices)
+        and all(expr_deep_equal(x, y) for x, y in zip(partial.indices, node.indices))
+    )
+
+
+def _number(operand: E.PrimExpr) -> E.BufferLoad | None:
+    """The load of one element that an operand has in all lanes."""
+    if isinstance(operand, E.Broadcast) and isinstance(operand.value, E.BufferLoad):
+        load = operand.value
+        return load if load.predicate is None and dt.lanes(load.dtype) == 1 else None
+    if isinstance(operand, E.BufferLoad) and operand.predicate is None and len(operand.indices) == 1:
+        (index,) = operand.indices
+        if isinstance(index, E.Broadcast) and dt.lanes(operand.buffer.dtype) == 1:
+            return E.BufferLoad(operand.buffer, [index.value])
+    return None
+
+
+def _is_plain_vector(operand: E.BufferLoad, node: S.BufferStore) -> bool:
+    """Whether it is read in one piece, out of memory that the tile is not in."""
+    return (
+        operand.predicate is None
+        and operand.buffer.data is not node.buffer.data
+        and len(operand.indices) == 1
+        and first_of_piece(operand.indices[0])[0]
+    )
+
+
+def store_step(emitter: FunctionEmitter, step: Step) -> None:
+    """Prints the store of a step."""
+    tile = emitter.tile
+    node = step.store
+    if tile is None or tile.block != emitter.b.block or tile.results_in is not node.buffer.data:
+        tile = emitter.tile = Tile(emitter.b.block, node.buffer.data)
+    everywhere = _in_all_lanes(emitter, tile, step.load, dt.lanes(node.value.dtype))
+    known = [(step.number, everywhere)]
+    if step.vector is not None:
+        known.append((step.vector, _vector_of(emitter, tile, step.vector)))
+    with emitter.knowing(*known):
+        result = emitter.value(node.value)
+    with emitter.knowing((node.value, result)):
+        store(emitter, node.buffer, node.indices, node.value, None)
+    tile.results += [result, everywhere]
+
+
+def _in_all_lanes(emitter: FunctionEmitter, tile: Tile, load: E.BufferLoad, lanes: int) -> Value:
+    """The number of a step: that of the row at hand, or of a new row."""
+    base, displacement = base_address(emitter, load.buffer, flat_index(load.indices, load.buffer))
+    place = (base.ref, displacement, load.dtype)
+    if place != tile.place or tile.number is None:
+        tile.before, tile.results = _worth_waiting_for(emitter, tile.results), []
+        tile.waiting.clear()
+        tile.everywhere.clear()
+        tile.place, tile.number = place, _load(emitter, tile, load, base, displacement)
+    if lanes not in tile.everywhere:
+        tile.everywhere[lanes] = emitter.b.splat(tile.number, lanes)
+    return tile.everywhere[lanes]
+
+
+def _vector_of(emitter: FunctionEmitter, tile: Tile, load: E.BufferLoad) -> Value:
+    """The vector of a step, which the first row reads."""
+    _, first = first_of_piece(flat_index(load.indices, load.buffer))
+    base, displacement = base_address(emitter, load.buffer, first)
+    place = (base.ref, displacement, load.dtype)
+    if place not in tile.vectors:
+        tile.vectors[place] = _load(emitter, tile, load, base, displacement)
+    return tile.vectors[place]
+
+
+def _load(emitter: FunctionEmitter, tile: Tile, load: E.BufferLoad, base: Value, displacement: int) -> Value:
+    """What is read behind the row before."""
+    pointer = tile.bases.get(base.ref, base)
+    if tile.before and base.ref not in tile.waiting:
+        pointer = tile.bases[base.ref] = _behind(emitter, pointer, tile.before)
+        tile.waiting.add(base.ref)
+    if displacement:
+        element = memory_type(load.buffer.dtype)
+        pointer = emitter.offset(pointer, element, Value(str(displacement), "i64"))
+    return emitter.b.load(memory_type(load.dtype), pointer, element_bytes(load.buffer.dtype))
+
+
+def _worth_waiting_for(emitter: FunctionEmitter, results: list[Value]) -> tuple[Value, ...]:
+    """What a row has computed, each value once; nothing of rows with too few steps, or with vectors that are no register."""
+    if len(results) < 2 * _FEWEST_STEPS or emitter.context.vector_constraint is None:
+        return ()
+    registers = {bits for bits in (128, 256, 512) if bits <= emitter.context.vector_bits}
+    widths = {lanes_of(item.type) * (64 if "double" in item.type else 32) for item in results}
+    return tuple({item.ref: item for item in results}.values()) if widths <= registers else ()
+
+
+def _behind(emitter: FunctionEmitter, pointer: Value, values: tuple[Value, ...]) -> Value:
+    """The same address, which LLVM knows behind some values only."""
+    pure = emitter.module.attributes("nounwind willreturn memory(none)")
+    given = ", ".join(f"{item.type} {item.ref}" for item in (pointer, *values))
+    constraints = ",".join(["=r,0", *[str(emitter.context.vector_constraint)] * len(values)])
+    return emitter.b.define(f'call ptr asm "", "{constraints}"({given}) {pure}', "ptr")

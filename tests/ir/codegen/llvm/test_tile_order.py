@@ -1,0 +1,192 @@
+"""Register tiles: their rows are computed one after the other, which keeps the partial results in registers, and never too early."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from ir.codegen.build import build
+from ir.script import from_source
+from ir.tir import PrimFunc
+
+DEPTH = 12
+
+
+def product(rows: int, columns: int, lanes: int, unrolled: int, dtype: str = "float32") -> PrimFunc:
+    """C = A @ B with all of C in registers, in vectors of so many lanes."""
+    width = columns * lanes
+    source = f"""@T.prim_func
+def main(A: T.Buffer(({rows}, {DEPTH}), "{dtype}"), B: T.Buffer(({DEPTH}, {width}), "{dtype}"), C: T.Buffer(({rows}, {width}), "{dtype}")):
+    X = T.alloc_buffer(({rows}, {width}), "{dtype}", scope="local")
+    for i in T.unroll({rows}):
+        for j in T.unroll({columns}):
+            for v in T.vectorized({lanes}):
+                X[i, j * {lanes} + v] = T.{dtype}(0)
+    for k in range({DEPTH // unrolled}):
+        for l in T.unroll({unrolled}):
+            for i in T.unroll({rows}):
+                for j in T.unroll({columns}):
+                    for v in T.vectorized({lanes}):
+                        X[i, j * {lanes} + v] = X[i, j * {lanes} + v] + A[i, k * {unrolled} + l] * B[k * {unrolled} + l, j * {lanes} + v]
+    for i in T.unroll({rows}):
+        for j in T.unroll({columns}):
+            for v in T.vectorized({lanes}):
+                C[i, j * {lanes} + v] = X[i, j * {lanes} + v]
+"""
+    return from_source(source)
+
+
+def traffic_with_the_stack(text: str) -> int:
+    """Instructions that move vectors to or from the stack."""
+    return len(re.findall(r"%[xyz]mm\d+, -?\d*\(%rsp\)|\(%rsp\), %[xyz]mm", text))
+
+
+@pytest.mark.parametrize(
+    ("processor", "rows", "columns", "lanes", "unrolled"),
+    [
+        ("znver4", 8, 3, 16, 2),  # 24 partial results, 3 vectors and a number in 32 registers
+        ("znver4", 14, 2, 16, 3),
+        ("skylake-avx512", 9, 3, 16, 2),
+        ("znver3", 4, 3, 8, 3),
+        ("znver3", 6, 2, 8, 2),
+    ],
+)
+def test_partial_results_stay_in_registers(
+    processor: str, rows: int, columns: int, lanes: int, unrolled: int
+) -> None:
+    text = build(product(rows, columns, lanes, unrolled), f"llvm -mcpu={processor}").assembly
+    assert text.count("vfmadd") == rows * columns * unrolled
+    assert traffic_with_the_stack(text) == 0
+
+
+def test_a_part_of_a_vector_is_no_reason_to_leave_them() -> None:
+    """40 columns in vectors of 16: the last of each row has 8 lanes."""
+    source = """@T.prim_func
+def main(A: T.Buffer((8, 12), "float32"), B: T.Buffer((12, 40), "float32"), C: T.Buffer((8, 40), "float32")):
+    X = T.alloc_buffer((8, 40), "float32", scope="local")
+    for i in T.unroll(8):
+        for v in T.vectorized(40):
+            X[i, v] = T.float32(0)
+    for k in range(6):
+        for l in T.unroll(2):
+            for i in T.unroll(8):
+                for j in T.unroll(2):
+                    for v in T.vectorized(16):
+                        X[i, j * 16 + v] = X[i, j * 16 + v] + A[i, k * 2 + l] * B[k * 2 + l, j * 16 + v]
+                for v in T.vectorized(8):
+                    X[i, 32 + v] = X[i, 32 + v] + A[i, k * 2 + l] * B[k * 2 + l, 32 + v]
+    for i in T.unroll(8):
+        for v in T.vectorized(40):
+            C[i, v] = X[i, v]
+"""
+    text = build(from_source(source), "llvm -mcpu=znver4").assembly
+    assert text.count("vfmadd") == 48 and traffic_with_the_stack(text) == 0
+
+
+@pytest.mark.parametrize(
+    ("target", "constraint"),
+    [
+        ("llvm -mcpu=x86-64-v3", "v"),
+        ("llvm -mtriple=aarch64-linux-gnu -mcpu=neoverse-n1", "w"),
+        ("llvm -mtriple=riscv64-linux-gnu -mattr=+d -mabi=lp64d", None),
+    ],
+)
+def test_what_a_row_waits_for(target: str, constraint: str | None) -> None:
+    """A row's number waits for the results of the row before and for its number, and so do the vectors of the next step."""
+    lanes = 8 if constraint == "v" else 4
+    module = build(product(3, 2, lanes, 2), target)
+    waits = re.findall(
+        rf'asm "", "=r,0,{constraint},{constraint},{constraint}"\(ptr (%\S+), (.*)\)', module.llvm_ir
+    )
+    # six rows, the first of which waits for nothing, and the second step's vectors
+    assert len(waits) == (6 if constraint is not None else 0)
+    assert all(values.count(f"<{lanes} x float>") == 3 for _, values in waits)
+    assert module.assembly  # LLVM takes it
+
+
+@pytest.mark.parametrize(("columns", "lanes"), [(1, 8), (2, 3), (2, 32)])
+def test_rows_that_are_not_waited_for(columns: int, lanes: int) -> None:
+    """A number that one instruction takes is its operand in memory; what is no register of the machine is no operand of assembly."""
+    assert '"=r,0,v' not in build(product(3, columns, lanes, 2), "llvm -mcpu=x86-64-v3").llvm_ir
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    ("rows", "columns", "lanes", "unrolled"), [(3, 2, 8, 2), (6, 2, 4, 3), (1, 3, 8, 4), (5, 3, 5, 1)]
+)
+def test_products(dtype: str, rows: int, columns: int, lanes: int, unrolled: int) -> None:
+    generator = np.random.default_rng(0)
+    a = generator.integers(-9, 9, (rows, DEPTH)).astype(dtype)
+    b = generator.integers(-9, 9, (DEPTH, columns * lanes)).astype(dtype)
+    c = np.zeros((rows, columns * lanes), dtype)
+    build(product(rows, columns, lanes, unrolled, dtype))["main"](a, b, c)
+    np.testing.assert_array_equal(c, a @ b)
+
+
+BETWEEN = {
+    "the number": ("A[0] = A[0] + T.float32(1)", lambda a, b, x, y: a.__setitem__(0, a[0] + 1)),
+    "the vector": ("B[9] = A[1]", lambda a, b, x, y: b.__setitem__(9, a[1])),
+    "a loop": ("for i in range(n): B[i] = A[1]", lambda a, b, x, y: b.__setitem__(slice(0, 5), a[1])),
+    "a step of another tile": (
+        "for v in T.vectorized(8):\n            Y[v] = Y[v] + A[1] * B[v]",
+        lambda a, b, x, y: y.__setitem__(slice(0, 8), y[:8] + a[1] * b[:8]),
+    ),
+}
+
+
+@pytest.mark.parametrize("between", BETWEEN)
+@pytest.mark.parametrize(("number", "vector"), [("A[0]", "B"), ("Y[0]", "B"), ("A[0]", "Y")])
+def test_what_is_stored_between_two_steps_is_read(between: str, number: str, vector: str) -> None:
+    statement, effect = BETWEEN[between]
+    step = f"""for j in T.unroll(2):
+            for v in T.vectorized(8):
+                X[j * 8 + v] = X[j * 8 + v] + {number} * {vector}[j * 8 + v]"""
+    source = f"""@T.prim_func
+def main(A: T.Buffer((2,), "float32"), B: T.Buffer((16,), "float32"), C: T.Buffer((16,), "float32"), n: T.int32):
+    X = T.alloc_buffer((16,), "float32", scope="local")
+    Y = T.alloc_buffer((16,), "float32", scope="local")
+    for v in T.vectorized(16):
+        X[v] = T.float32(0)
+    for v in T.vectorized(16):
+        Y[v] = B[v]
+    for k in range(3):
+        {step}
+        {statement}
+        {step}
+    for v in T.vectorized(16):
+        C[v] = X[v]
+"""
+    a, b, c = np.array([2, 3], "float32"), np.arange(16, dtype="float32"), np.zeros(16, "float32")
+    expected_a, expected_b = a.copy(), b.copy()
+    x, y = np.zeros(16, "float32"), b.copy()
+    for _ in range(3):
+        for position in range(2):
+            factor = expected_a[0] if number == "A[0]" else y[0]
+            x += factor * (expected_b if vector == "B" else y)
+            if position == 0:
+                effect(expected_a, expected_b, x, y)
+    build(from_source(source))["main"](a, b, c, 5)
+    np.testing.assert_array_equal(c, x)
+    np.testing.assert_array_equal(b, expected_b)
+
+
+def test_a_tile_that_others_may_write_is_none() -> None:
+    """Parameters may be the same memory, whatever scope they are said to have."""
+    source = """@T.prim_func
+def main(a: T.handle, x: T.handle):
+    T.func_attr({"tir.noalias": False})
+    A = T.match_buffer(a, (16,), "float32")
+    X = T.match_buffer(x, (16,), "float32", scope="local")
+    for j in T.unroll(2):
+        for v in T.vectorized(8):
+            X[j * 8 + v] = X[j * 8 + v] + A[3] * A[j * 8 + v]
+"""
+    data = np.arange(16, dtype="float32")
+    expected = data.copy()
+    for j in range(2):
+        part = slice(j * 8, j * 8 + 8)
+        expected[part] += expected[3] * expected[part]
+    build(from_source(source))["main"](data, data)
+    np.testing.assert_array_equal(data, expected)
