@@ -144,10 +144,10 @@ def partner_of(space: StoredSpace, spaces: Sequence[StoredSpace]) -> StoredSpace
 
 @dataclass
 class Comparison:
-    """Replays of some ways on some spaces.
+    """Replays of some ways on the spaces of one machine.
 
     Attributes:
-        spaces: what is searched.
+        spaces: what is searched; of every workload one.
         trials, batch: budget of each search and trials between two of its updates.
         outcomes: by way, by row of the space, one per seed.
     """
@@ -226,14 +226,23 @@ class Comparison:
 # ---- the table ---------------------------------------------------------------------------------------------------
 
 
-def table(comparison: Comparison, ways: dict[str, Way], seeds: int) -> str:
-    """Markdown: a line per way and space, the summary, and what the spaces are."""
-    lines = ["# Searches on stored spaces", ""]
-    machines = {space.facts["machine"]["cpu"] for space in comparison.spaces}
-    targets = {str(space.target.attrs.get("mcpu")) for space in comparison.spaces}
-    lines += [
-        f"Spaces measured on {', '.join(sorted(machines))} ({', '.join(sorted(targets))}), one thread; replays, {seeds} seeds each,"
-        f" {comparison.trials} trials in batches of {comparison.batch}. `python -m experiments.search.compare` writes this page.",
+def by_machine(spaces: Sequence[StoredSpace]) -> dict[str, list[StoredSpace]]:
+    """The spaces of each machine, by its name."""
+    found: dict[str, list[StoredSpace]] = {}
+    for space in spaces:
+        machine = f"{space.facts['machine']['cpu']} ({space.target.attrs.get('mcpu')})"
+        found.setdefault(machine, []).append(space)
+    return found
+
+
+def page(comparisons: dict[str, Comparison], ways: dict[str, Way], seeds: int) -> str:
+    """Markdown: what the figures are, and the tables of every machine."""
+    budget = next(iter(comparisons.values()))
+    lines = [
+        "# Searches on stored spaces",
+        "",
+        f"Spaces measured on {' and '.join(comparisons)}, one thread; replays, {seeds} seeds each,"
+        f" {budget.trials} trials in batches of {budget.batch}. `python -m experiments.search.compare` writes this page.",
         "",
         "Trials to 90, 95 and 99 % of the best speed known: medians over the seeds, of searches that did not get there one more than"
         " the budget; over several spaces their geometric mean. Area: speed of the best so far relative to the best known, averaged over"
@@ -241,10 +250,16 @@ def table(comparison: Comparison, ways: dict[str, Way], seeds: int) -> str:
         " after 32 trials.",
         "",
     ]
+    return "\n".join(lines + [table(name, comparison, ways) for name, comparison in comparisons.items()])
+
+
+def table(machine: str, comparison: Comparison, ways: dict[str, Way]) -> str:
+    """A line per way, and one per space."""
+    lines = [f"## {machine}", ""]
     shared = [row for row in comparison.outcomes["evolution"] if _is_everywhere(comparison, row)]
     for title, rows in (("All spaces", None), ("Spaces with a partner", shared)):
         lines += [
-            f"## {title}",
+            f"### {title}",
             "",
             "| way | 90 % | 95 % | 99 % | area | regret | within 32 | |",
             "|---|---|---|---|---|---|---|---|",
@@ -258,7 +273,7 @@ def table(comparison: Comparison, ways: dict[str, Way], seeds: int) -> str:
                 f"| {name} | {trials} | {figures['area']:.3f} | {figures['regret']:.2%} | {figures['within 32']:.0%} | {ways[name].note} |"
             )
         lines.append("")
-    lines += ["## Trials to 95 % on each space", ""]
+    lines += ["### Trials to 95 % on each space", ""]
     names = [name for name in comparison.outcomes if name in WAYS]
     lines += ["| space | candidates | of | " + " | ".join(names) + " |", "|---" * (3 + len(names)) + "|"]
     for space in comparison.spaces:
@@ -278,9 +293,12 @@ def _is_everywhere(comparison: Comparison, row: str) -> bool:
     return all(row in rows for rows in comparison.outcomes.values())
 
 
-def _part(options: argparse.Namespace, row: str, names: Sequence[str]) -> dict[str, dict[str, list[Outcome]]]:
+def _part(
+    options: argparse.Namespace, machine: str, row: str, names: Sequence[str]
+) -> dict[str, dict[str, list[Outcome]]]:
     """All ways on one space, in a process of its own."""
-    comparison = Comparison(load_all(options.folder, options.spaces), options.trials, options.batch, only=row)
+    spaces = by_machine(load_all(options.folder, options.spaces))[machine]
+    comparison = Comparison(spaces, options.trials, options.batch, only=row)
     for name in names:
         comparison.run(name, {**WAYS, **ABLATIONS}[name], range(options.seeds))
     print(f"{row}: done", file=sys.stderr, flush=True)
@@ -313,21 +331,29 @@ def main(given: Sequence[str]) -> int:
         "--out", type=Path, default=None, help=f"folder of the results; {results.DEFAULT} for all ways"
     )
     options = parser.parse_args(given)
-    comparison = Comparison(load_all(options.folder, options.spaces), options.trials, options.batch)
+    comparisons = {
+        machine: Comparison(spaces, options.trials, options.batch)
+        for machine, spaces in by_machine(load_all(options.folder, options.spaces)).items()
+    }
     names = list(dict.fromkeys(["evolution", *options.ways]))
     if options.jobs > 1:
         with ProcessPoolExecutor(options.jobs) as pool:
-            parts = [pool.submit(_part, options, space.row, names) for space in comparison.spaces]
-            for part in parts:
+            parts = [
+                (comparison, pool.submit(_part, options, machine, space.row, names))
+                for machine, comparison in comparisons.items()
+                for space in comparison.spaces
+            ]
+            for comparison, part in parts:
                 for name, rows in part.result().items():
                     comparison.outcomes.setdefault(name, {}).update(rows)
-        comparison.outcomes = {
-            name: comparison.outcomes[name] for name in names if name in comparison.outcomes
-        }
+        for comparison in comparisons.values():
+            known = comparison.outcomes
+            comparison.outcomes = {name: known[name] for name in names if name in known}
     else:
-        for name in names:
-            comparison.run(name, ways[name], range(options.seeds))
-    text = table(comparison, ways, options.seeds)
+        for comparison in comparisons.values():
+            for name in names:
+                comparison.run(name, ways[name], range(options.seeds))
+    text = page(comparisons, ways, options.seeds)
     print(text)
     everything = set(options.ways) == set(ways) and not options.spaces
     out = options.out or (results.DEFAULT if everything else None)
@@ -338,11 +364,15 @@ def main(given: Sequence[str]) -> int:
             "batch": options.batch,
             "spaces": [
                 {"row": space.row, "target": str(space.target), "measured": len(space), **space.facts}
+                for comparison in comparisons.values()
                 for space in comparison.spaces
             ],
             "outcomes": {
-                name: {row: [asdict(item) for item in items] for row, items in rows.items()}
-                for name, rows in comparison.outcomes.items()
+                machine: {
+                    name: {row: [asdict(item) for item in items] for row, items in rows.items()}
+                    for name, rows in comparison.outcomes.items()
+                }
+                for machine, comparison in comparisons.items()
             },
         }
         (out / "search_spaces.json").write_text(json.dumps(found, indent=1) + "\n")

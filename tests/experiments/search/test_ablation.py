@@ -17,14 +17,15 @@ from ir import structural_hash
 from schedules.space import Structures
 from tuner import EvolutionarySearch, TuneContext
 
-SPACES = ("GMM_1x96", "global_pool", "matvec_512")
+MACHINE = "znver3"
+SPACES = ("GMM_1x96x192x64", "global_pool_nhwc_1x7x7x512", "matvec_512x512")
 """Where the analytical estimate does not say it all: elsewhere the first batch has the best, and no piece has anything to do."""
 SEEDS = range(4)
 
 
 @pytest.fixture(scope="module")
 def comparison() -> Comparison:
-    made = Comparison(load_all(names=SPACES), trials=48, batch=8)
+    made = Comparison(load_all(names=[f"{space}.{MACHINE}" for space in SPACES]), trials=48, batch=8)
     for name in ("random", "evolution", "evolution, no learned model", "expected score only", "no diversity"):
         made.run(name, {**WAYS, **ABLATIONS}[name], SEEDS)
     return made
@@ -72,7 +73,9 @@ class _FailsWhereFast(MeasuredSketch):
 
 def test_failures_teach_where_not_to_look() -> None:
     failed: dict[bool, list[int]] = {True: [], False: []}
-    for space in load_all(names=("GMM_1x128", "batch_product")):
+    for space in load_all(
+        names=[f"{space}.{MACHINE}" for space in ("GMM_1x128x128x128", "batch_product_4x48x48x64")]
+    ):
         generator = StoredGenerator([space])
         sketches = [_FailsWhereFast(item) for item in generator.measured(structural_hash(space.mod))]
         best = min(secs for sketch in sketches for secs, _ in sketch.outcomes.values())
