@@ -168,7 +168,7 @@ def two_products(steps: int, *, is_padded: bool = False, read_by_others: bool = 
         found = te.compute((16, columns), lambda i, j, x=found: x[i, tir.min(j, 15)], name="P")
     k = te.reduce_axis((0, columns), name="k")
     product = te.compute((16, 16), lambda i, j: te.sum(found[i, k] * w[k, j], axis=k), name="D")
-    return te.create_prim_func([a, w, product, *results])
+    return te.create_prim_func([a, w, *results, product])
 
 
 @pytest.mark.parametrize(
