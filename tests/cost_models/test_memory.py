@@ -130,3 +130,30 @@ def test_results_stay_in_a_cache_between_blocks_where_those_leave_room(
     assert traffic.lines[0][0, 0] == times * slots[1][0].lines[0, 0]
     alone = traffic_of(slots[1], loops[1], machine, nowhere[1])
     assert alone.lines[0][0, 0] == slots[1][0].lines[0, 0]
+
+
+def test_short_rows_that_are_touched_whole_share_lines() -> None:
+    _, (slot,) = facts(nest([("i", 64), ("j", 4)], [("A", [64, 4], [[1, 0], [0, 1]], False)]))
+    np.testing.assert_array_equal(slot.lines[:, 0], [64 * 4 * 4 // 64, 1, 1])
+    _, (part,) = facts(nest([("i", 64), ("j", 4)], [("A", [64, 32], [[1, 0], [0, 1]], False)]))
+    assert part.lines[0, 0] == 64
+
+
+@pytest.mark.parametrize(("columns", "n_starts"), [(1024, 0), (1023, 16)])
+def test_rows_of_a_page_are_read_ahead(columns: int, n_starts: int) -> None:
+    loops, slots = facts(nest([("i", 16), ("j", columns)], [("A", [16, 2048], [[1, 0], [0, 1]], False)]))
+    traffic = traffic_of(slots, loops, Machine.of(TARGET), [np.zeros(1, dtype=bool)])
+    assert traffic.runs[2][0] == n_starts
+
+
+def test_a_region_ends_where_another_nest_shares_no_more_loops() -> None:
+    """Two nests in one parallel loop, one of which has a parallel loop of its own: the first opens the region of the shared one."""
+    inner, other = (nest([("i", 4), ("j", 8)], [("A", [4, 8], [[1, 0], [0, 1]], True)]) for _ in range(2))
+    other.nests[0].loops[1].key = 17
+    for loop in (*inner.nests[0].loops, other.nests[0].loops[0]):
+        loop.mark = "parallel"
+    first, second = nest_loops(Skeleton(1, [inner.nests[0], other.nests[0]]))
+    assert (first.jobs[0], second.jobs[0]) == (4, 4)
+    assert (first.opens_region, second.opens_region) == (True, False)
+    (alone,) = nest_loops(Skeleton(1, inner.nests))
+    assert alone.jobs[0] == 4 * 8

@@ -118,6 +118,96 @@ def test_whatever_moves_more_takes_longer(large: list[Sketch], field: str, more:
     assert (after > before).all()
 
 
+def test_broadcasts_are_cheaper_than_other_loads(large: list[Sketch]) -> None:
+    facts = next(
+        item
+        for item in analyze(large[1].skeleton(population(large[1], 50)), MACHINE)
+        if item.nest.is_reduction
+    )
+    tile = replace(facts.tile, loads=facts.tile.loads + 16.0)
+    folded = replace(tile, broadcasts=tile.broadcasts + 16.0)
+    plain, cheap = (
+        _body_cycles(facts.nest, facts.loops, facts.slots, item, MACHINE) for item in (tile, folded)
+    )
+    assert (cheap < plain).all()
+
+
+def regions(outer: int, jobs: int) -> Sketch:
+    """A parallel region of so many jobs, entered by an outer loop, around rows of four vectors."""
+    a = te.placeholder((outer, jobs, 64), "float32", name="A")
+    sch = SketchSchedule(
+        te.create_prim_func([a, te.compute((outer, jobs, 64), lambda *i: a(*i) + 1.0, name="B")])
+    )
+    _, shared, row = sch.get_loops("B")
+    sch.vectorize(sch.split(row, [None, 16])[1])
+    sch.parallel(shared)
+    return Sketch(sch)
+
+
+def facts_of(sketch: Sketch, **machine: Any) -> Any:
+    (facts,) = analyze(sketch.skeleton(np.zeros((1, 0), dtype=np.int64)), replace(MACHINE, **machine))
+    return facts
+
+
+@pytest.mark.parametrize(
+    ("jobs", "field", "times"),
+    [
+        (16, "parallel_launch", 8),  # once for each iteration of the loop around the region
+        (16, "job_overhead", 8 * 16 // 2),  # two cores share the jobs
+        (15, "job_overhead", 8 * 8),  # the last of which only one has
+        (1, "region_call", 8),
+        (1, "parallel_launch", 0),
+    ],
+)
+def test_what_regions_cost_counts_as_often_as_it_happens(jobs: int, field: str, times: int) -> None:
+    more = 1000.0
+    before, after = (
+        facts_of(regions(8, jobs), **{field: getattr(MACHINE, field) + extra}) for extra in (0.0, more)
+    )
+    slower = (after.estimate.seconds - before.estimate.seconds) * MACHINE.hertz
+    np.testing.assert_allclose(slower, times * more, atol=1e-3)
+
+
+def test_each_end_of_an_innermost_loop_costs() -> None:
+    """The loop over the vectors of a row ends once for each row."""
+    before, after = (facts_of(regions(8, 16), loop_exit=cycles) for cycles in (0.0, 10.0))
+    np.testing.assert_allclose(after.estimate.compute_cycles - before.estimate.compute_cycles, 8 * 16 * 10.0)
+
+
+def test_a_core_that_works_alone_has_all_of_the_memory_to_itself() -> None:
+    """The cores share what two of them draw; a single job draws as much as one core can."""
+    last = replace(MACHINE.caches[2], bytes_per_cycle=8.0, total_bytes_per_cycle=8.0)
+    caches = (*MACHINE.caches[:2], last)
+    for jobs, rate in ((1, 8.0), (2, 4.0), (16, 4.0)):
+        facts = facts_of(regions(8, jobs), caches=caches)
+        cycles = facts.traffic.lines[2].sum(axis=0) * 64 / rate + facts.traffic.runs[2] * last.run_start
+        assert facts.traffic.fitting[2] == 0  # all of it fits, and comes once: read ahead
+        np.testing.assert_allclose(facts.estimate.memory_cycles[2], 0.25 * cycles)
+
+
+def test_movement_is_not_hidden_wholly_behind_computation(large: list[Sketch]) -> None:
+    skeleton = large[1].skeleton(population(large[1], 50))
+    for level in range(3):
+        slow = replace(MACHINE.caches[level], bytes_per_cycle=MACHINE.caches[level].bytes_per_cycle / 2)
+        caches = tuple(slow if number == level else cache for number, cache in enumerate(MACHINE.caches))
+        slower = AnalyticalPrior(TARGET, replace(MACHINE, caches=caches)).seconds(skeleton)  # type: ignore[arg-type]
+        assert (slower > AnalyticalPrior(TARGET, MACHINE).seconds(skeleton)).all()
+
+
+def test_gathering_waits_for_shuffles(large: list[Sketch]) -> None:
+    facts = next(
+        item
+        for item in analyze(large[1].skeleton(population(large[1], 50)), MACHINE)
+        if item.nest.is_reduction
+    )
+    tile = replace(facts.tile, gathered=facts.tile.gathered + 64.0)
+    fast, slow = (
+        _body_cycles(facts.nest, facts.loops, facts.slots, tile, replace(MACHINE, shuffles_per_cycle=rate))
+        for rate in (2.0, 1.0)
+    )
+    assert (slow > fast).all()
+
+
 def test_vectors_that_are_stored_along_another_axis_are_scattered() -> None:
     @T.prim_func
     def copies(

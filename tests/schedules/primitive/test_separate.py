@@ -105,6 +105,17 @@ def test_variables_of_which_loops_run_through_a_part_are_refused(wide: str) -> N
     assert_refused(sch, lambda: sch.separate(loop_r), "separate", "all their values")
 
 
+def test_places_and_taps_may_be_of_different_types() -> None:
+    """The first nest's variables are of the taps' type, and stand where variables of the places' type stood."""
+    text = WINDOWS.replace("i, j, r, s in T.grid(4, 5, 3, 3)", "i, j, r, s in T.grid(T.int64(4), 5, 3, 3)")
+    func = from_source(text.format(value='A[vi * T.int64(2) + T.cast(vr, "int64"), vj * 2 + vs]'))
+    sch = Schedule(func)
+    made = sch.get(sch.separate(sch.get_loops("B")[2]))
+    assert {item.var.dtype for item in made.iter_vars} == {"int32"}
+    assert_replays(sch, func)
+    assert_same_meaning(func, sch)
+
+
 def test_places_in_other_dimensions_may_be_data() -> None:
     text = WINDOWS.replace("B: T.Buffer((4", 'at: T.Buffer((5,), "int32"), B: T.Buffer((4')
     func = from_source(text.format(value="A[vi * 2 + vr, (at[vj] + 4) % 9 + vs]"))

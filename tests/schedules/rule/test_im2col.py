@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ir import te, tir, topi
+from ir.script import from_source
 from ir.target import Target
 from schedules import Schedule
 from schedules.population.sketch import SketchSchedule
@@ -86,6 +87,38 @@ def test_a_pool_has_no_weights() -> None:
         func.body, lambda node: names.append(node.name_hint) if isinstance(node, tir.Block) else None
     )
     assert all(len(offers(func, name)) == 1 for name in names if name != "root")
+
+
+PLACES = """@T.prim_func
+def main(A: T.Buffer((9, 9), "int32"), W: T.Buffer((3, 3, 4), "int32"), O: T.Buffer((4, 4, 4), "int32")):
+    for i, j, k, r, s in T.grid(4, 4, 4, 3, 3):
+        with T.block("O"):
+            vi, vj, vk, vr, vs = T.axis.remap("SSSRR", [i, j, k, r, s])
+            with T.init():
+                O[vi, vj, vk] = 0
+            O[vi, vj, vk] = O[vi, vj, vk] + {value}
+"""
+
+
+def test_windows_that_move_backwards_are_patches_too() -> None:
+    func = from_source(PLACES.format(value="A[6 - vi * 2 + vr, vj * 2 + vs] * W[vr, vs, vk]"))
+    backwards = from_source(PLACES.format(value="A[6 - vi * 2 + vr, 6 - vj * 2 + vs] * W[vr, vs, vk]"))
+    for program in (func, backwards):
+        _, patches = offers(program, "O")
+        assert_same_meaning(program, patches)
+        assert_replays(patches, program)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "A[vi * 2 + vr, vj * 2 + vs] * A[vr, vs]",  # of one tensor two operands cannot be told apart
+        "A[vi * 2 + vr, vj * 2 + vs] * W[vr, vs, 3 - vk]",
+        "A[vi * 2 + vr, vj * 2 + vs] * W[vr, vs, (vk * 2) % 4]",
+    ],
+)
+def test_operands_that_are_no_weights_leave_windows_as_they_are(value: str) -> None:
+    assert len(offers(from_source(PLACES.format(value=value)), "O")) == 1
 
 
 def test_candidates_with_patches_mean_the_same() -> None:

@@ -66,6 +66,12 @@ def loops_at(sch: Schedule, block: str) -> list[Any]:
     return [sch._loop(loop) for loop in sch.get_loops(block)[:2]]
 
 
+def test_tiles_of_small_divisors_only_are_powers_of_two() -> None:
+    """Of 8 * 127 keys 8 would be a whole number of tiles, but use an eighth of the cache; what is left over is a shorter tile."""
+    *tiled, _ = offers(chains.log_sum_exp(4, 1016))
+    assert [loops_of(sch, "total_rf")[1:] for sch in tiled] == [[16, 64], [2, 512]]
+
+
 def test_short_rows_stay_in_one_piece() -> None:
     assert len(offers(chains.log_sum_exp(4, 48))) == 1
 
@@ -89,6 +95,61 @@ def test_tiles_of_the_keys_go_to_the_cores_where_there_are_few_rows() -> None:
     whole, shared, *_ = offers(func, target=many)
     assert shares_rows(whole) and not shares_rows(shared)
     assert all(map(shares_rows, fused(offers(func))))  # one core has nobody to share with
+
+
+@pytest.mark.parametrize("rows_and_keys", [(1, 16), (64, 256)])
+def test_keys_are_not_shared_out_in_one_tile_nor_beside_many_rows(rows_and_keys: tuple[int, int]) -> None:
+    many = Target("llvm -mcpu=x86-64-v3 -num-cores 16 -l1-cache-bytes 4096 -l2-cache-bytes 4096")
+    found = fused(offers(chains.attention(2, *rows_and_keys, 8), target=many, max_row_tile=1))
+    assert found and all(map(shares_rows, found))
+
+
+def log_softmax_of_shifted(rows: int = 4, keys: int = 1024) -> PrimFunc:
+    """Blocks ``bias``, ``shifted``, ``peak``, ``total`` and ``result``: the result reads what is shifted, too."""
+    x, b = te.placeholder((rows, keys), name="x"), te.placeholder((keys,), name="b")
+    m, s = (te.reduce_axis((0, keys), name) for name in "ms")
+    bias = te.compute((keys,), lambda j: te.exp(b[j]), name="bias")
+    shifted = te.compute((rows, keys), lambda i, j: x[i, j] + bias[j], name="shifted")
+    peak = te.compute((rows,), lambda i: te.max(shifted[i, m], axis=m), name="peak")
+    total = te.compute((rows,), lambda i: te.sum(te.exp(shifted[i, s] - peak[i]), axis=s), name="total")
+    result = te.compute((rows, keys), lambda i, j: shifted[i, j] - te.log(total[i]), name="result")
+    return te.create_prim_func([x, b, result])
+
+
+def test_what_others_read_too_and_what_all_rows_read_stays_before_the_tiles() -> None:
+    tiled = fused(offers(log_softmax_of_shifted()))
+    assert tiled
+    for sch in tiled:
+        assert loops_of(sch, "bias") == [1024] and loops_of(sch, "shifted") == [4, 1024]
+
+
+def test_what_all_rows_read_is_not_computed_for_each() -> None:
+    x, b = te.placeholder((4, 1024), name="x"), te.placeholder((1024,), name="b")
+    m, s = (te.reduce_axis((0, 1024), name) for name in "ms")
+    bias = te.compute((1024,), lambda j: te.exp(b[j]), name="bias")
+    peak = te.compute((4,), lambda i: te.max(x[i, m] + bias[m], axis=m), name="peak")
+    total = te.compute((4,), lambda i: te.sum(te.exp(x[i, s] + bias[s] - peak[i]), axis=s), name="total")
+    tiled = fused(offers(te.create_prim_func([x, b, total])))
+    assert tiled
+    for sch in tiled:
+        assert loops_of(sch, "bias") == [1024]
+
+
+def test_a_sum_over_other_keys_is_no_member() -> None:
+    x = te.placeholder((4, 1024), name="x")
+    m, s = te.reduce_axis((0, 1024), "m"), te.reduce_axis((0, 512), "s")
+    peak = te.compute((4,), lambda i: te.max(x[i, m], axis=m), name="peak")
+    total = te.compute((4,), lambda i: te.sum(te.exp(x[i, s] - peak[i]), axis=s), name="total")
+    assert len(offers(te.create_prim_func([x, total]))) == 1
+
+
+def test_weights_that_the_function_returns_are_no_members() -> None:
+    x = te.placeholder((4, 1024), name="x")
+    m, s = (te.reduce_axis((0, 1024), name) for name in "ms")
+    peak = te.compute((4,), lambda i: te.max(x[i, m], axis=m), name="peak")
+    weight = te.compute((4, 1024), lambda i, j: te.exp(x[i, j] - peak[i]), name="weight")
+    total = te.compute((4,), lambda i: te.sum(weight[i, s], axis=s), name="total")
+    assert len(offers(te.create_prim_func([x, weight, total]))) == 1
 
 
 def test_the_loops_over_rows_go_to_the_cores() -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 
-from ir import register_func, te
+from ir import register_func, te, tir, topi
 from ir.registry import remove_global_func
 from ir.script import tir as T
 from ir.target import Target
-from ir.tir import TensorIntrin
+from ir.tir import PrimFunc, TensorIntrin
+from ir.tir.kernel_attributes import LAYOUT_REWRITE_PREPROC
 from schedules import BlockRV, RuleError, Schedule, ScheduleError
 from schedules.population import Sketch
 from schedules.population.sketch import SketchSchedule
@@ -78,6 +82,111 @@ class TestAutoInline(RuleContract):
         sch = Schedule(te.create_prim_func([a, c]))
         self.ready().apply(sch, sch.get_block("B"))
         assert self.blocks(sch.mod["main"]) == ["C"]
+
+
+def inlined(func: PrimFunc, block: str, **options: Any) -> bool:
+    """Whether AutoInline takes a block away."""
+    rule = AutoInline(**options)
+    rule.initialize(TARGET)
+    sch = Schedule(func)
+    (found,) = rule.apply(sch, sch.get_block(block))
+    return block not in RuleContract.blocks(found.mod["main"])
+
+
+def through(value: Callable[[te.Tensor, tir.Var], tir.PrimExpr], **consumers: Any) -> PrimFunc:
+    """A block ``B`` of 16 elements, and blocks that read it, all of which the function returns."""
+    a = te.placeholder((16,), name="A")
+    b = te.compute((16,), lambda i: value(a, i), name="B")
+    return te.create_prim_func([a, *(make(b, name) for name, make in consumers.items())])
+
+
+def plus_one(b: te.Tensor, name: str) -> te.Tensor:
+    return te.compute((16,), lambda i: b[i] + 1.0, name=name)
+
+
+def summed(b: te.Tensor, name: str) -> te.Tensor:
+    k = te.reduce_axis((0, 16), name="k")
+    return te.compute((4,), lambda i: te.sum(b[k] * (i + 1.0), axis=k), name=name)
+
+
+EXPENSIVE = ["tir.exp"]
+
+
+@pytest.mark.parametrize(
+    ("consumers", "is_inlined"),
+    [({"C": plus_one}, True), ({"C": plus_one, "D": plus_one}, False), ({"C": summed}, False)],
+)
+def test_what_is_expensive_moves_into_one_elementwise_consumer_only(
+    consumers: dict[str, Any], is_inlined: bool
+) -> None:
+    costly = through(lambda a, i: tir.exp(a[i]), **consumers)
+    assert inlined(costly, "B", disallow_op=EXPENSIVE) == is_inlined
+    assert inlined(costly, "B")
+    assert inlined(through(lambda a, i: a[i] * 2.0, **consumers), "B", disallow_op=EXPENSIVE)
+
+
+def test_padding_is_kept_unless_it_may_be_repeated() -> None:
+    padded = through(lambda a, i: tir.if_then_else(i < 8, a[i], 0.0), C=plus_one)
+    assert not inlined(padded, "B")
+    assert inlined(padded, "B", disallow_if_then_else=False)
+
+
+def test_constants_are_kept_where_asked() -> None:
+    constant = through(lambda a, i: tir.const(2.0, "float32"), C=plus_one)
+    assert inlined(constant, "B") and not inlined(constant, "B", inline_const_tensor=False)
+
+
+def test_nothing_moves_where_it_may_move_nowhere() -> None:
+    plain = through(lambda a, i: a[i] * 2.0, C=plus_one)
+    assert not inlined(plain, "B", into_consumer=False)
+    assert not inlined(plain, "C") and inlined(plain, "C", into_producer=True)
+
+
+@pytest.mark.parametrize("mark", ["scope", "preprocessing"])
+def test_caches_and_prepared_weights_stay_where_rules_put_them(mark: str) -> None:
+    sch = Schedule(through(lambda a, i: a[i] * 2.0, C=plus_one))
+    block = sch.get_block("B")
+    if mark == "scope":
+        sch.set_scope(block, 0, "local")
+    else:
+        sch.annotate(block, LAYOUT_REWRITE_PREPROC, 1)
+    rule = AutoInline()
+    rule.initialize(TARGET)
+    rule.apply(sch, block)
+    assert RuleContract.blocks(sch.mod["main"]) == ["B", "C"]
+
+
+def two_products(steps: int, *, is_padded: bool = False, read_by_others: bool = False) -> PrimFunc:
+    """``((A @ A) + 1 + ... + 1) @ W``: blocks ``E0``, ``E1``, ... between two products, perhaps a padding ``P`` behind them."""
+    columns = 18 if is_padded else 16
+    a, w = te.placeholder((16, 16), name="A"), te.placeholder((columns, 16), name="W")
+    found = topi.matmul(a, a)
+    for number in range(steps):
+        found = te.compute((16, 16), lambda i, j, x=found: x[i, j] + 1.0, name=f"E{number}")
+    results = [te.compute((16, 16), lambda i, j, x=found: x[i, j] * 3.0, name="R")] if read_by_others else []
+    if is_padded:
+        found = te.compute((16, columns), lambda i, j, x=found: x[i, tir.min(j, 15)], name="P")
+    k = te.reduce_axis((0, columns), name="k")
+    product = te.compute((16, 16), lambda i, j: te.sum(found[i, k] * w[k, j], axis=k), name="D")
+    return te.create_prim_func([a, w, *results, product])
+
+
+@pytest.mark.parametrize(
+    ("func", "block", "is_inlined"),
+    [
+        (two_products(1), "E0", False),
+        (two_products(2), "E0", True),  # into the next, which is the tile's last
+        (two_products(2), "E1", False),
+        (two_products(1, is_padded=True), "E0", False),
+        (two_products(1, read_by_others=True), "E0", True),
+        (elementwise(), "B", True),
+    ],
+)
+def test_what_ends_a_register_tile_and_starts_another_product_is_kept(
+    func: PrimFunc, block: str, is_inlined: bool
+) -> None:
+    """Inlined into the second product, it would be computed once for each use."""
+    assert inlined(func, block) == is_inlined
 
 
 class TestAutoInlineIntoProducer(RuleContract):

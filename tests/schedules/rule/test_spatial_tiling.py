@@ -60,6 +60,15 @@ def test_outer_loops_become_jobs_and_vectors_are_unrolled() -> None:
     assert sketch.size() == 4 * 5 * 3  # divisors of 8, of 16, and of 4 vectors
 
 
+def test_polynomials_are_computed_two_vectors_at_a_time() -> None:
+    """Steps of one wait for each other; those of the other fill the time."""
+    for name, elements in (("B", 2 * LANES), ("C", LANES)):  # an exponential, and a product
+        func = elementwise_chain()
+        (sketch,) = structures(func, name)
+        sch = sketch.materialize(func, sketch.sample(1, np.random.default_rng(0))[0])
+        assert sch.get(sch.get_loops(sch.get_block(name))[-1]).extent.value == elements
+
+
 def test_a_single_loop_is_shared_out_in_vectors() -> None:
     func = elementwise(1024)
     (sketch,) = structures(func, "B")
@@ -110,6 +119,14 @@ def test_tiles_of_transpositions_are_no_larger_than_asked() -> None:
         values = sketch.values(sketch.sample(200, np.random.default_rng(0)))
         sides = [value for var, value in values.items() if not var.name.endswith("_0")]
         assert max(int(side.max()) for side in sides) == 32
+        in_vectors = [value for var, value in values.items() if var.name in ("ax1_0_1", "ax1_0_2")]
+        assert int((in_vectors[0] * in_vectors[1]).max()) * LANES == 32
+
+
+def test_a_side_of_one_vector_is_a_side() -> None:
+    for sketch in structures(permuted((LANES, 64), (1, 0)), "T_transpose"):
+        loops = marks(permuted((LANES, 64), (1, 0)), sketch, "T_transpose")
+        assert [name.removesuffix(":p") for name in loops] == ["ax0_0", "ax0_1", "ax1:v"]
 
 
 def test_lanes_lie_apart_in_the_result_where_it_has_a_few_neighbours_only() -> None:

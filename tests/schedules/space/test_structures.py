@@ -18,6 +18,7 @@ from schedules.population.sketch import SketchSchedule, WouldChange
 from schedules.primitive.sampling import compute_locations
 from schedules.rule import PyScheduleRule, RandomComputeLocation, RegisterTiling, compute_location
 from schedules.space import PostOrderApply, ScheduleFn, SpaceGeneratorUnion, Structures
+from schedules.space.structure_tree import _begins, _Rows
 from tests.programs.expressions import matmul, matmul_bias
 
 from ..checks import assert_replays, assert_same_meaning
@@ -533,3 +534,70 @@ def test_looking_leaves_nothing_behind() -> None:
         PostOrderApply(sch_rules=[RegisterTiling(), RegisterTiling()]).structures(two_steps(), TARGET).known
     )
     assert not sketch.trace.insts
+
+
+def test_a_changed_choice_that_leaves_fewer_behind_it_leads_somewhere() -> None:
+    """Of the later choices near a structure those are taken that there are."""
+
+    def fewer_for_others(sch: Schedule) -> None:
+        first = sch.get(sch.sample_categorical(range(6), [1 / 6] * 6))
+        second = sch.get(sch.sample_categorical(range(2 if first else 3), [1 / 3] * (2 if first else 3)))
+        sch.annotate(sch.get_block("C"), "numbers", [first, second])
+
+    space = ScheduleFn(fewer_for_others, samples=5).structures(two_steps(), TARGET)
+    assert numbers_of(space) == [(0, 0), (1, 0), (0, 1), (2, 0), (0, 2)]
+    space.grow(3, np.random.default_rng(0), near=space.known[4])
+    assert {(3, 0), (4, 0), (5, 0)} & set(numbers_of(space))
+
+
+def test_a_trace_begins_with_no_more_steps_than_it_has() -> None:
+    sch = Schedule(two_steps())
+    loops = sch.get_loops("C")
+    assert sch.trace is not None
+    before = sch.trace.copy()
+    sch.parallel(loops[0])
+    one_more = sch.trace.copy()
+    sch.unroll(loops[1])
+    for trace in (before, one_more, sch.trace):
+        assert [_begins(trace, prefix) for prefix in (before, one_more, sch.trace)] == [
+            len(prefix.insts) <= len(trace.insts) for prefix in (before, one_more, sch.trace)
+        ]
+
+
+def rows_of_small_tiles() -> _Rows:
+    """Of four tiles of eight those whose inner factor is 1 or 2."""
+    sch = SketchSchedule(two_steps(), seed=0)
+    loop = sch.get_loops("C")[0]
+    factors = sch.sample_perfect_tile(loop, 2)
+    sch.split(loop, factors)
+    sch.constrain([factors[1]], lambda inner: inner <= 2)
+    return _Rows(sch)
+
+
+def test_rows_are_drawn_as_often_as_asked_where_valid_ones_are_hard_to_find(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows = rows_of_small_tiles()
+    assert rows.is_whole and rows.size == 2
+    monkeypatch.setattr(rows.sketch, "sample", lambda count, _: np.stack(rows.rows[:1]))
+    drawn = rows.draw(5, np.random.default_rng(0))
+    assert len(drawn) == 5 and set(drawn.tolist()) <= {0, 1}
+
+
+def test_neighbours_of_rows_are_allowed() -> None:
+    rows = rows_of_small_tiles()
+    found = rows.neighbours(np.array([0, 1] * 32), np.random.default_rng(0))
+    assert set(found.tolist()) == {0, 1} and rows.size == 2
+
+
+def test_numbers_that_a_rule_does_not_allow_are_no_structure() -> None:
+    def allows_some(sch: SketchSchedule, block: BlockRV) -> SketchSchedule:
+        number = sch.sample_categorical([1, 2, 3, 4], [0.25] * 4)
+        sch.annotate(block, "number", sch.get(number))
+        sch.constrain([number], lambda values: values % 2 == 0)
+        return sch
+
+    space = PostOrderApply(
+        sch_rules=[allows_some], f_block_filter=lambda block: block.name_hint == "C"
+    ).structures(two_steps(), TARGET)
+    assert space.is_complete and numbers_of(space) == [(1,), (3,)]
