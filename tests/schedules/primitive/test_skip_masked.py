@@ -374,6 +374,58 @@ def test_what_is_left_out(changed: dict[str, str], skipped: set[str]) -> None:
         assert_refused(sch, lambda: sch.skip_masked(sch.get_loops("C")[1]), "still stores")
 
 
+SUMS_OF_SUMS = """@T.prim_func
+def main(A: T.Buffer((8, 8), "float32"), C: T.Buffer((8,), "float32")):
+    D = T.alloc_buffer((8,), "float32")
+    B = T.alloc_buffer((8, 8), "float32")
+    for i in range(8):
+        with T.block("begin"):
+            vi = T.axis.spatial(8, i)
+            C[vi] = T.float32(0)
+        with T.block("begin_D"):
+            vi = T.axis.spatial(8, i)
+            D[vi] = T.float32(1)
+        for k in range(8):
+            with T.block("D"):
+                vi = T.axis.spatial(8, i)
+                vk = T.axis.reduce(8, k)
+                D[vi] = D[vi] + T.if_then_else(vk <= vi, A[vi, vk], T.float32(0))
+            with T.block("zero"):
+                vi = T.axis.spatial(8, i)
+                vk = T.axis.spatial(8, k)
+                B[vi, vk] = T.float32(0)
+            with T.block("copy"):
+                vi = T.axis.spatial(8, i)
+                vk = T.axis.spatial(8, k)
+                B[vi, vk] = D[vi]
+            with T.block("C"):
+                vi = T.axis.spatial(8, i)
+                vk = T.axis.reduce(8, k)
+                C[vi] = C[vi] + B[vi, vk]
+"""
+
+
+def test_what_was_there_before_the_iteration_is_no_constant() -> None:
+    """The sum D stays as it is where all is hidden; so B is not the 0 that was stored first, but what D is, which counts in C."""
+    assert skipped_of(from_source(SUMS_OF_SUMS)) == {"D"}
+
+
+@pytest.mark.parametrize(
+    "mask",
+    [
+        "vk - 2147483647 <= vi",
+        "vk >= vi - 2147483647",
+        "-2147483648 <= vk - vi",
+        "vk * 300000000 <= vi * 300000000",
+        "vk - 2147483640 <= vi - 2147483647",
+    ],
+)
+def test_masks_of_numbers_that_no_index_comes_near_are_no_masks(mask: str) -> None:
+    """What is left of both sides would not fit into their type."""
+    sch = Schedule(program(value=MASKED.replace("vk <= vi", mask)))
+    assert_refused(sch, lambda: sch.skip_masked(sch.get_loops("C")[1]), "is a comparison of indices")
+
+
 def test_masks_that_hide_at_different_places_are_told_apart() -> None:
     """Behind i nothing of the first factor counts; but the second one, 1 where it is hidden, may be infinite up to i + 2."""
     func = program(
