@@ -358,8 +358,8 @@ def _bindings(block: BlockNode) -> dict[Any, tir.PrimExpr]:
 
 
 def _surely_fits(number: tir.PrimExpr, around: Sequence[LoopNode]) -> bool:
-    """Whether the type of a number holds it, and what its terms add up to on the way, while loops run: the condition of which it is made may
-    be one that compares with the ends of its type.
+    """Whether the type of a number holds it, and what its terms add up to on the way, while loops run: the condition of which it is made
+    may be one that compares with the ends of its type.
     """
     analyzer = analyzer_of(around)
     most = dt.integer_range(number.dtype)[1]

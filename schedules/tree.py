@@ -292,7 +292,9 @@ class BlockNode(TreeNode):
 
     @property
     def is_unconditional(self) -> bool:
-        """Whether the block has no predicate: it runs in every iteration of the loops around it. One whose predicate is False never does."""
+        """Whether the block has no predicate, and runs in every iteration of the loops around it. One whose predicate is False never
+        does.
+        """
         return isinstance(self.predicate, tir.IntImm) and bool(self.predicate.value)
 
     def block(self) -> tir.Block:

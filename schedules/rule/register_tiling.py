@@ -24,7 +24,6 @@ from functools import partial
 from itertools import product
 from typing import Any
 
-from ir import tir
 from ir.tir.stmt_functor import variables_in
 
 from ..analysis import is_output_block
