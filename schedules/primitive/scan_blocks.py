@@ -219,7 +219,8 @@ def _matched(rows: LoopNode, block: BlockNode) -> Scan | None:
 
 
 def _is_element(expr: Any, buffer: tir.Buffer) -> bool:
-    return isinstance(expr, tir.BufferLoad) and expr.buffer is buffer
+    """Whether an expression is the one element of a buffer."""
+    return isinstance(expr, tir.BufferLoad) and expr.buffer is buffer and expr.predicate is None
 
 
 def _loads(expr: Any, buffer: tir.Buffer) -> bool:
