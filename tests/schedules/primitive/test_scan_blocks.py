@@ -289,6 +289,15 @@ def test_refusals(program: PrimFunc, numbers: tuple[int, int], message: str) -> 
     assert_refused(sch, lambda: sch.scan_blocks(loop, *numbers), "scan_blocks", message)
 
 
+def test_more_blocks_than_the_loop_counts_are_refused() -> None:
+    func = from_source(PART.replace("(3", "(1048576").replace("12", "4096").replace("24", "4096"))
+    sch = Schedule(func)
+    loop = sch.get_loops("row")[-1]
+    assert_refused(
+        sch, lambda: sch.scan_blocks(loop, 4096), "4096 blocks each of 1048576 rows are more than int32"
+    )
+
+
 def test_rows_with_variables_are_refused() -> None:
     func = te.create_prim_func(
         [(a := te.placeholder((3, 4), name="A")), te.compute((3, 4), lambda i, j: a[i, j] + 1, "B")]
