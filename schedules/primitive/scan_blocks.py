@@ -269,11 +269,11 @@ def _require_divides(number: Any, extent: int, what: str) -> None:
 def _by_blocks(scan: Scan, parts: int, lanes: int) -> list[BlockNode]:
     _require_divides(parts, scan.extent, "blocks")
     _require_divides(lanes, scan.extent // parts, "lanes")
-    rows, counted = scan.rows.extent, scan.rows.var.dtype
+    n_rows, counted = scan.rows.extent, scan.rows.var.dtype
     require(
-        getattr(rows, "value", 0) * parts <= dt.integer_range(counted)[1],
+        getattr(n_rows, "value", 0) * parts <= dt.integer_range(counted)[1],
         _NAME,
-        f"{parts} blocks each of {rows} rows are more than {counted} counts",
+        f"{parts} blocks each of {n_rows} rows are more than {counted} counts",
     )
     scope = scope_of(scan.rows)
     assert scope is not None
