@@ -9,6 +9,7 @@ from ir import tir
 from ir.arith import Analyzer, ConstIntBound
 from ir.arith.analyzer import constraints
 from ir.arith.domain import is_number
+from ir.dtype import integer_range
 from ir.tir.conjunction import conjuncts
 from ir.tir.stmt_functor import loads_in, substitute, variables_in
 
@@ -143,7 +144,15 @@ def slack(clause: tir.PrimExpr) -> tir.PrimExpr | None:
     if loads_in(clause):
         return None
     small, large = (clause.a, clause.b) if isinstance(clause, tir.LE | tir.LT) else (clause.b, clause.a)
+    if not all(_fits_negated(side) for side in (small, large)):
+        return None
     return large - small - (1 if isinstance(clause, tir.LT | tir.GT) else 0)
+
+
+def _fits_negated(number: tir.PrimExpr) -> bool:
+    """Whether another number minus this one, and one less, has constants that its type holds."""
+    most = integer_range(number.dtype)[1]
+    return all(abs(coefficient) < most // 2 for coefficient in polynomial(number).terms.values())
 
 
 def clipped(low: Any, extent: Any, dim: Any) -> tuple[Any, Any, bool]:

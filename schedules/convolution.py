@@ -153,7 +153,7 @@ def _require_own_nest(block: BlockNode) -> None:
     )
     _require(fixed, block, "known extents")
     extents: dict[Any, Any] = {loop.var: loop.extent for loop in loops}
-    runs_whole = isinstance(block.predicate, tir.IntImm) and all(
+    runs_whole = block.is_unconditional and all(
         isinstance(extents[value], tir.IntImm) and extents[value].value == extent_of(item)
         for item, value in zip(block.iter_vars, block.iter_values, strict=True)
     )

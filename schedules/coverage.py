@@ -412,7 +412,7 @@ def _no_guard(
     while loops inside of the block are ``running``, and those around it below ``place``. Without a shape it is enough that no other
     iteration goes further. Of a reduction it is enough that the first iteration happens, unless each one stores elsewhere.
     """
-    if isinstance(block.predicate, tir.IntImm):
+    if block.is_unconditional:
         return None
     around = loops_around(block)
     stored_at = {  # the loops that the indices depend on

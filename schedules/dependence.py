@@ -366,7 +366,7 @@ def _runs_no_more_than_instances(block: BlockNode) -> bool:
         # Nothing is counted of tiles with open decisions, of symbolic extents, and of threads that copy for each other.
         return True
     instances, count = math.prod(wanted), math.prod(sizes)  # type: ignore[arg-type]
-    if count <= instances or isinstance(block.predicate, tir.IntImm):
+    if count <= instances or block.is_unconditional:
         return count <= instances
     starts = [constant_difference(loop.min, 0) for loop in loops]
     if count > _MOST_TILES or None in starts:

@@ -57,17 +57,13 @@ def is_conditional(block: BlockNode, place: TreeNode) -> bool:
         elif isinstance(node, WrapNode):
             visitor.found |= isinstance(node.template, tir.IfThenElse | tir.While)
         elif isinstance(node, BlockNode) and node is not block:
-            visitor.found |= not isinstance(node.predicate, tir.IntImm)
+            visitor.found |= not node.is_unconditional
     return visitor.found
 
 
 def always_runs(block: BlockNode, place: TreeNode) -> bool:
     """Whether a block runs, and evaluates all that is in it, in every iteration of the loops at and around a place."""
-    return (
-        isinstance(block.predicate, tir.IntImm)
-        and not is_conditional(block, place)
-        and not may_be_idle(block, place)
-    )
+    return block.is_unconditional and not is_conditional(block, place) and not may_be_idle(block, place)
 
 
 def may_be_idle(block: BlockNode, place: TreeNode, used: Collection[tir.IterVar] = ()) -> bool:

@@ -178,9 +178,7 @@ def is_at_begin(item: IterVar, value: tir.PrimExpr, begins: Mapping[Any, Any], a
 
 def is_tiled(block: BlockNode, loops: Sequence[LoopNode]) -> bool:
     """The common case, in which an init comes first in any order: loops from 0 that are digits of one variable each."""
-    if not isinstance(block.predicate, tir.IntImm) or any(
-        isinstance(node, WrapNode) for node in nodes_around(block)
-    ):
+    if not block.is_unconditional or any(isinstance(node, WrapNode) for node in nodes_around(block)):
         return False
     if not all(_is_counted(loop) for loop in loops_around(block)):
         return False

@@ -8,6 +8,7 @@ the blocks store in the iteration, and a block may be skipped if it stores what 
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from math import prod
 from typing import Any
@@ -16,13 +17,14 @@ import numpy as np
 
 from ir import dtype as dt
 from ir import tir
+from ir.error import IRValueError
 from ir.tir.conjunction import conjuncts
 from ir.tir.evaluate import evaluate
 from ir.tir.stmt_functor import loads_in, substitute
 
-from .affine import constant_difference, mentions, simplify_polynomial
+from .affine import constant_difference, mentions, polynomial, simplify_polynomial
 from .analysis import read_buffers, scope_children, written_buffers
-from .bounds import slack
+from .bounds import analyzer_of, slack
 from .coverage import why_not_covered
 from .region import bind_region, contains, relax_index, relax_loops
 from .stored_value import Sign, Value, are_same, choices_in, is_lazy, is_own, joined, stored_value
@@ -75,7 +77,10 @@ class Iteration:
         if found is None:
             return None
         low, high = found[0], simplify_polynomial(found[0] + found[1] - 1)
-        return None if mentions(low, running) or mentions(high, running) else (low, high)
+        if mentions(low, running) or mentions(high, running):
+            return None
+        around = (*loops_around(self.loop), self.loop)
+        return (low, high) if _surely_fits(low, around) and _surely_fits(high, around) else None
 
     @cached_property
     def masks(self) -> list[tir.PrimExpr]:
@@ -94,27 +99,13 @@ class Iteration:
         return found
 
     def percentage_left(self) -> int | None:
-        """How many of the iterations of the loop, of all of those around it, have something to do, in percent, rounded up; None where the
-        loops have no constant extents.
+        """How many of the iterations of the loop, of all of those around it, have something to do, in percent, rounded up; None where that
+        is not known before the program runs.
         """
-        loops = [
-            loop
-            for loop in (*loops_around(self.loop), self.loop)
-            if any(mentions(mask, {loop.var}) for mask in self.masks)
-        ]
-        extents = [loop.extent.value if isinstance(loop.extent, tir.IntImm) else 0 for loop in loops]
-        if (
-            not loops
-            or not 0 < prod(extents) <= _MOST_COUNTED
-            or not all(loop.begins_at_zero for loop in loops)
-        ):
+        loops = (*loops_around(self.loop), self.loop)
+        if not all(loop.begins_at_zero for loop in loops):
             return None
-        grid = np.indices(extents, dtype=np.int64)
-        values = {loop.var: numbers for loop, numbers in zip(loops, grid, strict=True)}
-        runs = np.ones(extents, bool)
-        for mask in self.masks:
-            runs &= evaluate(mask, values) >= 0
-        return int(np.ceil(100 * runs.mean()))
+        return percentage_seen(self.masks, {loop.var: loop.extent for loop in loops}, _MOST_COUNTED)
 
     @cached_property
     def hidden(self) -> list[Hidden]:
@@ -171,7 +162,9 @@ class Hidden:
             for block in self._blocks:
                 value = self.stored(block)
                 for buffer in written_buffers(block):
-                    both = joined(self.constants[buffer], value)
+                    # what the first writer leaves as it is was there before the iteration
+                    begins = value is Sign.OWN and self._definers[buffer] is block
+                    both = joined(self.constants[buffer], Sign.ANY if begins else value)
                     changed = changed or not are_same(both, self.constants[buffer])
                     self.constants[buffer] = both
 
@@ -299,6 +292,35 @@ class _In:
         return self._hidden.has_no_negative_zero(self._block, self._store)
 
 
+def percentage_seen(
+    masks: Sequence[tir.PrimExpr], extents: Mapping[tir.Var, tir.PrimExpr], most: int
+) -> int | None:
+    """At how many places, in percent, rounded up, none of some masks is negative.
+
+    Args:
+        masks: numbers.
+        extents: of the variables over which places lie, which all begin at 0; those in no mask do not count.
+        most: places at most that are counted.
+
+    Returns:
+        None where there is no place or are too many, and where that is not known before the program runs: a parameter decides, or an
+        extent that is no number.
+    """
+    names = [var for var in extents if any(mentions(mask, {var}) for mask in masks)]
+    numbers = [getattr(extents[var], "value", 0) for var in names]
+    if not names or not 0 < prod(numbers) <= most:
+        return None
+    grid = dict(zip(names, np.indices(numbers, dtype=np.int64), strict=True))
+    seen = np.ones(numbers, bool)
+    try:
+        with np.errstate(all="ignore"):
+            for mask in masks:
+                seen &= evaluate(mask, grid) >= 0
+    except IRValueError:
+        return None
+    return int(np.ceil(100 * seen.mean()))
+
+
 def plain_store(block: BlockNode) -> tir.BufferStore | None:
     """The only statement of a block; None of blocks that do more, such as to initialise a reduction."""
     leaf = block.body.leaf if isinstance(block.body, LeafNode) else None
@@ -333,6 +355,21 @@ def _bindings(block: BlockNode) -> dict[Any, tir.PrimExpr]:
     }
     values = [substitute(value, once) for value in block.iter_values] if once else block.iter_values
     return dict(zip([item.var for item in block.iter_vars], values, strict=True))
+
+
+def _surely_fits(number: tir.PrimExpr, around: Sequence[LoopNode]) -> bool:
+    """Whether the type of a number holds it, and what its terms add up to on the way, while loops run: the condition of which it is made
+    may be one that compares with the ends of its type.
+    """
+    analyzer = analyzer_of(around)
+    most = dt.integer_range(number.dtype)[1]
+    total = 0
+    for monomial, coefficient in polynomial(number).terms.items():
+        bounds = [analyzer.const_int_bound(atom) for atom in monomial]
+        reach = prod(max(abs(int(bound.min_value)), abs(int(bound.max_value))) for bound in bounds)
+        # of what nobody knows the extent of, no term is taken to come near the ends
+        total += abs(coefficient) * reach if reach < most // 2 else most // 8
+    return total <= most
 
 
 def _common_node(one: TreeNode, other: TreeNode) -> TreeNode | None:

@@ -290,6 +290,13 @@ class BlockNode(TreeNode):
             setattr(self, name, value)
         self.touch()
 
+    @property
+    def is_unconditional(self) -> bool:
+        """Whether the block has no predicate, and runs in every iteration of the loops around it. One whose predicate is False never
+        does.
+        """
+        return isinstance(self.predicate, tir.IntImm) and bool(self.predicate.value)
+
     def block(self) -> tir.Block:
         """The block as an IR node."""
         return self.stmt().block  # type: ignore[attr-defined,no-any-return]

@@ -46,7 +46,7 @@ def _is_allocated_in(scopes: Sequence[BlockNode], buffer: tir.Buffer) -> bool:
 def is_all_read(consumers: Sequence[BlockNode], buffer: tir.Buffer, box: Box, place: TreeNode) -> bool:
     """Whether one of some blocks reads every element of a box while the loops below ``place`` run: then all of that has been written."""
     for item in consumers:
-        if not isinstance(item.body, LeafNode) or not isinstance(item.predicate, tir.IntImm):
+        if not isinstance(item.body, LeafNode) or not item.is_unconditional:
             continue
         if is_conditional(item, place):
             continue

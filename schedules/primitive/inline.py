@@ -556,7 +556,7 @@ def _reads_each_element(block: BlockNode, load: tir.BufferLoad) -> bool:
 
 def _predicate_over_variables(block: BlockNode, values: Mapping[Any, Any]) -> list[tir.PrimExpr]:
     """The consumer's predicate in terms of the producer: possible where bindings are plain loops."""
-    if isinstance(block.predicate, tir.IntImm) and block.predicate.value:
+    if block.is_unconditional:
         return []
     loops: dict[Any, Any] = {}
     for item, value in zip(block.iter_vars, block.iter_values, strict=True):

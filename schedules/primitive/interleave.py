@@ -66,7 +66,7 @@ def _block_in(loop: LoopNode) -> BlockNode:
         and not block.iter_vars
         and not block.match_buffers
         and block.init is None
-        and isinstance(block.predicate, tir.IntImm)
+        and block.is_unconditional
         and not blocks_below(block.body)
     )
     require(

@@ -150,7 +150,7 @@ def element_loops(block: BlockNode, buffer: tir.Buffer) -> list[LoopNode] | None
     around = {loop.var: loop for loop in loops_around(block)}
     if any(a is not b for store in stores for a, b in zip(store.indices, indices, strict=True)):
         return None
-    if not isinstance(block.predicate, tir.IntImm) or len(set(indices)) != len(indices):
+    if not block.is_unconditional or len(set(indices)) != len(indices):
         return None
     loops: list[LoopNode] = []
     for index, dim in zip(indices, buffer.shape, strict=True):

@@ -167,7 +167,7 @@ def require_only_guards(block: BlockNode, primitive: str, *, stays: bool = False
 
     A block that ``stays`` may leave out iterations of its reduction, but for the first one: what it writes is whole then.
     """
-    if isinstance(block.predicate, tir.IntImm):
+    if block.is_unconditional:
         return
     kept = [inside(value, item.dom) for item, value in zip(block.iter_vars, block.iter_values, strict=True)]
     around = loops_around(block)

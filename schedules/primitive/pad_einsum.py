@@ -178,7 +178,7 @@ def _require_einsum(block: BlockNode, sizes: dict[Any, Any], primitive: str) -> 
             )
     around = loops_around(block)
     require(
-        isinstance(block.predicate, tir.IntImm) and all(is_constant(item.min, 0) for item in around),
+        block.is_unconditional and all(is_constant(item.min, 0) for item in around),
         primitive,
         f"block {block.name!r} has a predicate, or loops that do not start at 0",
     )

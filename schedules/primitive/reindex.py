@@ -331,7 +331,7 @@ def _only_access(
     )
     scope = scope_of(block)
     assert scope is not None
-    if is_conditional(block, scope) or not isinstance(block.predicate, tir.IntImm):
+    if is_conditional(block, scope) or not block.is_unconditional:
         _require_in_bounds(block, buffer, found[0], primitive)
         if not is_write:
             _require_written(block, buffer, primitive)

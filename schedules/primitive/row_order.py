@@ -22,6 +22,8 @@ from ..error import ScheduleError
 from ..random_variable import BlockRV
 from ..tree import BlockNode, LoopNode, tree_of
 
+_NAME = "order_rows"
+
 
 class RowOrderPrimitives(PrimitiveFamily):
     """Other algorithms for rows that are put in order."""
@@ -51,32 +53,41 @@ class RowOrderPrimitives(PrimitiveFamily):
         )
 
 
-def _by(node: BlockNode, algorithm: str, numbers: Sequence[int]) -> tir.Block:
-    """The block of a row by another algorithm."""
-    name = "order_rows"
+def row_of(node: BlockNode) -> RowOrder:
+    """What a block declares of a row, and computes.
+
+    Raises:
+        ScheduleError: it declares nothing, or something else than it computes.
+    """
     require(
         ROW_ORDER in node.annotations and node.reads and node.writes,
-        name,
+        _NAME,
         f"block {node.name!r} does not declare an order of rows; sort, argsort and topk make blocks that do",
     )
-    number = node.parent.var if isinstance(node.parent, LoopNode) else tir.const(0, "int32")
-
-    def made(algorithm: str | None, numbers: Sequence[int]) -> tir.Block:
-        order = RowOrder.declared(node.annotations[ROW_ORDER])
-        outs = [region.buffer for region in node.writes]
-        realize: Any = ordered_row(order, node.reads[0].buffer, outs, number, node.name, algorithm, numbers)
-        return realize.block
-
-    try:
-        declared, wanted = made(None, ()), made(algorithm, numbers)
-    except IRValueError as error:
-        raise ScheduleError(f"{name}: block {node.name!r}: {error}") from error
-    found = node.stmt()
-    assert isinstance(found, tir.BlockRealize)
-    declared = declared.replace(reads=node.reads, writes=node.writes, annotations=node.annotations)
+    declared = _made(node, None, ()).replace(
+        reads=node.reads, writes=node.writes, annotations=node.annotations
+    )
     require(
-        structural_equal(found.block, declared),
-        name,
+        structural_equal(node.block(), declared),
+        _NAME,
         f"block {node.name!r} is not what the operator makes of its declaration: it was changed before",
     )
-    return wanted
+    return RowOrder.declared(node.annotations[ROW_ORDER])
+
+
+def _by(node: BlockNode, algorithm: str, numbers: Sequence[int]) -> tir.Block:
+    """The block of a row by another algorithm."""
+    row_of(node)
+    return _made(node, algorithm, numbers)
+
+
+def _made(node: BlockNode, algorithm: str | None, numbers: Sequence[int]) -> tir.Block:
+    """The block that is made of a block's declaration; no algorithm is the operator's choice."""
+    number = node.parent.var if isinstance(node.parent, LoopNode) else tir.const(0, "int32")
+    outs = [region.buffer for region in node.writes]
+    try:
+        order = RowOrder.declared(node.annotations[ROW_ORDER])
+        realize: Any = ordered_row(order, node.reads[0].buffer, outs, number, node.name, algorithm, numbers)
+    except IRValueError as error:
+        raise ScheduleError(f"{_NAME}: block {node.name!r}: {error}") from error
+    return realize.block  # type: ignore[no-any-return]

@@ -11,7 +11,7 @@ reads the data twice, and adds in another order. (Blelloch: Prefix sums and thei
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,10 +19,11 @@ from ir import dtype as dt
 from ir import tir
 from ir.te.access_region import full_region
 from ir.tir import ForKind
+from ir.tir.op import max_identity, min_identity
 from ir.tir.stmt_functor import loads_in, substitute, variables_in
 from ir.topi.scan import RUNNING_REDUCTION
 
-from ..analysis import require
+from ..analysis import require, source_of, views_around
 from ..argument import Argument, Loop
 from ..declaration import PrimitiveFamily, primitive
 from ..effects import require_no_effects
@@ -42,19 +43,12 @@ from ..tree import (
 
 _NAME = "scan_blocks"
 _OPERATORS: dict[type, Callable[[str], Any]] = {
-    tir.Add: lambda dtype: tir.const(0, dtype),
+    tir.Add: lambda dtype: tir.const(-0.0 if dt.is_float(dtype) else 0, dtype),
     tir.Mul: lambda dtype: tir.const(1, dtype),
-    tir.Max: lambda dtype: _least(dtype, 1),
-    tir.Min: lambda dtype: _least(dtype, -1),
+    tir.Max: max_identity,
+    tir.Min: min_identity,
 }
 """Associative and commutative operators, and their identities."""
-
-
-def _least(dtype: str, sign: int) -> Any:
-    """What no maximum (or, for a sign of -1, minimum) is changed by."""
-    if dt.is_float(dtype):
-        return tir.const(-sign * float("inf"), dtype)
-    return tir.min_value(dtype) if sign > 0 else tir.max_value(dtype)
 
 
 @dataclass(frozen=True)
@@ -145,7 +139,7 @@ def scan_of(rows: LoopNode) -> Scan:
         and not block.iter_vars
         and not block.match_buffers
         and block.init is None
-        and isinstance(block.predicate, tir.IntImm)
+        and block.is_unconditional
         and not blocks_below(block.body)
         and len(block.alloc_buffers) == 1
         and set(block.annotations) <= {RUNNING_REDUCTION}
@@ -225,7 +219,8 @@ def _matched(rows: LoopNode, block: BlockNode) -> Scan | None:
 
 
 def _is_element(expr: Any, buffer: tir.Buffer) -> bool:
-    return isinstance(expr, tir.BufferLoad) and expr.buffer is buffer
+    """Whether an expression is the one element of a buffer."""
+    return isinstance(expr, tir.BufferLoad) and expr.buffer is buffer and expr.predicate is None
 
 
 def _loads(expr: Any, buffer: tir.Buffer) -> bool:
@@ -256,22 +251,30 @@ def _require_separate(scan: Scan) -> None:
         _NAME,
         f"results in block {scan.block.name!r} do not lie one behind the other along a dimension of {scan.result.buffer.name}",
     )
-    read = [scan.start, scan.term, scan.result.value]
-    require(
-        not any(_loads(item, scan.result.buffer) for item in read),
-        _NAME,
-        f"block {scan.block.name!r} reads {scan.result.buffer.name}, which it writes",
-    )
+    views = views_around(scan.block)
+    written = source_of(scan.result.buffer, views)
+    for load in loads_in(tir.seq(*map(tir.Evaluate, (scan.start, scan.term, scan.result.value)))):
+        require(
+            source_of(load.buffer, views).data is not written.data,
+            _NAME,
+            f"block {scan.block.name!r} reads {written.name}, which it writes",
+        )
 
 
 def _require_divides(number: Any, extent: int, what: str) -> None:
-    divides = isinstance(number, int) and number > 0 and extent % number == 0
+    divides = type(number) is int and number > 0 and extent % number == 0
     require(divides, _NAME, f"{number} {what} do not divide an extent of {extent}")
 
 
 def _by_blocks(scan: Scan, parts: int, lanes: int) -> list[BlockNode]:
     _require_divides(parts, scan.extent, "blocks")
     _require_divides(lanes, scan.extent // parts, "lanes")
+    n_rows, counted = scan.rows.extent, scan.rows.var.dtype
+    require(
+        getattr(n_rows, "value", 0) * parts <= dt.integer_range(counted)[1],
+        _NAME,
+        f"{parts} blocks each of {n_rows} rows are more than {counted} counts",
+    )
     scope = scope_of(scan.rows)
     assert scope is not None
     made = _Blocks(scan, parts, lanes)
@@ -323,8 +326,8 @@ class _Blocks:
                 tir.BufferStore(self.sums, scan.operator(self.sums[row, part], partial[other]), [row, part]),
             ),
         )
-        reads = [*(item.buffer for item in scan.block.reads), self.sums]
-        return self._nest(name, number, self._parts, body, [partial], reads, [self.sums])
+        reads = [*self._of_row(scan.block.reads, row), full_region(self.sums)]
+        return self._nest(name, number, self._parts, body, [partial], reads, [full_region(self.sums)])
 
     def look_back(self, name: str) -> LoopNode:
         """What stands before each block."""
@@ -349,8 +352,9 @@ class _Blocks:
                 ),
             ),
         )
-        reads = [self.sums, *(load.buffer for load in loads_in(scan.start))]
-        return self._nest(name, row, 1, body, [running], reads, [self.sums])
+        started_from = dict.fromkeys(load.buffer for load in loads_in(scan.start))
+        reads = [full_region(self.sums), *map(full_region, started_from)]
+        return self._nest(name, row, 1, body, [running], reads, [full_region(self.sums)])
 
     def run(self, name: str) -> LoopNode:
         """The results of each block."""
@@ -374,9 +378,13 @@ class _Blocks:
                 step, self._length, tir.seq(emit, advance) if scan.is_exclusive else tir.seq(advance, emit)
             ),
         )
-        reads = [item.buffer for item in scan.block.reads]
-        writes = [item.buffer for item in scan.block.writes]
-        return self._nest(name, number, self._parts, body, [scan.running], [*reads, self.sums], writes)
+        reads = [*self._of_row(scan.block.reads, row), full_region(self.sums)]
+        writes = self._of_row(scan.block.writes, row)
+        return self._nest(name, number, self._parts, body, [scan.running], reads, writes)
+
+    def _of_row(self, regions: Sequence[tir.BufferRegion], row: tir.PrimExpr) -> list[tir.BufferRegion]:
+        """What the caller's block states of a row, of which no block touches more."""
+        return [substitute(region, {self._scan.rows.var: row}) for region in regions]
 
     def _of_blocks(self) -> tuple[tir.Var, tir.PrimExpr, tir.PrimExpr]:
         """A loop over all blocks of all rows: its variable, the row, and the block in it."""
@@ -406,14 +414,14 @@ class _Blocks:
         times: int,
         body: tir.Stmt,
         local: list[tir.Buffer],
-        reads: list[tir.Buffer],
-        writes: list[tir.Buffer],
+        reads: list[tir.BufferRegion],
+        writes: list[tir.BufferRegion],
     ) -> LoopNode:
         """A loop over so many times the rows, parallel where it runs more than once, and its block."""
         extent = self._scan.rows.extent * tir.const(times, self._row_type)
         once = getattr(extent, "value", None) == 1
-        regions = [[full_region(item) for item in dict.fromkeys(buffers)] for buffers in (reads, writes)]
-        realize = tir.BlockRealize((), tir.const(True), tir.Block((), *regions, name, body, None, local))
+        block = tir.Block((), reads, writes, name, body, None, local)
+        realize = tir.BlockRealize((), tir.const(True), block)
         kind = ForKind.SERIAL if once else ForKind.PARALLEL
         node = tree_of(tir.For(var, tir.const(0, self._row_type), extent, kind, realize))
         assert isinstance(node, LoopNode)

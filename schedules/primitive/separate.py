@@ -99,7 +99,7 @@ def _block_of(loop: LoopNode) -> BlockNode:
     bound = list(zip(block.iter_vars, block.iter_values, strict=True))
     plain = (
         loops_of_its_own(block) == loops
-        and isinstance(block.predicate, tir.IntImm)
+        and block.is_unconditional
         and len(loops) == len(block.iter_vars)
         and {item.var for item in loops} == set(block.iter_values)
         and all(
@@ -162,11 +162,7 @@ def _is_whole(block: BlockNode, buffer: tir.Buffer) -> bool:
     allocated = any(buffer in item.alloc_buffers for item in all_blocks(root_of(block)))
     if not allocated:
         return not writers
-    if (
-        len(writers) != 1
-        or not isinstance(writers[0].predicate, tir.IntImm)
-        or not isinstance(writers[0].body, LeafNode)
-    ):
+    if len(writers) != 1 or not writers[0].is_unconditional or not isinstance(writers[0].body, LeafNode):
         return False
     (writer,) = writers
     domains = {item.var: item.dom for item in writer.iter_vars if item.iter_type == IterVar.DataPar}

@@ -9,20 +9,14 @@ by themselves (:class:`~schedules.rule.ReductionChain`).
 
 from __future__ import annotations
 
-from math import prod
-from typing import Any
-
-import numpy as np
-
 from ir import tir
 from ir.tir.conjunction import conjuncts
-from ir.tir.evaluate import evaluate
 
 from ..affine import mentions
 from ..analysis import why_not_reduction
 from ..annotation import SKIP_MASKED
 from ..bounds import slack
-from ..masked import Iteration
+from ..masked import Iteration, percentage_seen
 from ..random_variable import BlockRV
 from ..schedule import Schedule
 from ..stored_value import choices_in
@@ -73,17 +67,10 @@ def _feeds_reduction(loop: LoopNode, node: BlockNode) -> bool:
 
 
 def _percentage_seen(node: BlockNode) -> int | None:
-    """How much of a block's domain its masks leave, in percent, rounded up; None where there is none, or its extents are no numbers."""
+    """How much of a block's domain its masks leave, in percent, rounded up; None where that is not known."""
     assert isinstance(node.body, LeafNode)
     clauses = [clause for _, condition, _, _ in choices_in(node.body.leaf) for clause in conjuncts(condition)]
     masks = [distance for clause in clauses if (distance := slack(clause)) is not None]
-    names: list[Any] = [item for item in node.iter_vars if any(mentions(mask, {item.var}) for mask in masks)]
-    extents = [item.dom.extent.value if isinstance(item.dom.extent, tir.IntImm) else 0 for item in names]
-    if not names or not 0 < prod(extents) <= _MOST_COUNTED:
+    if not all(isinstance(item.dom.min, tir.IntImm) and item.dom.min.value == 0 for item in node.iter_vars):
         return None
-    grid = np.indices(extents, dtype=np.int64)
-    values = {item.var: numbers for item, numbers in zip(names, grid, strict=True)}
-    seen = np.ones(extents, bool)
-    for mask in masks:
-        seen &= evaluate(mask, values) >= 0
-    return int(np.ceil(100 * seen.mean()))
+    return percentage_seen(masks, {item.var: item.dom.extent for item in node.iter_vars}, _MOST_COUNTED)

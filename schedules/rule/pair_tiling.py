@@ -188,7 +188,7 @@ def _is_tileable(node: BlockNode) -> bool:
     return (
         has_data_reuse(node)
         and stands_alone(node)
-        and isinstance(node.predicate, tir.IntImm)
+        and node.is_unconditional
         and all(isinstance(item.dom.extent, tir.IntImm) for item in node.iter_vars)
     )
 

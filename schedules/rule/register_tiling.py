@@ -24,7 +24,6 @@ from functools import partial
 from itertools import product
 from typing import Any
 
-from ir import tir
 from ir.tir.stmt_functor import variables_in
 
 from ..analysis import is_output_block
@@ -98,7 +97,7 @@ class RegisterTiling(ScheduleRule):
     def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
         node = node_of(sch, block)
         # The tile's epilogue takes whole tiles: a block that runs for a part of its domain (a triangle) fills none.
-        runs_everywhere = isinstance(node.predicate, tir.IntImm)
+        runs_everywhere = node.is_unconditional
         reuses = has_data_reuse(node)
         if not runs_everywhere:
             return [sch]

@@ -12,6 +12,8 @@ from ir import tir
 from ir.topi.row_algorithms import power_of_two, usual_algorithm
 from ir.topi.row_order import ROW_ORDER
 
+from ..error import ScheduleError
+from ..primitive.row_order import row_of
 from ..random_variable import BlockRV
 from ..schedule import Schedule
 from ..tree import BlockNode, all_blocks
@@ -58,7 +60,10 @@ class RowAlgorithms(ScheduleRule):
         )
 
     def _choices(self, row: BlockNode) -> list[Choice]:
-        axis = row.annotations[ROW_ORDER]["axis"]
+        try:
+            axis = row_of(row).axis
+        except ScheduleError:
+            return []
         extent, count = (regions[0].buffer.shape[axis] for regions in (row.reads, row.writes))
         if not isinstance(extent, tir.IntImm) or not isinstance(count, tir.IntImm):
             return []

@@ -43,6 +43,7 @@ PARTIAL = [
         "without iterations",
     ),
     (stored("vj // 4, vj % 4"), "not known to fill a box"),  # six elements in two rows of four
+    (stored("vi, vj", "T.where(False)"), "runs only where"),
 ]
 STEPS = {
     "cache_write": lambda sch: sch.cache_write("B", 0, "global"),

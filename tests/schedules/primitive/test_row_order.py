@@ -204,3 +204,27 @@ def test_rows_of_unknown_extents_are_sorted_by_digits_alone() -> None:
     found = np.empty((2, 3), "int32")
     build_native(sch.mod, "llvm")(data, found)
     np.testing.assert_array_equal(found, first(data, 3, 1, False))
+
+
+@pytest.mark.parametrize(("algorithm", "numbers"), ALGORITHMS)
+@pytest.mark.parametrize(
+    ("dtype", "element"), [("int64", np.iinfo("int64").max), ("float64", np.nan), ("float32", 0.0)]
+)
+def test_rows_of_nothing_but_the_last_element_keep_their_order(
+    algorithm: str, numbers: list[int], dtype: str, element: float
+) -> None:
+    """What stands behind all others is found where there is nothing else; zeros of either sign are equal."""
+    func = topk(dtype=dtype, ascending=True)
+    data = np.full((3, 70), element, dtype)
+    data[:, ::3] *= -1 if element == 0 else 1
+    values, positions = np.zeros((3, 5), dtype), np.zeros((3, 5), "int32")
+    build_native(by(func, algorithm, numbers).mod, "llvm")(data, values, positions)
+    np.testing.assert_array_equal(positions, np.broadcast_to(np.arange(5), (3, 5)))
+
+
+@pytest.mark.parametrize(("algorithm", "numbers"), [("buffer", [16]), ("threshold", [16, 8])])
+def test_as_many_candidates_as_are_wanted_are_too_few(algorithm: str, numbers: list[int]) -> None:
+    sch = Schedule(topk(k=16))
+    assert_refused(
+        sch, lambda: sch.order_rows("topk_cpu_row", algorithm, numbers), "larger than the 16 wanted"
+    )

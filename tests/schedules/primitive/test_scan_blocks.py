@@ -84,10 +84,15 @@ def rows(
     dtype: str = "int32",
     parallel: str = "T.parallel(3)",
     columns: str = "range(12)",
+    where: str = "T.where(True)",
+    view: bool = False,
 ) -> PrimFunc:
-    return from_source(
-        ROWS.format(first=first, second=second, start=start, dtype=dtype, rows=parallel, columns=columns)
-    )
+    text = ROWS.format(first=first, second=second, start=start, dtype=dtype, rows=parallel, columns=columns)
+    text = text.replace('T.block("row"):', f'T.block("row"):\n                    {where}')
+    if view:
+        loop = "            for i in"
+        text = text.replace(loop, f'            W = T.match_buffer(B[0:3, 0:12], (3, 12), "{dtype}")\n{loop}')
+    return from_source(text)
 
 
 def in_blocks(func: PrimFunc, parts: int, lanes: int = 1, block: str = "row") -> Schedule:
@@ -155,6 +160,49 @@ def test_the_begin_of_an_extremum_of_floats_changes_no_infinity(name: str, sign:
     np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.parametrize(("name", "start"), [("T.max", -9.0), ("T.min", 9.0)])
+def test_the_begin_of_an_extremum_of_a_type_without_infinities_is_its_end(name: str, start: float) -> None:
+    dtype = "float8_e4m3fn"  # in which infinity would be NaN
+    func = rows(f"s[0] = {name}(s[0], A[i, k])", start=f'T.cast({start}, "{dtype}")', dtype=dtype)
+    assert_same_meaning(func, in_blocks(func, 4, 3))
+
+
+def test_negative_zeros_add_up_to_one() -> None:
+    func = rows(start="T.float32(-0.0)", dtype="float32")
+    sch = Schedule(func)
+    sch.annotate(sch.get_block("row"), "running_reduction", 1)
+    sch.scan_blocks(sch.get_loops("row")[-1], 4, 3)
+    zeros = np.full((3, 12), -0.0, "float32")
+    assert np.signbit(outputs_of(main_of(sch), [zeros, np.ones_like(zeros)])[1]).all()
+
+
+PART = """@T.prim_func
+def main(A: T.Buffer((3, 12), "int32"), B: T.Buffer((3, 24), "int32")):
+    with T.block("root"):
+        T.reads()
+        T.writes()
+        for i in T.parallel(3):
+            with T.block("row"):
+                T.reads(A[i, 0:12])
+                T.writes(B[i, 0:12])
+                s = T.alloc_buffer((1,), "int32", scope="local")
+                s[0] = 0
+                for k in range(12):
+                    s[0] = s[0] + A[i, k]
+                    B[i, k] = s[0]
+"""
+
+
+def test_blocks_state_of_their_row_what_the_row_did() -> None:
+    func = from_source(PART)
+    sch = in_blocks(func, 4)
+    for name in ("row_sums", "row"):
+        block = sch.get(sch.get_block(name))
+        assert str(block.reads[0]) == "A[i // 4, 0:12]"
+    assert str(block.writes[0]) == "B[i // 4, 0:12]"
+    assert_same_meaning(func, sch)
+
+
 def test_floats_are_added_in_another_order_only_where_that_is_declared() -> None:
     func = rows(start="T.float32(0)", dtype="float32")
     sch = Schedule(func)
@@ -190,13 +238,48 @@ def test_floats_are_added_in_another_order_only_where_that_is_declared() -> None
         (rows(columns="range(i + 1)"), (2, 1), "block 'row' is no running reduction"),
         (rows("s[0] = s[0] - A[i, k]"), (2, 1), "block 'row' is no running reduction"),
         (rows("s[0] = s[0] + A[i, k] * s[0]"), (2, 1), "block 'row' is no running reduction"),
+        (
+            rows("s[0] = s.vload([0], predicate=k > 3) + A[i, k]"),
+            (2, 1),
+            "block 'row' is no running reduction",
+        ),
+        (
+            rows("s.vstore([0], s[0] + A[i, k], predicate=k > 3)"),
+            (2, 1),
+            "block 'row' is no running reduction",
+        ),
+        (
+            rows(second="B.vstore([i, k], s[0], predicate=k > 3)"),
+            (2, 1),
+            "block 'row' is no running reduction",
+        ),
         (rows("s[0] = A[i, k] + 1"), (2, 1), "block 'row' is no running reduction"),
         (rows(second="s[0] = s[0] + 1"), (2, 1), "block 'row' is no running reduction"),
         (rows(second="B[i, 0] = s[0]"), (2, 1), "do not lie one behind the other along a dimension of B"),
         (rows(second="B[(i + k) % 3, k] = s[0]"), (2, 1), "do not lie one behind the other"),
         (rows(second="B[i, k // 2] = s[0]"), (2, 1), "do not lie one behind the other"),
+        (rows(second="B[T.max(T.min(B[i, 0], 2), 0), k] = s[0]"), (2, 1), "do not lie one behind the other"),
+        (
+            rows(columns='T.serial(12, annotations={"told": 1})'),
+            (2, 1),
+            "block 'row' is no running reduction",
+        ),
+        (rows(where='T.block_attr({"told": 1})'), (2, 1), "one buffer and without variables and annotations"),
+        (
+            rows(where='V = T.match_buffer(A[0:3, 0:12], (3, 12), "int32")'),
+            (2, 1),
+            "does not hold one block with one buffer and without variables",
+        ),
+        (rows(parallel='T.parallel(3, annotations={"told": 1})'), (2, 1), "or has annotations"),
         (rows(second="B[i, k] = s[0] + B[i, 0]"), (2, 1), "block 'row' reads B, which it writes"),
         (rows("s[0] = s[0] + B[i, k]"), (2, 1), "block 'row' reads B, which it writes"),
+        (
+            rows("s[0] = s[0] + W[i, T.max(k - 1, 0)]", view=True),
+            (2, 1),
+            "block 'row' reads B, which it writes",
+        ),
+        (rows(where="T.where(False)"), (2, 1), "does not hold one block with one buffer and without"),
+        (rows(), (True, 1), "True blocks do not divide"),
         (rows('s[0] = s[0] + T.call_extern("int32", "f", k)'), (2, 1), "calls"),
     ],
 )
@@ -204,6 +287,15 @@ def test_refusals(program: PrimFunc, numbers: tuple[int, int], message: str) -> 
     sch = Schedule(program)
     loop = sch.get_loops("row")[-1]
     assert_refused(sch, lambda: sch.scan_blocks(loop, *numbers), "scan_blocks", message)
+
+
+def test_more_blocks_than_the_loop_counts_are_refused() -> None:
+    func = from_source(PART.replace("(3", "(1048576").replace("12", "4096").replace("24", "4096"))
+    sch = Schedule(func)
+    loop = sch.get_loops("row")[-1]
+    assert_refused(
+        sch, lambda: sch.scan_blocks(loop, 4096), "4096 blocks each of 1048576 rows are more than int32"
+    )
 
 
 def test_rows_with_variables_are_refused() -> None:

@@ -374,6 +374,58 @@ def test_what_is_left_out(changed: dict[str, str], skipped: set[str]) -> None:
         assert_refused(sch, lambda: sch.skip_masked(sch.get_loops("C")[1]), "still stores")
 
 
+SUMS_OF_SUMS = """@T.prim_func
+def main(A: T.Buffer((8, 8), "float32"), C: T.Buffer((8,), "float32")):
+    D = T.alloc_buffer((8,), "float32")
+    B = T.alloc_buffer((8, 8), "float32")
+    for i in range(8):
+        with T.block("begin"):
+            vi = T.axis.spatial(8, i)
+            C[vi] = T.float32(0)
+        with T.block("begin_D"):
+            vi = T.axis.spatial(8, i)
+            D[vi] = T.float32(1)
+        for k in range(8):
+            with T.block("D"):
+                vi = T.axis.spatial(8, i)
+                vk = T.axis.reduce(8, k)
+                D[vi] = D[vi] + T.if_then_else(vk <= vi, A[vi, vk], T.float32(0))
+            with T.block("zero"):
+                vi = T.axis.spatial(8, i)
+                vk = T.axis.spatial(8, k)
+                B[vi, vk] = T.float32(0)
+            with T.block("copy"):
+                vi = T.axis.spatial(8, i)
+                vk = T.axis.spatial(8, k)
+                B[vi, vk] = D[vi]
+            with T.block("C"):
+                vi = T.axis.spatial(8, i)
+                vk = T.axis.reduce(8, k)
+                C[vi] = C[vi] + B[vi, vk]
+"""
+
+
+def test_what_was_there_before_the_iteration_is_no_constant() -> None:
+    """The sum D stays as it is where all is hidden; so B is not the 0 that was stored first, but what D is, which counts in C."""
+    assert skipped_of(from_source(SUMS_OF_SUMS)) == {"D"}
+
+
+@pytest.mark.parametrize(
+    "mask",
+    [
+        "vk - 2147483647 <= vi",
+        "vk >= vi - 2147483647",
+        "-2147483648 <= vk - vi",
+        "vk * 300000000 <= vi * 300000000",
+        "vk - 2147483640 <= vi - 2147483647",
+    ],
+)
+def test_masks_of_numbers_that_no_index_comes_near_are_no_masks(mask: str) -> None:
+    """What is left of both sides would not fit into their type."""
+    sch = Schedule(program(value=MASKED.replace("vk <= vi", mask)))
+    assert_refused(sch, lambda: sch.skip_masked(sch.get_loops("C")[1]), "is a comparison of indices")
+
+
 def test_masks_that_hide_at_different_places_are_told_apart() -> None:
     """Behind i nothing of the first factor counts; but the second one, 1 where it is hidden, may be infinite up to i + 2."""
     func = program(
@@ -385,6 +437,92 @@ def test_masks_that_hide_at_different_places_are_told_apart() -> None:
         "T.ignore_loop_partition(i - k + 2 >= 0)" in text
         and "T.ignore_loop_partition(i - k >= 0)" not in text
     )
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "T.if_then_else(vk <= vi, A[vi, vk], T.float32(1)) * T.if_then_else(vk <= vi + 1, A[vi, vk], T.float32(0))",
+        f"({MASKED} + T.if_then_else(vk <= vi - 2, A[vi, vk], T.float32(0)))",
+        f"(T.if_then_else(vk <= vi - 2, A[vi, vk], T.float32(0)) + {MASKED})",
+    ],
+)
+def test_masks_a_step_apart(value: str) -> None:
+    assert "C" in skipped_of(program(value=value))
+
+
+def test_a_zero_of_the_other_sign_is_another_constant() -> None:
+    """-0.0 + 0.0 is 0.0, so that W decides."""
+    zero = MASKED.replace("(0)", "(-0.0)")
+    func = program(
+        value=f"W[vi, vk] + {zero}",
+        begin="T.float32(-0.0)",
+        again="C[vi] + T.float32(-0.0)",
+        weight="T.float32(-0.0)",
+        weight_too="T.float32(0)",
+    )
+    sch = Schedule(func)
+    assert_refused(sch, lambda: sch.skip_masked(sch.get_loops("C")[1]), "still stores")
+
+
+def test_an_array_of_the_caller_is_written() -> None:
+    """Nobody in the program reads it."""
+    text = re.sub(r"\n *W = T.alloc_buffer[^\n]*", "", program(weight="A[vi, vk]").script())
+    text = text.replace(', n: T.Buffer((8,), "int32")', ', W: T.Buffer((8, 8), "float32")')
+    assert skipped_of(from_source(text)) == {"C", "W_too"}
+
+
+@pytest.mark.parametrize("reader", ["value", "where"])
+def test_what_is_read_behind_the_loop_is_written(reader: str) -> None:
+    lines = [
+        "    for z in range(8):",
+        '        with T.block("behind"):',
+        "            v = T.axis.spatial(8, z)",
+        "            T.where(W[z, 7] > T.float32(0))" if reader == "where" else "",
+        "            C[v] = C[v] + T.float32(1)"
+        if reader == "where"
+        else "            C[v] = C[v] + W[v, 7]",
+    ]
+    text = LOOPS.format(
+        value=MASKED,
+        begin="T.float32(0)",
+        again="C[vi]",
+        weight="A[vi, vk]",
+        weight_too="W[vi, vk]",
+        where="k < 9",
+    )
+    head, tail = text.split("            if k < 9:\n")
+    text = head + "\n".join(line.removeprefix("    ") for line in tail.split("\n"))
+    func = from_source(text + "\n".join(line for line in lines if line) + "\n")
+    assert not {"W", "begin"} & skipped_of(func)
+
+
+@pytest.mark.parametrize(("hidden", "is_left_out"), [("1", True), ("2", False), ("0", False)])
+def test_a_product_stays_as_it_is_by_one(hidden: str, is_left_out: bool) -> None:
+    func = from_source(
+        program(value=MASKED.replace("(0)", f"({hidden})"), begin="T.float32(3)")
+        .script()
+        .replace("C[vi] = C[vi] + T.if_then_else", "C[vi] = C[vi] * T.if_then_else")
+    )
+    assert ("C" in skipped_of(func)) == is_left_out
+
+
+def test_loops_that_begin_elsewhere_reach_elsewhere() -> None:
+    text = """@T.prim_func
+def main(A: T.Buffer((8, 8), "float32"), C: T.Buffer((8,), "float32")):
+    for i in range(8):
+        with T.block("begin"):
+            vi = T.axis.spatial(8, i)
+            C[vi] = T.float32(0)
+        for k0 in range(4):
+            for k1 in range(1, 3):
+                with T.block("C"):
+                    vi = T.axis.spatial(8, i)
+                    vk = T.axis.reduce(8, k0 * 2 + k1 - 1)
+                    C[vi] = C[vi] + T.if_then_else(vk <= vi, A[vi, vk], T.float32(0))
+"""
+    sch = Schedule(from_source(text))
+    assert_refused(sch, lambda: sch.skip_masked(sch.get_loops("C")[1]), "is a comparison of indices")
 
 
 def main_of_skipped(func: PrimFunc) -> str:

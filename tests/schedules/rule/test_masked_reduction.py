@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from ir import IRModule, te
+from ir.script import from_source
 from ir.target import Target
 from ir.tir import PrimFunc
 from runners.native import build_native
@@ -47,7 +48,7 @@ def offers(func: PrimFunc, size: int | None = 8) -> list[Schedule]:
     """What the rule offers for the block with its reduction in tiles of a size."""
     sch = Schedule(func, seed=0)
     if size is not None:
-        sch.split(sch.get_loops("C")[2], [None, size])
+        sch.split(sch.get_loops("C")[-1], [None, size])
     return MaskedReduction().offers(sch, sch.get_block("C"))
 
 
@@ -79,6 +80,23 @@ def test_a_product_with_a_triangle_is_offered_without_its_hidden_half() -> None:
 def test_others_stay_as_they_are(func: PrimFunc, size: int | None) -> None:
     (only,) = offers(func, size)
     assert not marks(only)
+
+
+PARAMETER = """@T.prim_func
+def main(A: T.Buffer((32, 32), "float32"), n: T.int32, C: T.Buffer((32,), "float32")):
+    for i, k in T.grid(32, 32):
+        with T.block("C"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                C[vi] = T.float32(0)
+            C[vi] = C[vi] + T.if_then_else(vk <= vi + n, A[vi, vk], T.float32(0))
+"""
+
+
+def test_of_a_mask_that_a_parameter_moves_nobody_knows_how_much_it_hides() -> None:
+    (only,) = offers(from_source(PARAMETER))
+    assert not marks(only)
+    assert PostOrderApply().generate_sketches(from_source(PARAMETER), ONE_CORE)
 
 
 def test_candidates_take_no_notice_of_what_is_hidden() -> None:

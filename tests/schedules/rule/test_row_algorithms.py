@@ -12,6 +12,7 @@ from ir import IRModule, te, topi
 from ir.target import Target
 from ir.tir import PrimFunc
 from runners.native import build_native
+from schedules import Schedule
 from schedules.dlight.cpu import default_schedule
 from schedules.postproc import postprocess
 from schedules.rule import RowAlgorithms, ScheduleRule
@@ -89,6 +90,17 @@ def test_rows_of_unknown_extents_have_the_operators_algorithm() -> None:
     source = te.placeholder((2, Var("n", "int32")), "float32", name="A")
     func = te.create_prim_func([source, topi.sort(source, 1)])
     assert len(PostOrderApply(sch_rules=[RowAlgorithms()]).generate_sketches(func, TARGET)) == 1
+
+
+@pytest.mark.parametrize(
+    "declaration", [1, {}, {"axis": 7, "descending": True, "results": ["values", "indices"]}]
+)
+def test_blocks_that_declare_what_they_do_not_compute_stay_as_they_are(declaration: Any) -> None:
+    """The annotation's name may be somebody else's."""
+    sch = Schedule(topk(2, 1000, 10))
+    sch.unannotate(sch.get_block("topk_cpu_row"), "row_order")
+    sch.annotate(sch.get_block("topk_cpu_row"), "row_order", declaration)
+    assert len(PostOrderApply(sch_rules=[RowAlgorithms()]).generate_sketches(sch.mod, TARGET)) == 1
 
 
 def test_the_estimate_passes_over_what_is_seldom_done() -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from cost_models import estimate_seconds
 from ir import te, topi
+from ir.script import from_source
 from ir.target import Target
 from ir.tir import PrimFunc
 from runners.native import build_native
@@ -84,6 +85,32 @@ def test_rows_that_are_no_running_sums_stay_as_they_are() -> None:
         func = te.create_prim_func([source, made])
         assert offered(func) == [()]
     assert len(offered(sums(1, 4096, dtype="int32"))) > 1
+
+
+def test_of_two_running_sums_in_one_block_nobody_knows_which() -> None:
+    """An operator written by hand: both loops stay as they are."""
+    nest = """
+            for {i} in range(1):
+                with T.block("{name}"):
+                    T.reads(A[0, 0:1024])
+                    T.writes({to}[0, 0:1024])
+                    s = T.alloc_buffer((1,), "int32", scope="local")
+                    s[0] = 0
+                    for k in range(1024):
+                        s[0] = s[0] + A[{i}, k]
+                        {to}[{i}, k] = s[0]
+"""
+    head = """@T.prim_func
+def main(A: T.Buffer((1, 1024), "int32"), B: T.Buffer((1, 1024), "int32"), C: T.Buffer((1, 1024), "int32")):
+    with T.block("root"):
+        T.reads()
+        T.writes()
+        with T.block("sums"):
+            T.reads(A[0, 0:1024])
+            T.writes(B[0, 0:1024], C[0, 0:1024])"""
+    one = nest.format(i="i", name="one", to="B")
+    assert len(offered(from_source(head + one))) > 1
+    assert offered(from_source(head + one + nest.format(i="j", name="other", to="C"))) == [()]
 
 
 def test_the_estimate_knows_that_blocks_run_side_by_side() -> None:

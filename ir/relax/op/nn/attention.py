@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -192,13 +193,25 @@ def as_int_pair(many: Any, few: Any) -> int:
     )
 
 
-def _attention_attrs(scale: Any, causal_mask: str | None, window_size: int | None) -> dict[str, Any]:
+def _attention_attrs(scale: Any, causal_mask: str | None, window_size: Any) -> dict[str, Any]:
     if isinstance(scale, FloatImm | IntImm):
         scale = scale.value
     if causal_mask not in (None, "TopLeft", "BottomRight"):
         raise IRValueError(
             f"relax.nn.attention: causal_mask must be None, 'TopLeft' or 'BottomRight', got {causal_mask!r}"
         )
+    if isinstance(window_size, IntImm):
+        window_size = window_size.value
+    if window_size is not None:
+        if isinstance(window_size, bool) or not isinstance(window_size, Integral) or window_size < 0:
+            raise IRValueError(
+                f"relax.nn.attention: window_size must be None or an integer of at least 0, got {window_size!r}"
+            )
+        if causal_mask is None:
+            raise IRValueError(
+                f"relax.nn.attention: window_size {window_size} counts the latest columns under a causal mask;"
+                " give causal_mask='TopLeft' or 'BottomRight', too"
+            )
     return {
         "scale": None if scale is None else float(scale),
         "causal_mask": causal_mask,
@@ -232,7 +245,7 @@ def attention(
         bias: (batch, heads, seq_len, seq_len_kv), extents of 1 are broadcast.
         scale: default 1 / sqrt(head_dim).
         causal_mask: None, "TopLeft" (row i sees columns up to i) or "BottomRight" (the last row sees everything).
-        window_size: how many of the latest columns a row sees, under a causal mask.
+        window_size: how many of the latest columns a row sees, under a causal mask; refused without one.
 
     Keys and values that a causal mask hides from a row do not count in it, be they infinite or NaN. (A score that a bias of -infinity
     hides is multiplied as any other, and 0 times NaN is NaN.)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from ir import relax as rx
 from ir.dtype import to_numpy
+from ir.error import IRValueError
 
 from .native import run_natively
 
@@ -80,6 +83,22 @@ def test_a_row_of_attention_that_sees_nothing_is_zero(causal: str) -> None:
     result = run_natively(lambda a, b, c, m: R.nn.attention(a, b, c, bias=m), q, k, v, mask)
     assert [row for row in range(5) if not result[0, row].any()] == [1]
     assert np.isnan(run_natively(lambda x: R.nn.softmax(x), np.full((2, 3), -np.inf, "float32"))).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"window_size": 3}, "under a causal mask; give causal_mask='TopLeft'"),
+        ({"causal_mask": "TopLeft", "window_size": 2.5}, "must be None or an integer of at least 0, got 2.5"),
+        ({"causal_mask": "TopLeft", "window_size": -1}, "must be None or an integer of at least 0, got -1"),
+    ],
+)
+def test_a_window_of_attention_that_would_be_ignored_is_refused(
+    options: dict[str, Any], message: str
+) -> None:
+    x = rx.Var("x", rx.TensorStructInfo((1, 4, 2, 4), "float32"))
+    with pytest.raises(IRValueError, match=message):
+        R.nn.attention(x, x, x, **options)
 
 
 def test_a_transposed_convolution_has_no_products_outside_of_its_data() -> None:

@@ -47,6 +47,21 @@ def test_else_moves_along(apply):
     assert after.script().count("for j") == 2
 
 
+def test_a_choice_of_which_a_part_varies_stays(apply):
+    """Where only the other part holds, the other side is chosen."""
+
+    @T.prim_func
+    def both(A: T.Buffer((4, 4), "float32")):
+        for i in range(4):
+            for j in range(4):
+                if i < 2 and j < 2:
+                    A[i, j] = T.float32(1)
+                else:
+                    A[i, j] = T.float32(2)
+
+    assert apply(tir.transform.HoistIfThenElse(), both) is both
+
+
 def test_what_may_fault_stays_where_it_is_guarded(apply):
     @T.prim_func
     def main(A: T.Buffer((16,), "float32"), n: T.int32, m: T.int32):

@@ -261,3 +261,16 @@ def test_the_sides_of_a_choice_do_not_run_in_each_other(apply):
     after = apply(UnrollLoop(max_statements=6), main)
     assert loops(after) == [("i", "SERIAL")]
     assert len(loops(apply(UnrollLoop(max_statements=3), main))) == 3
+
+
+@pytest.mark.parametrize(("limit", "left"), [(7, [("i", "SERIAL")]), (8, [])])
+def test_statements_beside_each_other_add_up(apply, limit, left):
+    @T.prim_func
+    def main(A: T.Buffer((2, 2), "float32"), B: T.Buffer((2, 2), "float32")):
+        for i in range(2):
+            for j in range(2):
+                A[i, j] = T.float32(0)
+            for k in range(2):
+                B[i, k] = T.float32(0)
+
+    assert loops(apply(UnrollLoop(auto_max_step=limit), main)) == left
