@@ -12,6 +12,7 @@ from optuna.trial import TrialState
 from cost_models import RandomModel
 from database import Database, DatabaseError, MemoryDatabase, TuningRecord
 from database.pareto import domination_counts
+from ir.target import Target
 from ir.tir import PrimFunc
 from tests.programs.expressions import matmul, row_sum, softmax
 from tests.tuner.strategy_contract import StrategyContract, made_up_seconds
@@ -51,6 +52,10 @@ class TestRandom(StrategyContract):
         return SearchStrategy.create("optuna:random")
 
 
+TARGET = Target("llvm -mcpu=haswell -num-cores=2")
+"""Spaces depend on the machine, and with them how many trials a sampler needs."""
+
+
 def _start(
     strategy: SearchStrategy,
     func: PrimFunc,
@@ -59,7 +64,7 @@ def _start(
     store: Database | None = None,
     seed: int = 3,
 ) -> TuneContext:
-    context = TuneContext(func, "cpu", seed=seed)
+    context = TuneContext(func, TARGET, seed=seed)
     if store is not None:
         context.mod = store.commit_workload(context.mod).mod
     strategy.initialize_with_tune_context(context)
