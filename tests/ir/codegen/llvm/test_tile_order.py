@@ -305,6 +305,23 @@ def test_a_tile_that_has_another_name_is_none(address: str) -> None:
     np.testing.assert_array_equal(result, np.repeat([3, 7], 8))
 
 
+def test_a_tile_reads_what_its_own_steps_have_stored() -> None:
+    result = two_steps("T.Broadcast(X[0], 8) * B[1:9]", "T.Broadcast(X[0], 8) * B[0:8]")
+    np.testing.assert_array_equal(result, np.concatenate([2 + np.arange(8), 1 + 2 * np.arange(8)]))
+    result = two_steps("T.Broadcast(A[0], 8) * X[0:8]", "T.Broadcast(A[0], 8) * X[0:8]")
+    np.testing.assert_array_equal(result, np.repeat([3, 7], 8))
+
+
+def test_what_a_branch_has_loaded_is_not_loaded_elsewhere() -> None:
+    step = "T.Broadcast(A[0], 8) * B[0:8]"
+    result = two_steps(
+        step,
+        step,
+        between=f"if B[1] > T.float32(1):\n        X[8:16] = X[8:16] + {step.replace('A[0]', 'A[1]')}",
+    )
+    np.testing.assert_array_equal(result, np.tile(1 + 2 * np.arange(8), 2))
+
+
 def test_elements_of_two_sizes_lie_in_two_places() -> None:
     """Both vectors have eight lanes and begin at element 1, of a buffer of numbers and of one of pairs."""
     result = two_steps(
