@@ -99,8 +99,9 @@ def step_of(emitter: FunctionEmitter, node: S.BufferStore) -> Step | None:
 
 def _inside(value: E.PrimExpr) -> E.PrimExpr:
     """What stands in a call of ``in_order``: lanes of vectors are not reassociated anyway."""
-    is_kept = isinstance(value, E.Call) and getattr(value.op, "name", "") == "tir.in_order"
-    return value.args[0] if is_kept else value
+    if isinstance(value, E.Call) and getattr(value.op, "name", "") == "tir.in_order":
+        return value.args[0]
+    return value
 
 
 def _is_same_place(partial: E.PrimExpr, node: S.BufferStore) -> bool:

@@ -313,13 +313,10 @@ def test_a_tile_reads_what_its_own_steps_have_stored() -> None:
 
 
 def test_what_a_branch_has_loaded_is_not_loaded_elsewhere() -> None:
-    step = "T.Broadcast(A[0], 8) * B[0:8]"
-    result = two_steps(
-        step,
-        step,
-        between=f"if B[1] > T.float32(1):\n        X[8:16] = X[8:16] + {step.replace('A[0]', 'A[1]')}",
-    )
-    np.testing.assert_array_equal(result, np.tile(1 + 2 * np.arange(8), 2))
+    step = "T.Broadcast(A[1], 8) * B[1:9]"
+    branch = f"if B[1] > T.float32(1):\n        X[8:16] = X[8:16] + {step}"
+    result = two_steps("T.Broadcast(A[0], 8) * B[0:8]", step, between=branch)
+    np.testing.assert_array_equal(result, np.concatenate([1 + 2 * np.arange(8), 1 + 3 * np.arange(1, 9)]))
 
 
 def test_elements_of_two_sizes_lie_in_two_places() -> None:
