@@ -9,6 +9,41 @@ import numpy as np
 from . import dtype as dt
 
 
+def as_array(value: Any) -> np.ndarray:
+    """The array of whatever numpy converts, and of any tensor of torch: one with gradients, on a device, of a dtype that numpy has not."""
+    if isinstance(value, np.ndarray):
+        return value
+    if not hasattr(value, "detach"):
+        return np.asarray(value.numpy() if hasattr(value, "numpy") else value)
+    tensor, dtype = value.detach().cpu(), str(value.dtype).removeprefix("torch.")
+    if not dtype.startswith(("bfloat", "float8")):
+        return np.asarray(tensor.numpy())
+    import torch
+
+    integers = {1: torch.uint8, 2: torch.int16}[tensor.element_size()]
+    return np.asarray(tensor.view(integers).numpy().view(dt.to_numpy(dtype)))
+
+
+def constant_array(value: Any) -> np.ndarray:
+    """The array as kernels read it: one row behind the other, in the machine's byte order; read-only.
+
+    Others are copied, since a program takes the address of its constants and knows of no strides. One that is so already stays the
+    array that it is, by which constants are known.
+    """
+    array = as_array(value)
+    if not (
+        type(array) is np.ndarray
+        and array.dtype.isnative
+        and array.flags.c_contiguous
+        and array.flags.aligned
+    ):
+        array = np.require(np.asarray(array), array.dtype.newbyteorder("="), ["C", "ALIGNED"])
+    if array.flags.writeable:
+        array = array.view()
+        array.flags.writeable = False
+    return array
+
+
 def cast_array(x: np.ndarray | np.generic, dtype: str) -> np.ndarray:
     """The elements in another dtype, as :class:`ir.tir.Cast` converts them.
 

@@ -353,7 +353,7 @@ def build(
         native.has_half_instructions(options),
         native.repairs_nan(options) and target.vector_bits >= 512,
         native.has_fused_instructions(options),
-        native.vector_constraint(options),
+        native.vector_constraints(options),
     )
     # Asked before lowering, which moves the stores of parallel loops into functions of their own.
     for var, func in mod_or_func.functions.items():

@@ -13,6 +13,7 @@ import numpy as np
 
 from .. import dtype as dt
 from ..attrs import DictAttrs, as_attrs
+from ..conversion import as_array, constant_array
 from ..error import IRTypeError, IRValueError
 from ..expr import GlobalVar, RelaxExpr
 from ..node import Node, field
@@ -235,23 +236,10 @@ class DataflowVar(Var, type_key="relax.expr.DataflowVar"):
     _map_children = Var._map_children
 
 
-def _as_array(data: Any) -> np.ndarray:
-    """The array as kernels read it: one row behind the other, in the machine's byte order. Others are copied, since a program takes
-    the address of its constants and knows of no strides."""
-    array = (
-        data if isinstance(data, np.ndarray) else np.asarray(data.numpy() if hasattr(data, "numpy") else data)
-    )
-    array = np.asarray(array, array.dtype.newbyteorder("="), order="C")
-    if array.flags.writeable:
-        array = array.view()
-        array.flags.writeable = False
-    return array
-
-
 class Constant(ExprWithOp, type_key="relax.expr.Constant"):
     """A tensor with known contents; ``data`` is a read-only numpy array, C-contiguous and of native byte order."""
 
-    data: np.ndarray = field(convert=_as_array, kind="leaf")
+    data: np.ndarray = field(convert=constant_array, kind="leaf")
 
     def _check(self) -> None:
         if self.struct_info_ is None:
@@ -268,7 +256,7 @@ def const(value: Any, dtype: str | None = None) -> Constant:
     """
     if isinstance(value, Constant):
         return value
-    array = np.asarray(value.numpy() if hasattr(value, "numpy") else value)
+    array = as_array(value)
     if array.dtype.kind in "OSU":
         raise IRTypeError(f"relax.const: {value!r} is no number and no array of numbers")
     if dtype is not None:

@@ -6,13 +6,18 @@ initialization for reductions; a :class:`BlockRealize` binds the iteration varia
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from enum import IntEnum
 from operator import is_
 from typing import Any, ClassVar
 
+import numpy as np
+
+from .. import dtype as dt
 from ..attrs import as_attrs
-from ..error import IRTypeError
+from ..conversion import constant_array
+from ..error import IRTypeError, IRValueError
 from ..node import Node, field
 from ..span import Span
 from .buffer import Buffer, check_extents, check_size
@@ -145,14 +150,29 @@ class Allocate(Stmt, type_key="tir.Allocate"):
 
 
 class AllocateConst(Stmt, type_key="tir.AllocateConst"):
-    """Constant memory initialised from ``data`` (a numpy array) for the body."""
+    """Constant memory initialised from ``data`` for the body: an array of as many elements of the dtype, read-only, in C order."""
 
     buffer_var: Var = field(defines=True)
     dtype: str
     extents: tuple[PrimExpr, ...] = field(convert=as_exprs)
-    data: Any = field(kind="leaf")
+    data: np.ndarray = field(convert=constant_array, kind="leaf")
     body: Stmt
     annotations: dict[str, Any] = field(default=None, convert=_annotations, kind="leaf")
+
+    def _check(self) -> None:
+        what = f"constant {self.buffer_var.name}"
+        check_extents(self.extents, what)
+        found, wanted = dt.from_numpy(self.data.dtype), dt.element_of(self.dtype)
+        if found != wanted:
+            raise IRTypeError(
+                f"{what} is of dtype {self.dtype}, its data of dtype {found}; convert the array first"
+            )
+        known = [extent.value for extent in self.extents if isinstance(extent, IntImm)]
+        elements = math.prod(known) * dt.lanes(self.dtype)
+        if len(known) < len(self.extents) or elements != self.data.size:
+            raise IRValueError(
+                f"{what} has extents {list(self.extents)} of {self.dtype}, its data {self.data.size} elements; they must be as many"
+            )
 
 
 class DeclBuffer(Stmt, type_key="tir.DeclBuffer"):

@@ -6,6 +6,7 @@ A kernel is ``int32 f(pointers and int64s)`` (see :mod:`.signature`); it returns
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ... import dtype as dt
@@ -123,7 +124,7 @@ def generate(
     computes_halves: bool = True,
     repairs_nan: bool = False,
     fuses: bool = True,
-    vector_constraint: str | None = None,
+    vector_constraints: Mapping[int, str] | None = None,
 ) -> GeneratedModule:
     """LLVM assembly of all PrimFuncs of a lowered module.
 
@@ -133,13 +134,13 @@ def generate(
         computes_halves: whether the machine has instructions for float16; where it has none, integer arithmetic takes their place.
         repairs_nan: whether the machine puts lost NaN back faster than it compares and blends.
         fuses: whether the machine multiplies and adds in one operation that rounds once.
-        vector_constraint: what a vector register is called in inline assembly, if that is known.
+        vector_constraints: what a vector register of so many bits is called in inline assembly, as far as that is known.
 
     Raises:
         CodegenError: a statement or intrinsic has no native form; the message names it and the function.
     """
     module = ModuleBuilder(fuses)
-    context = KernelContext(module, program, vector_bits, computes_halves, repairs_nan, vector_constraint)
+    context = KernelContext(module, program, vector_bits, computes_halves, repairs_nan, vector_constraints)
     signatures = {}
     for var, func in program.functions.items():
         if not isinstance(func, PrimFunc):

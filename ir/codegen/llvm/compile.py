@@ -140,12 +140,6 @@ def _architecture(triple: str) -> str:
     return (triple or host_info().triple).split("-")[0]
 
 
-def vector_constraint(options: MachineOptions = MachineOptions()) -> str | None:
-    """The letter for a vector register in LLVM's inline assembly."""
-    architecture = _architecture(options.triple)
-    return "v" if architecture.startswith("x86_64") else "w" if architecture in ("aarch64", "arm64") else None
-
-
 def require_host(options: MachineOptions) -> None:
     """Refuse code that this process's processor cannot run, before it is loaded: it would end the process.
 
@@ -334,6 +328,39 @@ define double @f(double %x, double %y, double %z) {
 def has_fused_instructions(options: MachineOptions = MachineOptions()) -> bool:
     """Whether a machine multiplies and adds in one operation, rounded once. LLVM, which is asked here, calls ``fma`` of C elsewhere."""
     return re.search(r"\bfma\b", emit_assembly(optimize(_FUSED_PROBE, options, level=0), options)) is None
+
+
+_VECTOR_PROBE = """define void @f(ptr %x, ptr %y) "prefer-vector-width"="512" "min-legal-vector-width"="512" {{
+ %a = load <{lanes} x float>, ptr %x
+ %b = load <{lanes} x float>, ptr %y
+ %c = fadd <{lanes} x float> %a, %b
+ store <{lanes} x float> %c, ptr %x
+ ret void
+}}"""
+_X86_ADDITIONS = {128: r"\bv?addps\b.*%xmm", 256: r"\bvaddps\b.*%ymm", 512: r"\bvaddps\b.*%zmm"}
+_ARM_ADDITIONS = {128: r"\bfadd(?:\.4s|\b.*\.4s)"}
+"""Additions of whole vector registers of so many bits in assembler text."""
+
+
+@lru_cache(maxsize=16)
+def vector_constraints(options: MachineOptions = MachineOptions()) -> dict[int, str]:
+    """The letters for vector registers of so many bits in LLVM's inline assembly.
+
+    LLVM ends the process where a register of assembly does not exist, and is asked here by an addition, which it splits then.
+    """
+    architecture = _architecture(options.triple)
+    if architecture.startswith("x86_64"):
+        letter, additions = "v", _X86_ADDITIONS
+    elif architecture in ("aarch64", "arm64"):
+        letter, additions = "w", _ARM_ADDITIONS
+    else:
+        return {}
+    found = {}
+    for bits, addition in additions.items():
+        probe = _VECTOR_PROBE.format(lanes=bits // 32)
+        if len(re.findall(addition, emit_assembly(optimize(probe, options, level=0), options))) == 1:
+            found[bits] = letter
+    return found
 
 
 _REPAIRING = frozenset({"znver5"})

@@ -213,8 +213,9 @@ class FunctionEmitter:
             printed.popitem()
 
     def has_effect(self) -> None:
-        """The expression at hand must be evaluated as often as it is written."""
+        """The expression at hand must be evaluated as often as it is written, and may write what a tile has loaded."""
         self._effects += 1
+        self.tile = None
 
     # -- leaving -------------------------------------------------------------------
     @contextmanager

@@ -27,6 +27,7 @@ _ORDERED = {E.LT: "olt", E.LE: "ole", E.GT: "ogt", E.GE: "oge", E.EQ: "oeq", E.N
 @prints(E.Var, E.SizeVar)
 def _var(emitter: FunctionEmitter, var: Var) -> Value:
     value = emitter.variable(var)
+    emitter.private.discard(var)  # whoever is given an address may pass it on
     if var.dtype == "handle" or value.type != "i64":
         return value
     return emitter.b.cast("trunc", value, register_type(var.dtype))

@@ -167,6 +167,7 @@ def _reinterpret(emitter: FunctionEmitter, call: E.Call) -> Value:
 def _address_of(emitter: FunctionEmitter, call: E.Call) -> Value:
     load = call.args[0]
     assert isinstance(load, E.BufferLoad)
+    emitter.private.discard(load.buffer.data)
     return address(emitter, load.buffer, flat_index(load.indices, load.buffer))
 
 

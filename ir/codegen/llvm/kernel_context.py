@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ...module import IRModule
@@ -31,7 +32,7 @@ class KernelContext:
         vector_bits: int,
         computes_halves: bool = True,
         repairs_nan: bool = False,
-        vector_constraint: str | None = None,
+        vector_constraints: Mapping[int, str] | None = None,
     ) -> None:
         self.module = module
         self.program = program
@@ -43,8 +44,10 @@ class KernelContext:
         """Whether the machine has instructions for float16."""
         self.repairs_nan = repairs_nan
         """Whether :mod:`.nan_repair` is faster than what LLVM makes of extremes that keep NaN."""
-        self.vector_constraint = vector_constraint
-        """The letter of assembly for a vector register; None where none is known."""
+        self.vector_constraints = {
+            bits: letter for bits, letter in (vector_constraints or {}).items() if bits <= vector_bits
+        }
+        """The letter of assembly for a vector register of so many bits; none where there is no such register."""
         width = f'"prefer-vector-width"="{vector_bits}" "min-legal-vector-width"="{vector_bits}"'
         self.attributes = module.attributes(f"nounwind {width}")
         self.outlined_attributes = module.attributes(f"noinline nounwind {width}")

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-import numpy as np
-
 from ... import dtype as dt
 from ...arith.deep_equal import expr_deep_equal
 from ...tir import expr as E
@@ -335,8 +333,7 @@ def _release(emitter: FunctionEmitter, pointer: Value) -> None:
 
 @prints_statement(S.AllocateConst)
 def _constants(emitter: FunctionEmitter, node: S.AllocateConst) -> None:
-    data = node.data.numpy() if hasattr(node.data, "numpy") else np.asarray(node.data)
-    raw = data.astype(data.dtype.newbyteorder("="), copy=False).tobytes()
+    raw = node.data.tobytes()
     name = f"{emitter.b.name}.constant.{emitter.b.fresh('k')}"
     body = "".join(f"\\{byte:02X}" for byte in raw)
     emitter.module.add_global(

@@ -16,18 +16,22 @@ from ...arith.deep_equal import expr_deep_equal
 from ...tir import expr as E
 from ...tir import stmt as S
 from ...tir.analysis.contiguous import first_of_piece
+from ...tir.effects import has_effect
 from ...tir.expr import Var
-from .builder import Value, lanes_of
+from .builder import Value, element_of, lanes_of
 from .emitter import FunctionEmitter
 from .memory import base_address, flat_index, store
 from .types import element_bytes, memory_type
 
 _FEWEST_STEPS = 2
 """Vectors of a row, below which the number is an operand in memory of the only instruction that wants it."""
-_NARROWEST_BITS = 128
 
-Place = tuple[str, int, str]
-"""Where something is read: an address, how many elements behind it, and what."""
+_MOST_VALUES = 15
+"""Values that one piece of assembly takes, each in a register: machines have 16 of them or more, and LLVM ends the process where they
+are too few. A tile with rows that long has no other row in registers."""
+
+Place = tuple[str, int, str, str]
+"""Where something is read: an address, how many elements behind it, elements of what dtype, and the dtype of what is read."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +83,7 @@ def step_of(emitter: FunctionEmitter, node: S.BufferStore) -> Step | None:
         or dt.lanes(value.dtype) == 1
         or not dt.is_float(value.dtype)
         or dt.bits(value.dtype) < 32
+        or any(has_effect(part) for part in (value, *node.indices))  # which may write what is loaded before
     ):
         return None
     partial, product = (value.a, value.b) if isinstance(value.b, E.Mul) else (value.b, value.a)
@@ -94,8 +99,9 @@ def step_of(emitter: FunctionEmitter, node: S.BufferStore) -> Step | None:
 
 def _inside(value: E.PrimExpr) -> E.PrimExpr:
     """What stands in a call of ``in_order``: lanes of vectors are not reassociated anyway."""
-    is_kept = isinstance(value, E.Call) and getattr(value.op, "name", "") == "tir.in_order"
-    return value.args[0] if is_kept else value
+    if isinstance(value, E.Call) and getattr(value.op, "name", "") == "tir.in_order":
+        return value.args[0]
+    return value
 
 
 def _is_same_place(partial: E.PrimExpr, node: S.BufferStore) -> bool:
@@ -149,7 +155,7 @@ def store_step(emitter: FunctionEmitter, step: Step) -> None:
 def _in_all_lanes(emitter: FunctionEmitter, tile: Tile, load: E.BufferLoad, lanes: int) -> Value:
     """The number of a step: that of the row at hand, or of a new row."""
     base, displacement = base_address(emitter, load.buffer, flat_index(load.indices, load.buffer))
-    place = (base.ref, displacement, load.dtype)
+    place = (base.ref, displacement, load.buffer.dtype, load.dtype)
     if place != tile.place or tile.number is None:
         tile.before, tile.results = _worth_waiting_for(emitter, tile.results), []
         tile.waiting.clear()
@@ -164,16 +170,16 @@ def _vector_of(emitter: FunctionEmitter, tile: Tile, load: E.BufferLoad) -> Valu
     """The vector of a step, which the first row reads."""
     _, first = first_of_piece(flat_index(load.indices, load.buffer))
     base, displacement = base_address(emitter, load.buffer, first)
-    place = (base.ref, displacement, load.dtype)
+    place = (base.ref, displacement, load.buffer.dtype, load.dtype)
     if place not in tile.vectors:
         tile.vectors[place] = _load(emitter, tile, load, base, displacement)
     return tile.vectors[place]
 
 
 def _load(emitter: FunctionEmitter, tile: Tile, load: E.BufferLoad, base: Value, displacement: int) -> Value:
-    """What is read behind the row before."""
+    """What is read behind the row before; memory that may become registers has no address to wait with."""
     pointer = tile.bases.get(base.ref, base)
-    if tile.before and base.ref not in tile.waiting:
+    if tile.before and base.ref not in tile.waiting and not _may_be_registers(emitter, load, base):
         pointer = tile.bases[base.ref] = _behind(emitter, pointer, tile.before)
         tile.waiting.add(base.ref)
     if displacement:
@@ -182,18 +188,30 @@ def _load(emitter: FunctionEmitter, tile: Tile, load: E.BufferLoad, base: Value,
     return emitter.b.load(memory_type(load.dtype), pointer, element_bytes(load.buffer.dtype))
 
 
+def _may_be_registers(emitter: FunctionEmitter, load: E.BufferLoad, base: Value) -> bool:
+    """Whether an access is to a constant place in memory of the function's own, all of which LLVM may keep in registers."""
+    data = load.buffer.data
+    return data in emitter.private and base.ref == emitter.variables[data].ref
+
+
 def _worth_waiting_for(emitter: FunctionEmitter, results: list[Value]) -> tuple[Value, ...]:
-    """What a row has computed, each value once; nothing of rows with too few steps, or with vectors that are no register."""
-    if len(results) < 2 * _FEWEST_STEPS or emitter.context.vector_constraint is None:
+    """What a row has computed, each value once; nothing of rows with too few or too many steps, or with vectors that are no register."""
+    values = {item.ref: item for item in results}
+    if len(results) < 2 * _FEWEST_STEPS or len(values) > _MOST_VALUES:
         return ()
-    registers = {bits for bits in (128, 256, 512) if bits <= emitter.context.vector_bits}
-    widths = {lanes_of(item.type) * (64 if "double" in item.type else 32) for item in results}
-    return tuple({item.ref: item for item in results}.values()) if widths <= registers else ()
+    are_registers = all(_bits_of(value) in emitter.context.vector_constraints for value in values.values())
+    return tuple(values.values()) if are_registers else ()
+
+
+def _bits_of(value: Value) -> int:
+    return lanes_of(value.type) * (64 if element_of(value.type) == "double" else 32)
 
 
 def _behind(emitter: FunctionEmitter, pointer: Value, values: tuple[Value, ...]) -> Value:
     """The same address, which LLVM knows behind some values only."""
     pure = emitter.module.attributes("nounwind willreturn memory(none)")
     given = ", ".join(f"{item.type} {item.ref}" for item in (pointer, *values))
-    constraints = ",".join(["=r,0", *[str(emitter.context.vector_constraint)] * len(values)])
+    constraints = ",".join(
+        ["=r,0", *[emitter.context.vector_constraints[_bits_of(value)] for value in values]]
+    )
     return emitter.b.define(f'call ptr asm "", "{constraints}"({given}) {pure}', "ptr")

@@ -128,17 +128,18 @@ class NativePlan:
 
 
 class ConstantTable:
-    """The constants of a module, each array once."""
+    """The constants of a module, each memory once, however many arrays there are of it."""
 
     def __init__(self) -> None:
         self.arrays: list[np.ndarray] = []
-        self._numbers: dict[int, int] = {}
+        self._numbers: dict[tuple[int, np.dtype, tuple[int, ...]], int] = {}
 
     def number(self, array: np.ndarray) -> int:
         """The number of an array."""
-        found = self._numbers.get(id(array))
+        key = (array.ctypes.data, array.dtype, array.shape)
+        found = self._numbers.get(key)
         if found is None:
-            found = self._numbers[id(array)] = len(self.arrays)
+            found = self._numbers[key] = len(self.arrays)
             self.arrays.append(array)
         return found
 

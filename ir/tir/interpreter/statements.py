@@ -6,8 +6,6 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from ... import dtype as dt
 from .. import expr as E
 from .. import stmt as S
@@ -244,9 +242,7 @@ class Statements:
         )
 
     def _allocate_const(self, node: S.AllocateConst) -> Closure:
-        data = np.asarray(getattr(node.data, "numpy", lambda: node.data)())
-        content = np.ascontiguousarray(data).reshape(-1).view("uint8")
-        content.flags.writeable = False  # it belongs to the program
+        content = node.data.reshape(-1).view("uint8")  # nothing writes it: it belongs to the program
         self._regions.begins(node.buffer_var)
         body, loops = self._inner(node.body), self.machine.loops
 

@@ -246,3 +246,28 @@ def test_a_packed_call_returns_what_it_says() -> None:
     with bb.function("main", [x], pure=False):
         bb.emit_func_output(bb.emit(rx.Call(rx.ExternFunc("f"), [x], sinfo_args=[info])))
     assert bb.get()["main"].ret_struct_info == info
+
+
+def test_constant_data_stays_the_array_that_it_is() -> None:
+    """Expressions are merged by it; arrays beside the bounds of their elements are copied."""
+    data = rx.const(np.arange(100, dtype="float32")).data
+    assert rx.Constant(data).data is data and rx.const(data).data is data
+    beside = np.frombuffer(bytes(17), "float32", offset=1)
+    assert not beside.flags.aligned and rx.Constant(beside).data.flags.aligned
+    assert type(rx.Constant(np.ones(2).view(np.recarray)).data) is np.ndarray
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float8_e4m3fn", "int64", "bool"])
+def test_tensors_of_torch_are_constants(dtype: str) -> None:
+    torch = pytest.importorskip("torch")
+    tensor = torch.tensor([[0, 1, 2], [3, 4, 5]]).to(getattr(torch, dtype)).T
+    if dtype == "float32":
+        tensor.requires_grad_()
+    expected = [[bool(x) if dtype == "bool" else x for x in row] for row in [[0, 3], [1, 4], [2, 5]]]
+    for constant in (rx.Constant(tensor), rx.const(tensor, dtype)):
+        assert constant.struct_info == T((3, 2), dtype) and constant.data.tolist() == expected
+    x = rx.Var("x", T((3, 2), dtype))
+    bound = rx.transform.BindParams("main", {"x": tensor})(
+        ir.IRModule({"main": rx.Function([x], x, T((3, 2), dtype))})
+    )
+    assert not bound["main"].params

@@ -333,6 +333,21 @@ def test_results_that_are_inputs_constants_and_views():
     np.testing.assert_array_equal(flat, 2 * data.reshape(-1))
 
 
+def test_one_array_is_one_constant_however_often_it_is_named():
+    weight, other = np.ones((4, 5), "float32"), np.zeros((4, 5), "float32")
+    builder = rx.BlockBuilder()
+    x = rx.Var("x", TensorStructInfo((4, 5)))
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            y = builder.emit(op.add(x, rx.const(weight)))
+            y = builder.emit(op.multiply(y, rx.Constant(weight)))
+            y = builder.emit(op.add(op.subtract(y, rx.const(other)), rx.const(weight[::-1])))
+            out = builder.emit_output(y)
+        builder.emit_func_output(out)
+    executable = rx.build(builder.finalize(), "llvm")
+    assert len(executable.constants) == 3
+
+
 @pytest.mark.parametrize(
     "stored",
     [

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ir import dtype as dt
+from ir.conversion import as_array
 from ir.relax.expr import DataflowVar, Expr, ShapeExpr, TupleGetItem, Var, const
 from ir.relax.expr import Tuple as RxTuple
 from ir.relax.struct_info import ObjectStructInfo, TensorStructInfo, TupleStructInfo
@@ -254,9 +255,7 @@ class Parameter(Tensor):
         if data is None:
             self._data = None
             return
-        if hasattr(data, "detach"):  # a torch tensor, perhaps one that requires gradients
-            data = data.detach().cpu()
-        array = np.asarray(data.numpy() if hasattr(data, "numpy") else data)
+        array = as_array(data)
         if [*array.shape] != self.shape:
             raise NNValueError(f"Shape mismatch: expected {tuple(self.shape)}, but got {tuple(array.shape)}")
         found = dt.from_numpy(array.dtype)

@@ -112,6 +112,86 @@ def test_rows_that_are_not_waited_for(columns: int, lanes: int) -> None:
     assert '"=r,0,v' not in build(product(3, columns, lanes, 2), "llvm -mcpu=x86-64-v3").llvm_ir
 
 
+@pytest.mark.parametrize(("columns", "waits"), [(14, 6), (15, 0), (40, 0)])
+def test_no_more_registers_are_asked_for_than_there_are(columns: int, waits: int) -> None:
+    """LLVM ends the process where assembly wants more registers than the processor has."""
+    module = build(product(3, columns, 8, 2), "llvm -mcpu=x86-64-v3")
+    assert module.llvm_ir.count("call ptr asm") == waits
+    assert module.assembly
+
+
+def test_values_of_one_row_that_are_no_tile() -> None:
+    """A sum of 40 vectors times one number: 40 results, of which each is the one before plus something."""
+    source = """@T.prim_func
+def main(A: T.Buffer((2,), "float32"), B: T.Buffer((400,), "float32"), C: T.Buffer((8,), "float32")):
+    X = T.alloc_buffer((8,), "float32", scope="local")
+    X[0:8] = T.Broadcast(T.float32(0), 8)
+    for k in T.unroll(2):
+        for j in T.unroll(40):
+            X[0:8] = X[0:8] + T.Broadcast(A[k], 8) * B[j * 8 : j * 8 + 8]
+    C[0:8] = X[0:8]
+"""
+    a, b, c = np.array([2, 3], "float32"), np.arange(400, dtype="float32"), np.zeros(8, "float32")
+    build(from_source(source), "llvm -mcpu=x86-64")["main"](a, b, c)
+    np.testing.assert_array_equal(c, 5 * b[:320].reshape(40, 8).sum(0))
+
+
+@pytest.mark.parametrize(
+    ("target", "lanes"),
+    [
+        ("llvm -mcpu=x86-64-v3 -mattr=-avx", 8),
+        ("llvm -mcpu=x86-64-v4 -mattr=-avx", 16),
+        ("llvm -mcpu=x86-64-v4 -mattr=-avx512f", 16),
+        ("llvm -mtriple=aarch64-linux-gnu -mcpu=a64fx", 16),
+        ("llvm -mtriple=aarch64-linux-gnu -mattr=-neon", 4),
+    ],
+)
+def test_registers_that_features_take_away_are_not_asked_for(target: str, lanes: int) -> None:
+    module = build(product(3, 2, lanes, 2), target)
+    assert "call ptr asm" not in module.llvm_ir and module.assembly
+
+
+@pytest.mark.parametrize(("keeps_numbers", "keeps_vectors"), [(True, False), (False, True), (True, True)])
+@pytest.mark.parametrize(
+    ("processor", "rows", "columns", "lanes"), [("znver4", 8, 3, 16), ("znver3", 4, 3, 8)]
+)
+def test_operands_in_registers_stay_there(
+    processor: str, rows: int, columns: int, lanes: int, keeps_numbers: bool, keeps_vectors: bool
+) -> None:
+    """Whatever has its address taken lies in memory."""
+    width = columns * lanes
+    number = "P[i, l]" if keeps_numbers else "A[i, k * 2 + l]"
+    vector = f"Q[l, j * {lanes} + v]" if keeps_vectors else f"B[k * 2 + l, j * {lanes} + v]"
+    source = f"""@T.prim_func
+def main(A: T.Buffer(({rows}, 12), "float32"), B: T.Buffer((12, {width}), "float32"), C: T.Buffer(({rows}, {width}), "float32")):
+    X = T.alloc_buffer(({rows}, {width}), "float32", scope="local")
+    for i in T.unroll({rows}):
+        for j in T.unroll({columns}):
+            for v in T.vectorized({lanes}):
+                X[i, j * {lanes} + v] = T.float32(0)
+    for k in range(6):
+        P = T.alloc_buffer(({rows}, 2), "float32", scope="local")
+        Q = T.alloc_buffer((2, {width}), "float32", scope="local")
+        for i in T.unroll({rows}):
+            for l in T.unroll(2):
+                P[i, l] = A[i, k * 2 + l]
+        for l in T.unroll(2):
+            for j in T.unroll({columns}):
+                for v in T.vectorized({lanes}):
+                    Q[l, j * {lanes} + v] = B[k * 2 + l, j * {lanes} + v]
+        for l in T.unroll(2):
+            for i in T.unroll({rows}):
+                for j in T.unroll({columns}):
+                    for v in T.vectorized({lanes}):
+                        X[i, j * {lanes} + v] = X[i, j * {lanes} + v] + {number} * {vector}
+    for i in T.unroll({rows}):
+        for j in T.unroll({columns}):
+            for v in T.vectorized({lanes}):
+                C[i, j * {lanes} + v] = X[i, j * {lanes} + v]
+"""
+    assert traffic_with_the_stack(build(from_source(source), f"llvm -mcpu={processor}").assembly) == 0
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(
     ("rows", "columns", "lanes", "unrolled"), [(3, 2, 8, 2), (6, 2, 4, 3), (1, 3, 8, 4), (5, 3, 5, 1)]
@@ -170,6 +250,83 @@ def main(A: T.Buffer((2,), "float32"), B: T.Buffer((16,), "float32"), C: T.Buffe
     build(from_source(source))["main"](a, b, c, 5)
     np.testing.assert_array_equal(c, x)
     np.testing.assert_array_equal(b, expected_b)
+
+
+TWO_STEPS = """@T.prim_func
+def main(A: T.Buffer((16,), "float32"), B: T.Buffer((16,), "float32"), C: T.Buffer((16,), "float32")):
+    X = T.alloc_buffer((16,), "float32", scope="local")
+    X[0:16] = T.Broadcast(T.float32(1), 16)
+    {before}
+    X[0:8] = X[0:8] + {first}
+    {between}
+    X[8:16] = X[8:16] + {second}
+    C[0:16] = X[0:16]
+"""
+
+
+def two_steps(first: str, second: str, before: str = "pass", between: str = "pass") -> np.ndarray:
+    """What two steps store to a tile of ones; A is 2 and 3 in turn, B is 0, 1, 2, ...; lines that say ``pass`` are left out."""
+    source = TWO_STEPS.format(first=first, second=second, before=before, between=between)
+    a, b, c = np.tile(np.array([2, 3], "float32"), 8), np.arange(16, dtype="float32"), np.zeros(16, "float32")
+    build(from_source(source.replace("    pass\n", "")))["main"](a, b, c)
+    return c
+
+
+COPY = 'T.call_extern("int64", "memcpy", T.address_of(A[0]), T.address_of(A[1]), T.int64(4))'
+"""Makes A[0] 3; as a number it is an address, which is even."""
+
+
+def test_a_call_whose_result_is_named_may_have_written_the_number() -> None:
+    step = "T.Broadcast(A[0], 8) * B[0:8]"
+    result = two_steps(step, step, between=f"z = {COPY}")
+    np.testing.assert_array_equal(result, np.concatenate([1 + 2 * np.arange(8), 1 + 3 * np.arange(8)]))
+
+
+def test_a_number_behind_a_call_is_what_the_call_has_written() -> None:
+    step = f'T.Broadcast(T.Cast("float32", {COPY} & T.int64(1)) + T.float32(1), 8) * T.Broadcast(A[0], 8)'
+    np.testing.assert_array_equal(two_steps(step, "T.Broadcast(A[0], 8) * B[0:8]")[:8], np.full(8, 4))
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "T.address_of(X[0])",
+        "X.data",
+        'T.tvm_access_ptr(T.type_annotation("float32"), X.data, 0, 16, 3)',
+    ],
+)
+def test_a_tile_that_has_another_name_is_none(address: str) -> None:
+    """Its own first element, by that name, is the number, and then its first half the vector."""
+    names = f'p: T.handle("float32") = {address}\n    Y = T.Buffer((16,), "float32", data=p)'
+    first = 1 + np.arange(8, dtype="float32")
+    result = two_steps("T.Broadcast(Y[0], 8) * B[1:9]", "T.Broadcast(Y[0], 8) * B[0:8]", before=names)
+    np.testing.assert_array_equal(result, np.concatenate([1 + first, 1 + 2 * np.arange(8)]))
+    result = two_steps("T.Broadcast(A[0], 8) * Y[0:8]", "T.Broadcast(A[0], 8) * Y[0:8]", before=names)
+    np.testing.assert_array_equal(result, np.repeat([3, 7], 8))
+
+
+def test_a_tile_reads_what_its_own_steps_have_stored() -> None:
+    result = two_steps("T.Broadcast(X[0], 8) * B[1:9]", "T.Broadcast(X[0], 8) * B[0:8]")
+    np.testing.assert_array_equal(result, np.concatenate([2 + np.arange(8), 1 + 2 * np.arange(8)]))
+    result = two_steps("T.Broadcast(A[0], 8) * X[0:8]", "T.Broadcast(A[0], 8) * X[0:8]")
+    np.testing.assert_array_equal(result, np.repeat([3, 7], 8))
+
+
+def test_what_a_branch_has_loaded_is_not_loaded_elsewhere() -> None:
+    step = "T.Broadcast(A[1], 8) * B[1:9]"
+    branch = f"if B[1] > T.float32(1):\n        X[8:16] = X[8:16] + {step}"
+    result = two_steps("T.Broadcast(A[0], 8) * B[0:8]", step, between=branch)
+    np.testing.assert_array_equal(result, np.concatenate([1 + 2 * np.arange(8), 1 + 3 * np.arange(1, 9)]))
+
+
+def test_elements_of_two_sizes_lie_in_two_places() -> None:
+    """Both vectors have eight lanes and begin at element 1, of a buffer of numbers and of one of pairs."""
+    result = two_steps(
+        "T.Broadcast(A[0], 8) * B[1:9]",
+        "T.Broadcast(A[0], 8) * W[1:5]",
+        before='W = T.Buffer((8,), "float32x2", data=B.data)',
+    )
+    np.testing.assert_array_equal(result, np.concatenate([1 + 2 * np.arange(1, 9), 1 + 2 * np.arange(2, 10)]))
 
 
 def test_a_tile_that_others_may_write_is_none() -> None:
