@@ -39,14 +39,9 @@ class LibraryModel:
 
 def _vision(name: str, size: int = 224, **options: Any) -> LibraryModel:
     def make() -> nn.Module:
-        return getattr(_torchvision(), name)(weights=None, **options)  # type: ignore[no-any-return]
+        return getattr(_library("torchvision.models"), name)(weights=None, **options)  # type: ignore[no-any-return]
 
     return LibraryModel(make, (1, 3, size, size))
-
-
-def _torchvision() -> Any:
-    """The module ``torchvision.models``."""
-    return _library("torchvision.models")
 
 
 def _library(name: str) -> Any:

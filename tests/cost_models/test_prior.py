@@ -118,12 +118,14 @@ def test_whatever_moves_more_takes_longer(large: list[Sketch], field: str, more:
     assert (after > before).all()
 
 
+def facts_of_reduction(sketch: Sketch) -> Any:
+    """What the estimate knows of the nest that reduces."""
+    skeleton = sketch.skeleton(population(sketch, 50))
+    return next(item for item in analyze(skeleton, MACHINE) if item.nest.is_reduction)
+
+
 def test_broadcasts_are_cheaper_than_other_loads(large: list[Sketch]) -> None:
-    facts = next(
-        item
-        for item in analyze(large[1].skeleton(population(large[1], 50)), MACHINE)
-        if item.nest.is_reduction
-    )
+    facts = facts_of_reduction(large[1])
     tile = replace(facts.tile, loads=facts.tile.loads + 16.0)
     folded = replace(tile, broadcasts=tile.broadcasts + 16.0)
     plain, cheap = (
@@ -195,11 +197,7 @@ def test_movement_is_not_hidden_wholly_behind_computation(large: list[Sketch]) -
 
 
 def test_gathering_waits_for_shuffles(large: list[Sketch]) -> None:
-    facts = next(
-        item
-        for item in analyze(large[1].skeleton(population(large[1], 50)), MACHINE)
-        if item.nest.is_reduction
-    )
+    facts = facts_of_reduction(large[1])
     tile = replace(facts.tile, gathered=facts.tile.gathered + 64.0)
     fast, slow = (
         _body_cycles(facts.nest, facts.loops, facts.slots, tile, replace(MACHINE, shuffles_per_cycle=rate))

@@ -23,6 +23,6 @@ def test_a_module_loads(module: str) -> None:
     try:
         importlib.import_module(module)
     except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] in ("experiments", "ir", "runners", "schedules", "tuner"):
-            raise
+        if (ROOT / (error.name or "").partition(".")[0]).is_dir():
+            raise  # one of ours
         pytest.skip(f"it needs {error.name}")

@@ -21,6 +21,9 @@ from tuner.error import TunerError
 from tuner.search.nearest_row import distances
 from tuner.search.optuna_search import MEASURED, SAMPLERS
 
+TARGET = Target("llvm -mcpu=haswell -num-cores=2")
+"""Spaces depend on the machine, and with them how many trials a sampler needs."""
+
 
 def _gp() -> OptunaSearch:
     """Models from the 13th trial on: in a short search some are proposed by it, and not too many, since each takes a while."""
@@ -50,10 +53,6 @@ class TestNSGA2(StrategyContract):
 class TestRandom(StrategyContract):
     def make(self) -> SearchStrategy:
         return SearchStrategy.create("optuna:random")
-
-
-TARGET = Target("llvm -mcpu=haswell -num-cores=2")
-"""Spaces depend on the machine, and with them how many trials a sampler needs."""
 
 
 def _start(
