@@ -95,7 +95,7 @@ class Executable:
             if entry["kind"] == "native":
                 plan = entry["memory"]
                 lines.append(
-                    f"{name}: native, {entry['n_calls']} kernel calls, workspace {entry['workspace_bytes']} bytes for"
+                    f"{name}: native, {len(entry['calls'])} kernel calls, workspace {entry['workspace_bytes']} bytes for"
                     f" {plan['n_buffers']} intermediates ({plan['total_bytes']} bytes without reuse)"
                 )
             else:

@@ -34,6 +34,7 @@ from .arguments import as_numpy, number_as
 from .builtins import BUILTINS, PREPARED
 from .executable import Executable
 from .ndarray import NDArray, address_of, aligned_bytes, aligned_empty, from_dlpack, numpy_dtype
+from .profile import profile_table
 from .program import ArgumentError, ExecutableError
 
 MOST_NESTED_CALLS = 2000
@@ -296,7 +297,7 @@ class Interpreter:
         return registers[self.entry["result"]]
 
     def profile(self, *args: Any) -> str:
-        """Run once and return a table of times by instruction, slowest first."""
+        """Run once and return a table of times by instruction (see :mod:`runners.profile`)."""
         registers: Registers = [None] * self.entry["n_registers"]
         registers[: len(args)] = self._received(args)
         rows = []
@@ -304,11 +305,7 @@ class Interpreter:
             begin = time.perf_counter()
             step(registers)
             rows.append((time.perf_counter() - begin, label))
-        total = sum(row[0] for row in rows) or 1.0
-        lines = [f"{'time (us)':>12} {'share':>7}  what"]
-        for seconds, label in sorted(rows, reverse=True):
-            lines.append(f"{seconds * 1e6:12.1f} {seconds / total:7.1%}  {label}")
-        return "\n".join(lines)
+        return profile_table(rows)
 
     # ---- from instructions to closures -----------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from .error import RunnerError
 
-FORMAT = 3
+FORMAT = 4
 """Version of the metadata; a library of another version is refused with both numbers."""
 
 METADATA_SYMBOL = "loopsmith_metadata"

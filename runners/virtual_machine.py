@@ -21,11 +21,11 @@ from .device import Device, cpu
 from .executable import Executable
 from .interpreter import Interpreter, given_arrays, refuse_read_only, wrap
 from .ndarray import address_of, aligned_empty, maker, numpy_dtype
+from .profile import profile_table
 from .program import ArgumentError, ExecutableError
 
-_NATIVE_TYPE = ctypes.CFUNCTYPE(
-    ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p
-)
+_NATIVE_TYPE = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * 5)
+_PROFILED_CALLS = 5
 
 
 def _mismatch(name: str, spec: dict[str, Any], array: np.ndarray[Any, Any]) -> ArgumentError:
@@ -144,14 +144,26 @@ class NativeFunction:
             table[index] = address_of(array)
         return frame.pointers
 
-    def _run(self, pointers: tuple[int, int, int, int]) -> None:
-        status = self._function(*pointers)
+    def _run(self, pointers: tuple[int, int, int, int], times: int | None = None) -> None:
+        status = self._function(*pointers, times)
         if status != 0:
             message = self._library.last_error() or f"status {status}"
             raise ExecutableError(f"function {self.name} failed: {message}")
 
     def __call__(self, *args: Any) -> Any:
         return wrap(self.run(*args), given_arrays(args) if self._returns_inputs else None)
+
+    def profile(self, *args: Any) -> str:
+        """Run some times and return a table of the median time of each kernel (see :mod:`runners.profile`)."""
+        arrays = self.check(self.flatten(args))
+        frame, results = self._frame(), self.call_flat(arrays)
+        pointers = self._filled(frame, arrays, results)
+        kernels = self.entry["calls"]
+        clock = np.zeros((_PROFILED_CALLS, len(kernels) + 1, 2), "int64")  # seconds and nanoseconds
+        for call in clock:
+            self._run(pointers, call.ctypes.data)
+        seconds = clock[..., 0] - clock[0, 0, 0] + clock[..., 1] * 1e-9
+        return profile_table(zip(np.median(np.diff(seconds), axis=0).tolist(), kernels, strict=True))
 
     def run(self, *args: Any) -> Any:
         """Call on arrays of any kind; the result is made of numpy arrays."""
@@ -412,9 +424,9 @@ class VirtualMachine:
         return evaluate
 
     def profile(self, func_name: str, *args: Any) -> str:
-        """Run a function and return a table of the time that each instruction took.
+        """Run a function and return a table of the time that each kernel of it (or instruction of the machine) took.
 
-        A native function is one line here: it is one piece of code from its first kernel to its last.
+        Kernels run as they do in any other call: with the caches as the kernel before left them.
 
         Raises:
             ExecutableError: the machine was not made with ``profile=True``.
@@ -424,14 +436,10 @@ class VirtualMachine:
                 f"profile of {func_name!r}: make the machine for it, with VirtualMachine(..., profile=True)"
             )
         function = self[func_name]
-        if isinstance(function, Interpreter):
-            function(*args)
+        function(*args)
+        if isinstance(function, Interpreter | NativeFunction):
             return function.profile(*args)
-        run = _timed_call(function, args)
-        run(1)
-        seconds = run(3) / 3
-        n_calls = self.executable.metadata["functions"][func_name]["n_calls"]
-        return f"{'time (us)':>12}  what\n{seconds * 1e6:12.1f}  {func_name}: one native function of {n_calls} kernels"
+        return profile_table([(_timed_call(function, args)(1), func_name)])
 
 
 def _timed_call(function: Callable[..., Any], args: Iterable[Any]) -> Callable[[int], float]:

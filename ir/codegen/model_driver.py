@@ -5,25 +5,27 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+_CLOCK_MONOTONIC = 1  # of Linux
 _TABLES = {"input": "inputs", "output": "outputs", "constant": "constants"}
 
 
 def driver_text(symbol: str, calls: Sequence[tuple[str, Sequence[tuple[str, int]], Sequence[int]]]) -> str:
-    """LLVM assembly of ``int32 symbol(void** inputs, void** outputs, void** constants, void* workspace)``.
+    """LLVM assembly of ``int32 symbol(void** inputs, void** outputs, void** constants, void* workspace, timespec* times)``.
 
     Args:
         symbol: name of the function.
         calls: (kernel's symbol, buffers as (kind, index) pairs, integers) in order; kinds are ``input``, ``output``,
             ``constant`` (numbers in the three tables) and ``workspace`` (byte offsets).
 
-    The first kernel that returns a value other than 0 ends the function with that value.
+    The first kernel that returns a value other than 0 ends the function with that value. Where ``times`` is not null, it
+    receives the monotonic clock before each call and behind the last one.
     """
-    lines: list[str] = []
+    lines = ["declare i32 @clock_gettime(i32, ptr)"]
     declared = {kernel: (len(buffers), len(scalars)) for kernel, buffers, scalars in calls}
     for kernel, (n_buffers, n_scalars) in declared.items():
         lines.append(f"declare i32 @{quoted(kernel)}({', '.join(['ptr'] * n_buffers + ['i64'] * n_scalars)})")
     lines.append(
-        f"define i32 @{quoted(symbol)}(ptr %inputs, ptr %outputs, ptr %constants, ptr %workspace) nounwind {{"
+        f"define i32 @{quoted(symbol)}(ptr %inputs, ptr %outputs, ptr %constants, ptr %workspace, ptr %times) nounwind {{"
     )
     known: dict[tuple[str, int], str] = {}
     for kind, index in dict.fromkeys(item for _, buffers, _ in calls for item in buffers):
@@ -34,9 +36,11 @@ def driver_text(symbol: str, calls: Sequence[tuple[str, Sequence[tuple[str, int]
         else:
             lines.append(f"  {name}.slot = getelementptr ptr, ptr %{_TABLES[kind]}, i64 {index}")
             lines.append(f"  {name} = load ptr, ptr {name}.slot, align 8")
+    lines.append("  %timed = icmp ne ptr %times, null")
     for number, (kernel, buffers, scalars) in enumerate(calls):
         args = [f"ptr {known[item]}" for item in buffers] + [f"i64 {value}" for value in scalars]
         lines += [
+            *_clock_lines(number),
             f"  %status{number} = call i32 @{quoted(kernel)}({', '.join(args)})",
             f"  %failed{number} = icmp ne i32 %status{number}, 0",
             f"  br i1 %failed{number}, label %fail{number}, label %next{number}",
@@ -44,8 +48,20 @@ def driver_text(symbol: str, calls: Sequence[tuple[str, Sequence[tuple[str, int]
             f"  ret i32 %status{number}",
             f"next{number}:",
         ]
-    lines += ["  ret i32 0", "}"]
+    lines += [*_clock_lines(len(calls)), "  ret i32 0", "}"]
     return "\n".join(lines) + "\n"
+
+
+def _clock_lines(number: int) -> list[str]:
+    """Reads the clock into the entry ``number`` of the times, if there are any."""
+    return [
+        f"  br i1 %timed, label %clock{number}, label %timed{number}",
+        f"clock{number}:",
+        f"  %time{number} = getelementptr [2 x i64], ptr %times, i64 {number}",
+        f"  %clock_status{number} = call i32 @clock_gettime(i32 {_CLOCK_MONOTONIC}, ptr %time{number})",
+        f"  br label %timed{number}",
+        f"timed{number}:",
+    ]
 
 
 def quoted(symbol: str) -> str:

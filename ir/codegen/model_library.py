@@ -80,7 +80,7 @@ def _entry_text(metadata: Mapping[str, Any], offsets: Sequence[int]) -> str:
         if entry["kind"] != "native":
             continue
         lines += [
-            f"declare i32 @{entry['symbol']}(ptr, ptr, ptr, ptr)",
+            f"declare i32 @{entry['symbol']}(ptr, ptr, ptr, ptr, ptr)",
             f"define i32 @{entry_symbol(name)}(ptr %inputs, ptr %outputs, ptr %workspace) {{",
             "  %absent = icmp eq ptr %workspace, null",
             "  br i1 %absent, label %acquire, label %run",
@@ -90,7 +90,7 @@ def _entry_text(metadata: Mapping[str, Any], offsets: Sequence[int]) -> str:
             "  br i1 %failed, label %fail, label %run",
             "run:",
             "  %memory = phi ptr [%workspace, %0], [%own, %acquire]",
-            f"  %status = call i32 @{entry['symbol']}(ptr %inputs, ptr %outputs, ptr @constant_table, ptr %memory)",
+            f"  %status = call i32 @{entry['symbol']}(ptr %inputs, ptr %outputs, ptr @constant_table, ptr %memory, ptr null)",
             "  br i1 %absent, label %release, label %done",
             "release:",
             "  call void @loopsmith_workspace_release(ptr %memory)",

@@ -208,7 +208,7 @@ def _native_entry(plan: NativePlan, kernels: CompiledKernels) -> tuple[dict[str,
         "result": plan.result,
         "workspace_bytes": plan.workspace_bytes,
         "memory": plan.memory,
-        "n_calls": len(plan.calls),
+        "calls": [call.kernel.name_hint for call in plan.calls],
     }
     return entry, calls
 

@@ -251,9 +251,12 @@ def test_from_a_file_to_a_checked_library(tmp_path: Path) -> None:
     built = loopsmith("build", "net.onnx", "--database", "t.db", "-o", "net.so", cwd=tmp_path)
     assert built.returncode == 0, built.stderr
     assert "record" in built.stdout and (tmp_path / "net.h").exists()
-    ran = loopsmith("run", "net.so", "--random-inputs", "--check", "net.onnx", cwd=tmp_path)
+    ran = loopsmith("run", "net.so", "--random-inputs", "--check", "net.onnx", "--profile", cwd=tmp_path)
     assert ran.returncode == 0, ran.stderr
     assert "relative error" in ran.stdout
+    assert re.search(
+        r"^ +time \(us\) +share +what\n( +[\d.]+ +[\d.]+%  \w+\n)+ +[\d.]+ +all$", ran.stdout, re.M
+    )
     other = helper.make_graph([helper.make_node("Not", ["x"], ["y"])], "other", [boolean], [truth])
     onnx.save(
         helper.make_model(other, opset_imports=[helper.make_opsetid("", 17)], ir_version=9),

@@ -30,6 +30,7 @@ def run(
         Path | None, typer.Option(help="The ONNX file to compare with, through ONNX Runtime.")
     ] = None,
     seed: Seed = 0,
+    profile: Annotated[bool, typer.Option("--profile", help="Print the time of each kernel.")] = False,
 ) -> None:
     """Run a built model and describe its outputs."""
     if random_inputs and inputs is not None:
@@ -39,7 +40,7 @@ def run(
     executable = runners.load_module(library)
     specs = executable.signature("main")["params"]
     arrays = _arrays(specs, inputs, seed)
-    machine = runners.VirtualMachine(executable, runners.cpu())
+    machine = runners.VirtualMachine(executable, runners.cpu(), profile=profile)
     main = machine["main"]
     require_survives(lambda: main(*arrays.values()))
     result = main(*arrays.values())
@@ -54,6 +55,8 @@ def run(
             np.savez(file, *found)
     if check is not None:
         _compare(check, arrays, found)
+    if profile:
+        out.print(machine.profile("main", *arrays.values()), markup=False, highlight=False, soft_wrap=True)
 
 
 def _arrays(specs: list[dict[str, object]], path: Path | None, seed: int) -> dict[str, np.ndarray]:

@@ -165,7 +165,7 @@ def test_a_build_is_the_default_list(name):
     main, other = (item.metadata["functions"]["main"] for item in (built, again))
     assert main["kind"] == other["kind"] == kind
     if kind == "native":
-        assert main["memory"] == other["memory"] and main["n_calls"] == other["n_calls"]
+        assert main["memory"] == other["memory"] and main["calls"] == other["calls"]
     _agree(runners.VirtualMachine(built)["main"](*inputs), evaluate(mod, *inputs))
     _agree(runners.VirtualMachine(again)["main"](*inputs), evaluate(mod, *inputs))
 

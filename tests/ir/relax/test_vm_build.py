@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import textwrap
+import time
 from pathlib import Path
 
 import numpy as np
@@ -66,7 +67,7 @@ def test_conv_net_is_one_native_function_with_torchs_numbers(built):
     entry = executable.metadata["functions"]["main"]
     assert entry["kind"] == "native"
     # conv+bias+relu, pool, matmul+bias, softmax, and a transpose at either border; the reshape is a view
-    assert entry["n_calls"] == 6
+    assert len(entry["calls"]) == 6
     memory = entry["memory"]
     assert memory["lower_bound_bytes"] <= memory["arena_bytes"] < memory["total_bytes"] + 1
     result = runners.VirtualMachine(executable, runners.cpu())["main"](data)
@@ -263,11 +264,28 @@ def test_stateful_interface_saved_functions_and_timing(built):
     assert len(times.results) == 3 and 0 < times.min <= times.median <= times.max
     with pytest.raises(ExecutableError, match=r"profile of 'main'.*profile=True"):
         vm.profile("main", data)
-    assert "main" in runners.VirtualMachine(executable, runners.cpu(), profile=True).profile("main", data)
+    vm = runners.VirtualMachine(executable, runners.cpu(), profile=True)
+    vm.save_function("main", "saved", data)
+    assert "saved" in vm.profile("saved")
     with pytest.raises(ExecutableError, match="it has main"):
         vm["other"]
     with pytest.raises(ArgumentError, match="no argument 'z'"):
         vm.set_input("main", z=data)
+
+
+def test_profile_has_a_line_for_each_kernel_of_a_native_function(built, tmp_path):
+    executable, data, expected = built
+    kernels = sorted(executable.metadata["functions"]["main"]["calls"])
+    for loaded in (executable, runners.load_module(executable.export_library(tmp_path / "model.so"))):
+        vm = runners.VirtualMachine(loaded, runners.cpu(), profile=True)
+        begin = time.perf_counter()
+        lines = vm.profile("main", data).splitlines()[1:]
+        assert sorted(line.split()[-1] for line in lines[:-1]) == kernels
+        times = [float(line.split()[0]) for line in lines]
+        assert times[:-1] == sorted(times[:-1], reverse=True) and times[0] > 0
+        assert times[-1] == pytest.approx(sum(times[:-1]), abs=0.1 * len(times))
+        assert times[-1] < (time.perf_counter() - begin) * 1e6
+        np.testing.assert_allclose(vm["main"](data).numpy(), expected, rtol=1e-5, atol=1e-6)
 
 
 def test_metadata_is_plain_data(built):
