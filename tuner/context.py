@@ -9,10 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from cost_models import Calibration, FeatureMatrix, PerStoreFeature
+from cost_models import Calibration, FeatureMatrix, PerStoreFeature, estimate_seconds
 from ir import IRModule, structural_hash
 from ir.target import Target
 from ir.tir import PrimFunc
+from schedules import ScheduleError
+from schedules.dlight import default_schedule
 from schedules.population import Sketch
 from schedules.space import PostOrderApply, SpaceGenerator, Structures
 
@@ -81,6 +83,14 @@ class TuneContext:
         if self._structures is None:
             self._structures = self.space_generator.structures(self.mod, self.target)
         return self._structures
+
+    def default_in(self, structures: Structures) -> tuple[int, np.ndarray] | None:
+        """The schedule of builds without records: its structure's number and decisions int64 [n_columns]; None where none has it."""
+        try:
+            default = default_schedule(self.mod, self.target, rank=estimate_seconds)
+        except ScheduleError:
+            return None  # no structure of the rules' own design space applies
+        return None if default.trace is None else structures.explaining(default.trace)
 
     def structures_of(self, design_spaces: Sequence[Sketch]) -> Structures:
         """What a strategy searches that is given these structures: all of the design space for those that are known, else only them."""

@@ -84,7 +84,7 @@ class Way:
 
 
 def _evolution(**options: Any) -> Callable[[], SearchStrategy]:
-    return lambda: EvolutionarySearch(**options)
+    return lambda: EvolutionarySearch(from_default=False, **options)
 
 
 def _prior(seed: int) -> CostModel:
@@ -194,7 +194,7 @@ class Comparison:
         if key not in self._searches:
             made = MemoryDatabase()
             context = self.generator.context(space, 1000 + seed)
-            replay(context, EvolutionarySearch(), XGBModel(seed=seed), self.trials, self.batch, made)
+            replay(context, _evolution()(), XGBModel(seed=seed), self.trials, self.batch, made)
             self._searches[key] = made.get_all_tuning_records()
         database = MemoryDatabase()
         for record in self._searches[key]:

@@ -2,7 +2,7 @@
 
 The best of many noisy times is partly luck, and the trials lie minutes apart: what disturbs the machine for a while favours
 whoever was measured before or after. Rivals that take turns are disturbed alike. Who may be the best, by the repeats of its time and of the
-best one's, takes part.
+best one's, takes part, and so does who is nearly as fast: repeats within one process differ less than processes do.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from ..state import TimeShares
 
 _RIVALS = 6
 """How many take part in one contest."""
+_NEAR = 1.1
+"""Who takes up to so many times the best one's time is nearly as fast: one program, measured in two processes, may differ by as much."""
 _CONTESTS = 3
 """Measured again, the best may fall behind candidates that took no part, which then challenge the winner: so often."""
 _ALONE = 12
@@ -48,7 +50,7 @@ def settle(
         rivals or builder and runner cannot measure in turns.
     """
     before, passed_whole = _fastest(database, workload, target), set(confirmed)
-    waiting = {item.trace_key for item in _overlapping(before)}
+    waiting = {item.trace_key for item in [*_overlapping(before), *_nearly_as_fast(before)[:_RIVALS]]}
     settled: dict[str, TuningRecord] = {}
     contests, failed = 0, False
     while contests < _CONTESTS + _ALONE:
@@ -107,6 +109,11 @@ def _fastest(database: Database, workload: Workload, target: Target) -> list[Tun
 def _overlapping(ranked: list[TuningRecord]) -> list[TuningRecord]:
     """Those of some records, fastest first, that may be the fastest in truth."""
     return [item for item in ranked if item.interval.overlaps(ranked[0].interval)]
+
+
+def _nearly_as_fast(ranked: list[TuningRecord]) -> list[TuningRecord]:
+    """Those of some records, fastest first, that repeats in another process might show to be the fastest."""
+    return [item for item in ranked if item.secs <= _NEAR * ranked[0].secs]
 
 
 def _contest(

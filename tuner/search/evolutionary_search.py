@@ -101,6 +101,7 @@ class EvolutionarySearch(SearchStrategy):
         learn_failures: avoid the neighbourhood of candidates that failed.
         seed_share: share of the first batch taken from the best of similar workloads in the database; 0 for none.
         descent_share: share of the budget that goes, at its end, to neighbours of the best measured candidates.
+        from_default: measure the schedule of builds without records first, where the design space has it: no search ends with less.
 
     Raises:
         TunerError: there is no such acquisition function, a share is not between 0 and 1, or a number is negative.
@@ -120,6 +121,7 @@ class EvolutionarySearch(SearchStrategy):
         learn_failures: bool = True,
         seed_share: float = 0.25,
         descent_share: float = 0.15,
+        from_default: bool = True,
     ) -> None:
         shares = {
             "init_measured_ratio": init_measured_ratio,
@@ -153,6 +155,7 @@ class EvolutionarySearch(SearchStrategy):
         self.learn_failures = learn_failures
         self.seed_share = seed_share
         self.descent_share = descent_share
+        self.from_default = from_default
         self.candidates_scored = 0
 
     # ---- lifecycle ---------------------------------------------------------------------------------------------
@@ -463,21 +466,37 @@ class EvolutionarySearch(SearchStrategy):
         return chosen
 
     def _first_of_all(self, pools: dict[int, _Pool], wanted: int) -> list[_Choice]:
-        """What nobody has to ask the model for: adapted candidates of similar workloads in the first batch, and the best of each of some
-        structures of which nothing was measured, since the prior knows least about how structures compare."""
+        """What nobody has to ask the model for: in the first batch the default, adapted candidates of similar workloads, and the best of
+        each of some structures of which nothing was measured, since the prior knows least about how structures compare."""
         if self._trials:
             return []
+        chosen = self._default()
         seeds = [
             (number, row, 0.0)
             for number, row in self._seeds
-            if number in pools and self._arms[number].unmeasured(row[None])[0]
+            if number in pools
+            and self._arms[number].unmeasured(row[None])[0]
+            and not any(own == number and (other == row).all() for own, other, _ in chosen)
         ]
-        chosen: list[_Choice] = seeds[: round(self.seed_share * wanted)]
+        chosen = [*chosen, *seeds[: round(self.seed_share * wanted)]][:wanted]
         room = min(wanted, len(chosen) + max(_FEWEST_STRUCTURES, wanted // 4))
         for number, pool in sorted(pools.items(), key=lambda item: -max(item[1].value, default=0.0)):
             if len(pool) and len(chosen) < room and not any(own == number for own, _, _ in chosen):
                 chosen.append((number, pool.rows[0], float(pool.mean[0])))
         return chosen
+
+    def _default(self) -> list[_Choice]:
+        """The schedule of builds without records, unless it was measured before."""
+        found = self.context.default_in(self._structures) if self.from_default else None
+        self._meet_structures()
+        if found is None:
+            return []
+        number, row = found
+        arm = self._arms[number]
+        if not (arm.sketch.valid(row[None])[0] and arm.unmeasured(row[None])[0]):
+            return []
+        mean, _ = self._values(arm.features(row[None]))
+        return [(number, row, float(mean[0]))]
 
     def _spread(self, pools: dict[int, _Pool], wanted: int) -> list[_Choice]:
         """The most valuable candidates, each far from those before it."""

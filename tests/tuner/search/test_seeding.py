@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
+import pytest
 
-from cost_models import PriorModel
+from cost_models import CostModel, FeatureMatrix, PriorModel, estimate_seconds
 from database import MemoryDatabase, TuningRecord
+from ir import structural_equal
 from ir.target import Target
+from schedules import Schedule
+from schedules.dlight import default_schedule
+from schedules.postproc import postprocess
+from schedules.space import ScheduleFn
 from tests.programs.expressions import matmul, softmax
 from tuner import EvolutionarySearch, TuneContext
 from tuner.search.seeding import shape_distance, similar_rows
@@ -76,5 +83,71 @@ def test_a_search_measures_them_first_and_a_share_of_zero_does_not() -> None:
         row.tobytes()
         for _, row in similar_rows(store, store.commit_workload(context.mod), TARGET, context.sketches())
     ]
-    assert first(0.5)[:4] == seeds[:4]
-    assert first(0.0)[0] != seeds[0]
+    assert first(0.5)[1:5] == seeds[:4]  # behind the default
+    assert first(0.0)[1] != seeds[0]
+
+
+class _Contrary(PriorModel):
+    """Likes best what the estimate likes least."""
+
+    def predict_arrays(self, features: FeatureMatrix) -> np.ndarray:
+        return -super().predict_arrays(features)
+
+
+def _first_batch(
+    context: TuneContext,
+    store: MemoryDatabase,
+    model: CostModel | None = None,
+    count: int = 8,
+    **options: Any,
+) -> list[tuple[int, bytes]]:
+    strategy = EvolutionarySearch(population_size=128, genetic_num_iters=1, **options)
+    strategy.initialize_with_tune_context(context)
+    strategy.pre_tuning(16, 8, context.sketches(), store, model or PriorModel())
+    candidates = strategy.generate_measure_candidates()
+    strategy.post_tuning()
+    assert candidates is not None and len(candidates) == count
+    sketches = context.structures().known
+    return [
+        (next(i for i, item in enumerate(sketches) if item is candidate.sketch), candidate.row.tobytes())
+        for candidate in candidates
+    ]
+
+
+@pytest.mark.parametrize("func", [matmul(64), softmax(16, 64)], ids=["matmul", "softmax"])
+def test_a_search_measures_the_default_first_and_once(func: Any) -> None:
+    context = TuneContext(func, TARGET, seed=1)
+    found = context.default_in(context.structures())
+    assert found is not None
+    number, row = found
+    schedule = context.structures().known[number].materialize(context.mod, row)
+    default = default_schedule(func, TARGET, rank=estimate_seconds)
+    assert postprocess(schedule, TARGET) and structural_equal(schedule.mod["main"], default.mod["main"])
+
+    store = MemoryDatabase()
+    first = _first_batch(context, store)
+    assert first[0] == (number, row.tobytes()) and len(set(first)) == 8
+    workload = store.commit_workload(context.mod)
+    store.commit_tuning_record(TuningRecord(schedule.trace, workload, [1.0], TARGET, verified=True))
+    assert first[0] not in _first_batch(TuneContext(func, TARGET, seed=1), store)
+
+
+def test_without_it_a_search_begins_with_what_the_model_likes() -> None:
+    """The model likes what the estimate does not."""
+    context = TuneContext(matmul(64), TARGET, seed=1)
+    found = context.default_in(context.structures())
+    assert found is not None
+    default = found[0], found[1].tobytes()
+    assert _first_batch(context, MemoryDatabase(), model=_Contrary())[0] == default
+    again = TuneContext(matmul(64), TARGET, seed=1)
+    assert _first_batch(again, MemoryDatabase(), model=_Contrary(), from_default=False)[0] != default
+
+
+def test_a_space_without_the_default_is_searched_without_it() -> None:
+    def split(sch: Schedule) -> None:
+        i, _, _ = sch.get_loops(sch.get_block("C"))
+        sch.split(i, sch.sample_perfect_tile(i, n=2))
+
+    context = TuneContext(matmul(64), TARGET, ScheduleFn(split), seed=1)
+    assert context.default_in(context.structures()) is None
+    assert len(_first_batch(context, MemoryDatabase(), count=5)) == 5  # all that there are
