@@ -367,8 +367,8 @@ def _surely_fits(number: tir.PrimExpr, around: Sequence[LoopNode]) -> bool:
     for monomial, coefficient in polynomial(number).terms.items():
         bounds = [analyzer.const_int_bound(atom) for atom in monomial]
         reach = prod(max(abs(int(bound.min_value)), abs(int(bound.max_value))) for bound in bounds)
-        # of what nobody knows the extent of, no term is taken to come near the ends
-        total += abs(coefficient) * reach if reach < most // 2 else most // 8
+        # what nobody knows the extent of is taken to keep away from the ends
+        total += abs(coefficient) * (reach if reach < most // 2 else most // 8)
     return total <= most
 
 

@@ -65,9 +65,9 @@ class Tile:
     bases: dict[str, Value] = field(default_factory=dict)
     """Addresses as they are behind the rows so far."""
     results: list[Value] = field(default_factory=list)
-    """The partial results of the row at hand, and its number in all lanes behind each."""
+    """The partial results of the row at hand."""
     before: tuple[Value, ...] = ()
-    """The same of the row before, where that is worth waiting for."""
+    """Those of the row before, and its number in all lanes, where they are worth waiting for."""
     waiting: set[str] = field(default_factory=set)
     """Addresses that are behind that row already."""
 
@@ -149,7 +149,7 @@ def store_step(emitter: FunctionEmitter, step: Step) -> None:
         result = emitter.value(node.value)
     with emitter.knowing((node.value, result)):
         store(emitter, node.buffer, node.indices, node.value, None)
-    tile.results += [result, everywhere]
+    tile.results.append(result)
 
 
 def _in_all_lanes(emitter: FunctionEmitter, tile: Tile, load: E.BufferLoad, lanes: int) -> Value:
@@ -157,7 +157,7 @@ def _in_all_lanes(emitter: FunctionEmitter, tile: Tile, load: E.BufferLoad, lane
     base, displacement = base_address(emitter, load.buffer, flat_index(load.indices, load.buffer))
     place = (base.ref, displacement, load.buffer.dtype, load.dtype)
     if place != tile.place or tile.number is None:
-        tile.before, tile.results = _worth_waiting_for(emitter, tile.results), []
+        tile.before, tile.results = _worth_waiting_for(emitter, tile), []
         tile.waiting.clear()
         tile.everywhere.clear()
         tile.place, tile.number = place, _load(emitter, tile, load, base, displacement)
@@ -194,13 +194,13 @@ def _may_be_registers(emitter: FunctionEmitter, load: E.BufferLoad, base: Value)
     return data in emitter.private and base.ref == emitter.variables[data].ref
 
 
-def _worth_waiting_for(emitter: FunctionEmitter, results: list[Value]) -> tuple[Value, ...]:
-    """What a row has computed, each value once; nothing of rows with too few or too many steps, or with vectors that are no register."""
-    values = {item.ref: item for item in results}
-    if len(results) < 2 * _FEWEST_STEPS or len(values) > _MOST_VALUES:
+def _worth_waiting_for(emitter: FunctionEmitter, tile: Tile) -> tuple[Value, ...]:
+    """What the row at hand has computed; nothing of rows with too few or too many steps, or with vectors that are no register."""
+    values = (*tile.results, *tile.everywhere.values())
+    if len(tile.results) < _FEWEST_STEPS or len(values) > _MOST_VALUES:
         return ()
-    are_registers = all(_bits_of(value) in emitter.context.vector_constraints for value in values.values())
-    return tuple(values.values()) if are_registers else ()
+    are_registers = all(_bits_of(value) in emitter.context.vector_constraints for value in values)
+    return values if are_registers else ()
 
 
 def _bits_of(value: Value) -> int:

@@ -84,6 +84,8 @@ def test_failures_teach_where_not_to_look() -> None:
                 context = TuneContext(space.mod, space.target, generator, seed=seed)
                 context._structures = Structures(sketches)
                 model: CostModel = XGBModel(seed=seed)
-                history = replay(context, EvolutionarySearch(from_default=False, learn_failures=learns), model, 48, 8)
+                history = replay(
+                    context, EvolutionarySearch(from_default=False, learn_failures=learns), model, 48, 8
+                )
                 failed[learns].append(judge(history, best, 48).failed)
     assert sum(failed[True]) < 0.75 * sum(failed[False])

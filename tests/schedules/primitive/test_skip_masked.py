@@ -426,6 +426,18 @@ def test_masks_of_numbers_that_no_index_comes_near_are_no_masks(mask: str) -> No
     assert_refused(sch, lambda: sch.skip_masked(sch.get_loops("C")[1]), "is a comparison of indices")
 
 
+@pytest.mark.parametrize(("bound", "is_mask"), [("m", True), ("m * 7", True), ("m * 9", False)])
+def test_numbers_of_unknown_size_keep_away_from_the_ends_of_their_type(bound: str, is_mask: bool) -> None:
+    text = program(value=MASKED.replace("vk <= vi", "vk - 77 <= vi")).script()
+    func = from_source(text.replace("77", bound).replace("def main(", "def main(m: T.int32, "))
+    sch = Schedule(func)
+    if is_mask:
+        sch.skip_masked(sch.get_loops("C")[1])
+        assert "C" in skipping(sch)
+    else:
+        assert_refused(sch, lambda: sch.skip_masked(sch.get_loops("C")[1]), "is a comparison of indices")
+
+
 def test_masks_that_hide_at_different_places_are_told_apart() -> None:
     """Behind i nothing of the first factor counts; but the second one, 1 where it is hidden, may be infinite up to i + 2."""
     func = program(
