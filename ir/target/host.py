@@ -75,6 +75,20 @@ def vector_facts(arch: str, features: frozenset[str]) -> tuple[int, int]:
     return (128, 16)
 
 
+_NEEDS = {
+    "avx2": {"avx"},
+    "fma": {"avx"},
+    "avx512f": {"avx", "avx2", "fma"},
+    "avx10.1": {"avx", "avx2", "fma"},
+}
+"""What LLVM switches off with what else: a feature goes with any of those that it needs."""
+
+
+def _without(features: frozenset[str], disabled: frozenset[str]) -> frozenset[str]:
+    """Those features that are left where some are switched off."""
+    return frozenset(item for item in features - disabled if disabled.isdisjoint(_NEEDS.get(item, ())))
+
+
 def available_cores() -> int:
     """Cores that this process may use: its affinity mask, capped by the control group's quota."""
     try:
@@ -217,11 +231,14 @@ def facts_of_cpu(cpu: str, triple: str = "", features: tuple[str, ...] = ()) -> 
         if host is not None and not disabled and not enabled:
             return host.facts
         if host is not None and host.features:
-            bits, registers = vector_facts(host.triple, (frozenset(host.features) | enabled) - disabled)
+            left = _without(frozenset(host.features) | enabled, disabled)
+            bits, registers = vector_facts(host.triple, left)
             return replace(host.facts, vector_bits=bits, vector_registers=registers)
         bits, registers = _vectors_of_cpu(cpu, triple)
-        if bits == 512 and "avx512f" in disabled:
+        if bits == 512 and not disabled.isdisjoint({"avx512f", *_NEEDS["avx512f"]}):
             bits, registers = 256, 16
+        if bits == 256 and "avx" in disabled:
+            bits, registers = 128, 16
         if not enabled or bits > 128:
             return CpuFacts(bits, registers)
     arch = triple.split("-")[0] or "x86_64"

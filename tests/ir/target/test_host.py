@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from ir.codegen.llvm.compile import options_of, vector_constraints
 from ir.target import Target, host
 from ir.target.host import CpuFacts, facts_of_cpu, host_info
 
@@ -63,6 +64,14 @@ def test_features_may_be_taken_from_the_host() -> None:
     assert facts_of_cpu(host.cpu) == host.facts
     narrowed = facts_of_cpu(host.cpu, features=tuple(f"-{name}" for name in host.features))
     assert narrowed.vector_bits == 128 and narrowed.l2_cache_bytes == host.facts.l2_cache_bytes
+
+
+@pytest.mark.parametrize("cpu", ["", "x86-64-v3", "x86-64-v4", "znver4", "skylake-avx512"])
+@pytest.mark.parametrize("off", ["avx", "avx2", "fma", "avx512f"])
+def test_vectors_are_no_wider_than_the_registers_that_llvm_has_left(cpu: str, off: str) -> None:
+    options = options_of(Target(f"llvm -mcpu={cpu or host_info().cpu} -mattr=-{off}"))
+    features = tuple(options.features.split(","))
+    assert facts_of_cpu(options.cpu, options.triple, features).vector_bits <= max(vector_constraints(options))
 
 
 def _describe(folder: Path, *caches: dict[str, str]) -> None:
