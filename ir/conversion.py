@@ -7,10 +7,17 @@ from typing import Any
 import numpy as np
 
 from . import dtype as dt
+from .error import IRValueError
 
 
 def as_array(value: Any) -> np.ndarray:
-    """The array of whatever numpy converts, and of any tensor of torch: one with gradients, on a device, of a dtype that numpy has not."""
+    """The array of whatever numpy converts, and of any tensor of torch: one with gradients, on a device, of a dtype that numpy has not.
+
+    Raises:
+        IRValueError: elements are masked, so that they have no value.
+    """
+    if np.ma.is_masked(value):
+        raise IRValueError("a masked array has elements without a value; give them one: array.filled(0)")
     if isinstance(value, np.ndarray):
         return value
     if not hasattr(value, "detach"):

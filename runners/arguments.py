@@ -47,9 +47,16 @@ def as_numpy(value: Any, name: str, dtype: str | None = None) -> np.ndarray[Any,
     """The numpy array that shares memory with an argument: numpy, NDArray, anything with DLPack, numbers.
 
     Raises:
-        ArgumentError: it is none of them, lives on another device, or is a number that ``dtype`` does not hold.
+        ArgumentError: it is none of them, lives on another device, has masked elements, or is a number that ``dtype`` does
+            not hold.
     """
+    if type(value) is np.ndarray:
+        return value
     if isinstance(value, np.ndarray):
+        if np.ma.is_masked(value):
+            raise ArgumentError(
+                f"argument {name} is a masked array with elements without a value; give them one: {name}.filled(0)"
+            )
         return value
     if isinstance(value, NDArray):
         if value.device.device_type != Device.kDLCPU:

@@ -123,6 +123,10 @@ class _Array:
             raise KernelError(f"{self.where} cannot be shared through DLPack: {error}") from error
         if array is None:
             raise KernelError(f"{self.where} must be an array, got {type(value).__name__}")
+        if np.ma.is_masked(value):
+            raise KernelError(
+                f"{self.where} has masked elements, which have no value; give them one: .filled(0)"
+            )
         self.array = array
         if item.stored and array is value and not array.flags.writeable:  # DLPack does not always tell
             raise KernelError(f"{self.where} is written, but the array is read-only; pass a copy of it")

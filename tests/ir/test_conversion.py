@@ -5,13 +5,15 @@ from __future__ import annotations
 from bisect import bisect_left
 from fractions import Fraction
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
 
 from ir import tir
-from ir.conversion import cast_array, round_float
+from ir.conversion import as_array, cast_array, constant_array, round_float
 from ir.dtype import to_numpy
+from ir.error import IRValueError
 
 NARROW = ["float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "float6_e2m3fn", "float4_e2m1fn"]
 
@@ -74,3 +76,11 @@ def test_integers_are_rounded_once(dtype: str, source: str) -> None:
     expected = [nearest(Fraction(v), dtype) for v in chosen]
     np.testing.assert_array_equal(cast_array(np.array(chosen, source), dtype).astype("float64"), expected)
     np.testing.assert_array_equal([tir.cast(dtype, tir.const(v, source)).value for v in chosen], expected)
+
+
+@pytest.mark.parametrize("convert", [as_array, constant_array])
+def test_masked_elements_have_no_value(convert: Any) -> None:
+    values = np.arange(4.0)
+    with pytest.raises(IRValueError, match=r"give them one: array\.filled\(0\)"):
+        convert(np.ma.masked_less(values, 2))
+    np.testing.assert_array_equal(convert(np.ma.array(values)), values)

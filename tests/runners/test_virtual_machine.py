@@ -407,6 +407,10 @@ def test_arguments_share_their_memory():
     assert as_numpy(3, "n", "int32").dtype == "int32" and as_numpy(2.5, "n").dtype == "float64"
     with pytest.raises(ArgumentError, match="argument x must be an array .* got str"):
         as_numpy("text", "x")
+    unmasked = np.ma.array([1.0, 2.0])
+    assert as_numpy(unmasked, "x") is unmasked
+    with pytest.raises(ArgumentError, match=r"argument x is a masked array.*x\.filled\(0\)"):
+        as_numpy(np.ma.masked_less(unmasked, 2), "x")
 
 
 @pytest.mark.meaning("entry")

@@ -137,6 +137,8 @@ def test_an_array_that_a_kernel_writes_must_be_writeable(native: NativeModule) -
     before = c.copy()
     with pytest.raises(KernelError, match="add: argument C is written, but the array is read-only"):
         native["add"](a, b, _read_only(c), 3.0)
+    with pytest.raises(KernelError, match=r"add: argument A has masked elements.*filled\(0\)"):
+        native["add"](np.ma.masked_less(a, a.max()), b, c, 3.0)
     np.testing.assert_array_equal(c, before)
 
 
