@@ -38,6 +38,7 @@ from .remove_store_undef import RemoveStoreUndef
 from .remove_weight_layout_rewrite_block import RemoveWeightLayoutRewriteBlock
 from .renormalize_split_pattern import RenormalizeSplitPattern
 from .rewrite_unsafe_select import RewriteUnsafeSelect
+from .share_output_memory import ShareOutputMemory
 from .simplify_indices import SimplifyIndices
 from .skip_assert import SkipAssert
 from .simplify import Simplify
