@@ -26,9 +26,7 @@ def _llvm(target: Target, added: Callable[[int], list[Pass]]) -> list[Pass]:
         T.PlanAndUpdateBufferAllocationLocation(),  # buffers move to the innermost loop that holds all their uses
         T.ConvertBlocksToOpaque(),  # block variables become what loops give them
         T.LowerMatchBuffer(),  # views become what they look at
-        T.ShareOutputMemory(
-            target.l3_cache_bytes // 4
-        ),  # what outputs that come from memory are made of lies there, too
+        T.ShareOutputMemory(target.l3_cache_bytes // 4),  # parts of large outputs lie there
         T.CompactBufferAllocation(),  # buffers shrink to what is used of them
         T.LowerOpaqueBlock(),  # blocks disappear
         *added(1),
