@@ -19,7 +19,7 @@ from ir.node import Visitor
 from ir.tir import ForKind, IterVar
 from ir.tir.evaluate import evaluate
 from ir.tir.intrinsic.declaration import is_transparent
-from ir.tir.kernel_attributes import LAYOUT_REWRITE_PREPROC
+from ir.tir.kernel_attributes import DOT_PRODUCT, LAYOUT_REWRITE_PREPROC
 from ir.tir.stmt_functor import loads_in, substitute
 
 from ..affine import mentions
@@ -430,7 +430,7 @@ class _SymbolicNest:
                 merged[key].count += 1
             else:
                 merged[key] = access
-        return Nest(
+        nest = Nest(
             self._name,
             axes,
             list(merged.values()),
@@ -440,6 +440,7 @@ class _SymbolicNest:
             self._is_preprocessing,
             shared_out,
         )
+        return _by_groups(nest) if axes and axes[-1].mark == "dot" else nest
 
     def _lanes(self, known: Values, shared_out: np.ndarray | None, size: int) -> dict[Any, np.ndarray] | None:
         """Values [N, WARP] of all variables in the first warp's threads where loops begin; None where no threads run the nest."""
@@ -490,6 +491,34 @@ class _SymbolicNest:
         )
 
 
+def _by_groups(nest: Nest) -> Nest:
+    """A nest whose innermost loop is one instruction's work: groups are its elements, and that instruction its operation."""
+    *loops, group = nest.loops
+    accesses = []
+    for access in nest.accesses:
+        in_groups = access.reach[:, -1].any(axis=1)
+        factor = group.extent if in_groups.any() else np.ones_like(group.extent)
+        factors = np.where(in_groups[:, None], factor, 1)
+        accesses.append(
+            replace(
+                access,
+                element_bytes=access.element_bytes * int(factor[0]),
+                shape=[-(-extent // by) for extent, by in zip(access.shape, factors, strict=True)],
+                strides=access.strides[:-1] // factor,
+                reach=access.reach[:, :-1] // factors[:, None],
+            )
+        )
+    operations = {"float_mad": 1}
+    moved = (True,) * len(loops)
+    return replace(
+        nest,
+        loops=loops,
+        accesses=accesses,
+        operations=operations,
+        groups=[OperationGroup(operations, moved)],
+    )
+
+
 def _offsets(
     indices: Sequence[IndexSteps], shape: Sequence[np.ndarray], lanes: Mapping[Any, np.ndarray]
 ) -> np.ndarray:
@@ -510,7 +539,7 @@ def _array(value: Any, size: int) -> np.ndarray:
 
 
 _KIND_MARKS = {ForKind.PARALLEL: "parallel", ForKind.VECTORIZED: "vectorize", ForKind.UNROLLED: "unroll"}
-_ANNOTATED_MARKS = {PARALLEL: "parallel", VECTORIZE: "vectorize", UNROLL: "unroll"}
+_ANNOTATED_MARKS = {PARALLEL: "parallel", VECTORIZE: "vectorize", UNROLL: "unroll", DOT_PRODUCT: "dot"}
 
 
 def _typical_extent(loop: LoopNode) -> tir.PrimExpr:

@@ -12,6 +12,7 @@ from .compute_location import RandomComputeLocation
 from .cross_thread_reduction import CrossThreadReduction
 from .custom import ApplyCustomRule, FunctionRule
 from .default import cpu_rules, default_rules, gpu_rules, hexagon_rules
+from .float_dot_products import FloatDotProducts
 from .im2col import Im2col
 from .inline_constant_scalars import InlineConstantScalars
 from .lane_reduction import LaneReduction
@@ -39,6 +40,7 @@ __all__ = [
     "AutoBind",
     "AutoInline",
     "CrossThreadReduction",
+    "FloatDotProducts",
     "FunctionRule",
     "Im2col",
     "InlineConstantScalars",

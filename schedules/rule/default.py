@@ -12,6 +12,7 @@ from .base import ScheduleRule
 from .compute_location import RandomComputeLocation
 from .cross_thread_reduction import CrossThreadReduction
 from .custom import ApplyCustomRule
+from .float_dot_products import FloatDotProducts
 from .im2col import Im2col
 from .inline_constant_scalars import InlineConstantScalars
 from .lane_reduction import LaneReduction
@@ -54,6 +55,7 @@ def cpu_rules() -> list[ScheduleRule]:
         Im2col(),
         AddRFactor(),
         PairTiling(),
+        FloatDotProducts(),
         RegisterTiling(),
         RandomComputeLocation(),
         MaskedReduction(),

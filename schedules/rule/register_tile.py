@@ -18,6 +18,7 @@ from ir.target import Target
 from ir.tir import IndexMap
 from ir.tir.kernel_attributes import LAYOUT_REWRITE_PREPROC
 
+from ..affine import mentions
 from ..analysis import lanes_of
 from ..annotation import PARALLEL, UNROLL, VECTORIZE
 from ..error import ScheduleError
@@ -58,11 +59,13 @@ class TiledLoops:
         loops: by kind ("S" or "R") and axis those into which a loop was split, from the outside in; one that stayed whole is alone.
         factors: by kind and axis the factors of those that were split.
         vector: of the vector axis, where it was split.
+        innermost: the loop of the variable that was to stay inside of all levels.
     """
 
     loops: dict[str, list[list[LoopRV]]] = field(default_factory=lambda: {"S": [], "R": []})
     factors: dict[str, list[list[ExprRV]]] = field(default_factory=lambda: {"S": [], "R": []})
     vector: VectorLoop | None = None
+    innermost: LoopRV | None = None
 
 
 def require_structure(rule: str, structure: str) -> None:
@@ -87,22 +90,27 @@ def split_loops(
     *,
     is_inside: bool = False,
     whole: Sequence[Any] = (),
+    innermost: Any = None,
 ) -> TiledLoops:
     """Split every loop of the block's own by a perfect tile, into as many as the structure has levels of its kind.
 
-    Loops of extent 1 stay whole, and so do those of the variables in ``whole``. A block that ``is_inside`` the tile of another nest
-    shares its outer loops.
+    Loops of extent 1 stay whole, and so do those of the variables in ``whole``; that of ``innermost`` is in no level. A block that
+    ``is_inside`` the tile of another nest shares its outer loops.
     """
     node = node_of(sch, block)
     position_of = own_loop_position if is_inside else loop_position
     reducing = {position_of(node, var) for var in reduce_vars(node)}
     kept = {position_of(node, var) for var in whole}
+    apart = position_of(node, innermost) if innermost is not None else None
     n_shared = len(loops_around(node)) - len(loops_of_its_own(node)) if is_inside else 0
     vector_position = position_of(node, vector_var) if vector_var is not None else None
     loop_nodes = loops_around(node)
     tiled = TiledLoops()
     for position, loop in list(enumerate(sch.get_loops(block)))[n_shared:]:
         kind = "R" if position in reducing else "S"
+        if position == apart:
+            tiled.innermost = loop
+            continue
         if is_one(loop_nodes[position].extent) or position in kept:
             tiled.loops[kind].append([loop])
             continue
@@ -208,8 +216,11 @@ def pack_operand(
     *,
     is_constant: bool,
     is_padded: bool = False,
+    group: tuple[Any, int] | None = None,
 ) -> None:
     """Copy an operand into panels ``[n // width, others..., n % width]`` that the kernel reads contiguously.
+
+    With groups of a reduction ``k`` they are ``[n // width, others..., k // size, n % width, k % size]``.
 
     Args:
         block: the reader.
@@ -217,11 +228,16 @@ def pack_operand(
         width: of a register tile along the vector axis.
         is_constant: whether it is packed when the model is compiled.
         is_padded: whether the vector axis is padded, so that the last panel may end behind the operand.
+        group: the variable that runs through a group of the reduction, and how many numbers that has.
     """
     node = node_of(sch, block)
     position = next(i for i, region in enumerate(node.reads) if region.buffer is buffer)
     region = node.reads[position]
     vector_dim = next(i for i, item in enumerate(region.region) if item.min is vector_var)
+    grouped = None
+    if group is not None:
+        dim = next(i for i, item in enumerate(region.region) if mentions(item.min, {group[0]}))
+        grouped = (dim, group[1])
     copy = sch.cache_read(block, position, "global")
     node = node_of(sch, block)
     position = next(
@@ -229,7 +245,7 @@ def pack_operand(
     )
 
     def panels(around: BlockNode) -> IndexMap:
-        return panel_map(len(region.region), vector_dim, width, around.iter_vars[0].var.dtype)
+        return panel_map(len(region.region), vector_dim, width, around.iter_vars[0].var.dtype, grouped)
 
     # Behind a padded axis' end the last panel has anything in it: the kernel masks it.
     sch.transform_layout(block, ("read", position), panels(node), assume_injective_transform=is_padded)
@@ -243,15 +259,25 @@ def pack_operand(
     sch.annotate(loops[-1], VECTORIZE, 1)
 
 
-def panel_map(ndim: int, dim: int, width: Any, dtype: str) -> IndexMap:
-    """The map that moves ``index[dim] // width`` to the front and ``index[dim] % width`` to the back, with its inverse."""
+def panel_map(ndim: int, dim: int, width: Any, dtype: str, group: tuple[int, int] | None = None) -> IndexMap:
+    """The map that moves ``index[dim] // width`` to the front and ``index[dim] % width`` to the back, with its inverse.
+
+    ``group`` is another dimension and a number: what is left of that index divided by the number comes last.
+    """
     initial = [tir.Var(f"i{n}", dtype) for n in range(ndim)]
-    rest = [var for n, var in enumerate(initial) if n != dim]
-    final = [tir.floordiv(initial[dim], width), *rest, tir.floormod(initial[dim], width)]
-    back = [tir.Var(f"p{n}", dtype) for n in range(ndim + 1)]
-    restored: list[Any] = list(back[1:-1])
-    restored.insert(dim, back[0] * width + back[-1])
-    return IndexMap(initial, final, IndexMap(back, restored))
+    rest: dict[int, Any] = {n: var for n, var in enumerate(initial) if n != dim}
+    parts = [tir.floormod(initial[dim], width)]
+    if group is not None:
+        grouped, size = group
+        rest[grouped] = tir.floordiv(initial[grouped], size)
+        parts.append(tir.floormod(initial[grouped], size))
+    final = [tir.floordiv(initial[dim], width), *rest.values(), *parts]
+    back = [tir.Var(f"p{n}", dtype) for n in range(len(final))]
+    restored: dict[int, Any] = dict(zip(rest, back[1:]))
+    restored[dim] = back[0] * width + back[len(rest) + 1]
+    if group is not None:
+        restored[grouped] = restored[grouped] * size + back[-1]
+    return IndexMap(initial, final, IndexMap(back, [restored[n] for n in range(ndim)]))
 
 
 def _vector_friendly(inner: np.ndarray, lanes: int) -> np.ndarray:

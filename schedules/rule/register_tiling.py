@@ -24,6 +24,8 @@ from functools import partial
 from itertools import product
 from typing import Any
 
+from ir import dtype as dt
+from ir.tir.kernel_attributes import DOT_PRODUCT
 from ir.tir.stmt_functor import variables_in
 
 from ..analysis import is_output_block
@@ -51,6 +53,7 @@ from .block_facts import (
     stands_alone,
 )
 from .cache_blocking import Blocking, may_be_blocked, most_blocks, turned_axes
+from .dot_product import DotProduct, dot_product_of, group_reduction
 from .padding import choose_padding, pad_loops
 from .register_tile import (
     FactorLimits,
@@ -111,6 +114,11 @@ class RegisterTiling(ScheduleRule):
         runtime = [index for index, is_constant in packs if not is_constant]
         variants = [constant] + ([constant + runtime] if runtime else [])
         found: list[Schedule] = []
+        dot = dot_product_of(node, vector_var, self.target) if packs else None
+        if dot is not None and not dt.is_float(node.writes[0].buffer.dtype):
+            found += self._in_groups(sch, block, vector_var, packs, dot)
+            if found:
+                return found
         paddings = self._paddings(node, vector_var)
         for padding, pack in product(paddings, variants):
             tile = partial(
@@ -129,6 +137,33 @@ class RegisterTiling(ScheduleRule):
         found += self._in_blocks(sch, block, vector_var, variants[-1], frozenset(constant), paddings[0])
         # without reuse registers save no loads: whole rows, one after the other, may come faster from memory than columns of tiles
         return found if found and reuses else [*found, sch]
+
+    def _in_groups(
+        self,
+        sch: Schedule,
+        block: BlockRV,
+        vector_var: Any,
+        packs: Sequence[tuple[int, bool]],
+        dot: DotProduct,
+    ) -> list[Schedule]:
+        """The block for dot-product instructions, whose operand with the vector axis is packed in any case."""
+        node = node_of(sch, block)
+        packed = [index for index, _ in packs if node.reads[index].buffer is dot.panels]
+        if not packed:
+            return []
+        tile = partial(
+            self._tile,
+            block=block,
+            vector_var=vector_var,
+            packs=packed,
+            constants={index for index, is_constant in packs if is_constant},
+            padding={},
+            is_inside=False,
+            dot=dot,
+        )
+        return unless_refused(sch, partial(tile, stage=_stage_for_consumer)) or unless_refused(
+            sch, partial(tile, stage=_stage_in_cache)
+        )
 
     def _tile_inside(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
         """Tile a product in the tile of another nest, packing what is not contiguous along the vector axis."""
@@ -254,6 +289,7 @@ class RegisterTiling(ScheduleRule):
         padding: dict[Any, int],
         is_inside: bool,
         stage: Callable[[Schedule, BlockRV], BlockRV],
+        dot: DotProduct | None = None,
     ) -> list[Schedule]:
         """The tiled schedule; a block that ``is_inside`` the tile of another nest has its share of the cores already."""
         node = node_of(sch, block)
@@ -261,12 +297,19 @@ class RegisterTiling(ScheduleRule):
         pad_loops(sch, block, padding)
         packed_buffers = [(node.reads[index].buffer, index in constants) for index in packs]
         structure = self.structure[1:] if is_inside else self.structure
-        tiled = split_loops(sch, block, vector_var, structure, self.limits, is_inside=is_inside)
+        grouped = group_reduction(sch, block, vector_var, dot) if dot is not None else None
+        if grouped is not None:
+            vector_var = grouped.vector_var
+        group_var = None if grouped is None else grouped.group_var
+        tiled = split_loops(
+            sch, block, vector_var, structure, self.limits, is_inside=is_inside, innermost=group_var
+        )
         outermost = [factors[0] for factors in tiled.factors["S"]]
         registers, serial = registers_for(node, self.target), outermost if is_inside else ()
         keep_within_machine(sch, tiled, registers, self.target.num_cores, serial)
         levels = _levels(structure, tiled.loops)
-        sch.reorder(*[loop for level in levels for loop in level])
+        group_loops = [] if tiled.innermost is None else [tiled.innermost]
+        sch.reorder(*[loop for level in levels for loop in level], *group_loops)
         spatial_levels = [level for kind, level in zip(structure, levels, strict=True) if kind == "S"]
         if not is_inside:
             for loop in spatial_levels[0]:
@@ -275,6 +318,8 @@ class RegisterTiling(ScheduleRule):
         first_reduction = structure.index("R")
         place = [loop for level in levels[:first_reduction] for loop in level][-1]
         mark_register_tile(sch, innermost, tiled.vector)
+        for loop in group_loops:
+            sch.annotate(loop, DOT_PRODUCT, 1)
         self._mark_inner_reduction(sch, levels, structure)
         sch.reverse_compute_at(epilogue, place, preserve_unit_loops=True)
         mark_epilogue(sch, epilogue)
@@ -288,6 +333,7 @@ class RegisterTiling(ScheduleRule):
                     tiled.vector.factor,
                     is_constant=is_constant,
                     is_padded=vector_var in padding,
+                    group=None if grouped is None else (grouped.group_var, grouped.size),
                 )
         return [sch]
 

@@ -1,0 +1,125 @@
+"""Products of narrow numbers in groups: what a processor's dot-product instructions multiply and add in one step.
+
+    for k: C[i, j] += int32(A[i, k]) * int32(B[k, j])
+
+becomes, with four numbers in a group,
+
+    for k0: for j (vector): for g in 4: C[i, j] += int32(A[i, 4 * k0 + g]) * int32(B[k0, j, g])
+
+of which lowering makes one instruction for a vector of sums (:mod:`ir.tir.transform.inject_dot_product`). The groups of B lie side by side
+in a panel; those of A have to be contiguous as they are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ir import tir
+from ir.codegen.llvm.dot_product import group_of
+from ir.target import Target
+
+from ..affine import coefficient_of, mentions
+from ..random_variable import BlockRV
+from ..schedule import Schedule
+from ..tree import BlockNode, LeafNode
+from .block_facts import node_of, reduce_vars
+
+
+@dataclass(frozen=True)
+class DotProduct:
+    """How the numbers of a product are put into groups.
+
+    Attributes:
+        axis: position of the reduction variable that is split, among the block's variables.
+        size: numbers in a group.
+        panels: the operand whose groups lie side by side for the lanes.
+    """
+
+    axis: int
+    size: int
+    panels: tir.Buffer
+
+
+@dataclass(frozen=True)
+class GroupedBlock:
+    """A block whose reduction runs over groups.
+
+    Attributes:
+        vector_var: the variable of the vector axis.
+        group_var: the variable that runs through a group.
+        size: numbers in a group.
+    """
+
+    vector_var: Any
+    group_var: Any
+    size: int
+
+
+def dot_product_of(node: BlockNode, vector_var: Any, target: Target) -> DotProduct | None:
+    """The groups of a block that adds up products of two narrow numbers; None where the target has no instruction for them."""
+    loads = _operands(node)
+    if loads is None or vector_var is None or target.is_gpu:
+        return None
+    vectors = [load for load in loads if mentions(load, {vector_var})]
+    if len(vectors) != 1:
+        return None
+    (panels,) = vectors
+    (other,) = [load for load in loads if load is not panels]
+    size = group_of(target, other.buffer.dtype, panels.buffer.dtype, node.writes[0].buffer.dtype)
+    for position, item in enumerate(node.iter_vars):
+        is_reduction = any(item.var is var for var in reduce_vars(node))
+        if size and is_reduction and _is_contiguous(other, item.var) and _stands_alone(panels, item.var):
+            extent = item.dom.extent
+            if isinstance(extent, tir.IntImm) and extent.value > size and extent.value % size == 0:
+                return DotProduct(position, size, panels.buffer)
+    return None
+
+
+def _operands(node: BlockNode) -> tuple[tir.BufferLoad, tir.BufferLoad] | None:
+    """The two numbers that a block multiplies, each converted from another type, and adds to its result."""
+    store = node.body.leaf if isinstance(node.body, LeafNode) else None
+    if not isinstance(store, tir.BufferStore) or not isinstance(store.value, tir.Add):
+        return None
+    total, product = store.value.a, store.value.b
+    if isinstance(total, tir.Mul):
+        total, product = product, total
+    if not isinstance(total, tir.BufferLoad) or total.buffer is not store.buffer:
+        return None
+    sides = (product.a, product.b) if isinstance(product, tir.Mul) else ()
+    if not sides or not all(isinstance(side, tir.Cast) for side in sides):
+        return None
+    first, second = (side.value for side in sides)  # type: ignore[union-attr]
+    if isinstance(first, tir.BufferLoad) and isinstance(second, tir.BufferLoad):
+        return first, second
+    return None
+
+
+def _is_contiguous(load: tir.BufferLoad, var: Any) -> bool:
+    """Whether a variable runs through an operand element by element, from multiples of a group on."""
+    *others, last = load.indices
+    return last is var and not any(mentions(index, {var}) for index in others)
+
+
+def _stands_alone(load: tir.BufferLoad, var: Any) -> bool:
+    return [coefficient_of(index, var) for index in load.indices if mentions(index, {var})] == [1]
+
+
+def group_reduction(sch: Schedule, block: BlockRV, vector_var: Any, dot: DotProduct) -> GroupedBlock:
+    """Split the reduction of a block into groups, with a variable and a loop of their own.
+
+    Raises:
+        ScheduleError: a primitive refuses a step.
+    """
+    node = node_of(sch, block)
+    vector_axis = next(i for i, item in enumerate(node.iter_vars) if item.var is vector_var)
+
+    def grouped(*variables: Any) -> list[Any]:
+        whole = variables[dot.axis]
+        parts = [tir.floordiv(whole, dot.size), tir.floormod(whole, dot.size)]
+        return [*variables[: dot.axis], *parts, *variables[dot.axis + 1 :]]
+
+    sch.transform_block_layout(block, grouped)
+    node = node_of(sch, block)
+    variables = [item.var for item in node.iter_vars]
+    return GroupedBlock(variables[vector_axis + (vector_axis > dot.axis)], variables[dot.axis + 1], dot.size)

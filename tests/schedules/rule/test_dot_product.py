@@ -1,0 +1,199 @@
+"""Products of narrow numbers for dot-product instructions: which ones there are, what their tiles look like, and that they are exact."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cost_models import estimate_seconds
+from experiments.operators import suite
+from ir import te, topi
+from ir.target import Target
+from ir.tir import PrimFunc
+from ir.tir.kernel_attributes import DOT_PRODUCT
+from runners.native import build_native
+from schedules import Schedule
+from schedules.layout_rewrite import split_module
+from schedules.postproc import postprocess
+from schedules.rule.block_facts import contiguous_var, node_of
+from schedules.rule.dot_product import dot_product_of
+from schedules.space import PostOrderApply
+from schedules.tree import all_blocks, loops_around, tree_of
+
+VNNI = Target("llvm -mcpu=znver4 -num-cores 2")
+PLAIN = Target("llvm -mcpu=x86-64-v3 -num-cores 2")
+
+
+def product(
+    rows: int,
+    columns: int,
+    inner: int,
+    first: str = "int8",
+    second: str = "int8",
+    sums: str = "int32",
+    x_by_columns: bool = False,
+) -> PrimFunc:
+    x = te.placeholder((inner, rows) if x_by_columns else (rows, inner), first, name="x")
+    y = te.placeholder((inner, columns), second, name="y")
+    k = te.reduce_axis((0, inner), "k")
+
+    def term(i: Any, j: Any) -> Any:
+        left = x[k, i] if x_by_columns else x[i, k]
+        return te.sum(left.astype(sums) * y[k, j].astype(sums), axis=k)
+
+    return te.create_prim_func([x, y, te.compute((rows, columns), term, name="product")])
+
+
+def grouped_sketches(func: PrimFunc, target: Target) -> list[Any]:
+    """The structures with a loop over a group."""
+    found = PostOrderApply().generate_sketches(func, target)
+    return [sketch for sketch in found if any(DOT_PRODUCT in item for item in _annotations(sketch, func))]
+
+
+def _annotations(sketch: Any, func: PrimFunc) -> list[dict[str, Any]]:
+    (row, *_) = sketch.sample(1, np.random.default_rng(0))
+    tree = tree_of(sketch.materialize(func, row).mod["main"].body)
+    return [dict(loop.annotations) for block in all_blocks(tree) for loop in loops_around(block)]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "sums", "size"),
+    [
+        ("int8", "int8", "int32", 4),
+        ("uint8", "int8", "int32", 4),
+        ("int8", "uint8", "int32", 4),
+        ("uint8", "uint8", "int32", 4),
+        ("int16", "int16", "int32", 2),
+    ],
+)
+def test_what_the_target_multiplies_in_groups(first: str, second: str, sums: str, size: int) -> None:
+    sch = Schedule(product(8, 32, 64, first, second, sums))
+    node = node_of(sch, sch.get_block("product"))
+    found = dot_product_of(node, contiguous_var(node), VNNI)
+    assert found is not None and (found.axis, found.size, found.panels.name) == (2, size, "y")
+    if first != "int16":
+        assert dot_product_of(node, contiguous_var(node), PLAIN) is None
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"inner": 62},  # no whole groups
+        {"inner": 4},  # one group is no loop
+        {"first": "int32", "second": "int32"},
+        {"first": "int8", "second": "int16"},
+        {"sums": "int64"},
+        {"first": "float16", "second": "float16", "sums": "float32"},
+        {"x_by_columns": True},  # the numbers of a group lie apart
+    ],
+)
+def test_what_is_no_group(options: dict[str, Any]) -> None:
+    func = product(**{"rows": 8, "columns": 32, "inner": 64, **options})
+    sch = Schedule(func)
+    node = node_of(sch, sch.get_block("product"))
+    assert dot_product_of(node, contiguous_var(node), VNNI) is None
+    assert grouped_sketches(func, VNNI) == []
+
+
+def test_a_gpu_has_no_lanes_of_sums() -> None:
+    sch = Schedule(product(8, 32, 64))
+    node = node_of(sch, sch.get_block("product"))
+    assert dot_product_of(node, contiguous_var(node), Target("nvidia/nvidia-a100")) is None
+
+
+def test_groups_lie_side_by_side_in_panels() -> None:
+    (sketch,) = grouped_sketches(product(8, 32, 64), VNNI)
+    (row, *_) = sketch.sample(1, np.random.default_rng(0))
+    sch = sketch.materialize(product(8, 32, 64), row)
+    assert postprocess(sch, VNNI)
+    text = sch.mod["main"].script()
+    assert 'for ax3 in T.serial(4, annotations={"dot_product": 1}):' in text
+    loops = loops_around(node_of(sch, sch.get_block("product_update")))
+    assert loops[-2].kind.name == "VECTORIZED" and DOT_PRODUCT in loops[-1].annotations
+    (packed,) = [item for item in sch.mod["main"].body.block.alloc_buffers if item.name == "y_global"]
+    panels, groups, width, size = (int(extent) for extent in packed.shape)
+    assert (panels * width, groups, size) == (32, 16, 4)
+
+
+CASES = {
+    "product": (lambda: product(12, 48, 32), lambda x, y: x @ y),
+    "unsigned and signed": (lambda: product(12, 48, 32, "uint8", "int8"), lambda x, y: x @ y),
+    "one row": (lambda: product(1, 64, 64, "int8", "uint8"), lambda x, y: x @ y),
+    "int16": (lambda: product(5, 16, 24, "int16", "int16"), lambda x, y: x @ y),
+    "odd": (lambda: product(7, 17, 12, "uint8", "uint8"), lambda x, y: x @ y),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("target", [Target("cpu"), PLAIN], ids=["host", "plain"])
+def test_candidates_are_exact(name: str, target: Target) -> None:
+    make, reference = CASES[name]
+    func = make()
+    generator = np.random.default_rng(0)
+    kinds = [str(func.buffer_map[param].dtype) for param in func.params]
+    shapes = [tuple(int(item) for item in func.buffer_map[param].shape) for param in func.params]
+    arrays = [
+        generator.integers(np.iinfo(kind).min, np.iinfo(kind).max + 1, shape).astype(kind)
+        for kind, shape in zip(kinds[:-1], shapes[:-1], strict=True)
+    ]
+    expected = reference(*[array.astype("int64") for array in arrays]).astype("int32")  # wraps
+    for sketch in PostOrderApply().generate_sketches(func, VNNI):
+        for row in sketch.sample(4, generator):
+            sch = sketch.materialize(func, row)
+            assert postprocess(sch, VNNI)
+            out = np.zeros(shapes[-1], "int32")
+            build_native(split_module(sch.mod), target).bind(*arrays, out)()
+            np.testing.assert_array_equal(out, expected)
+
+
+def test_an_epilogue_runs_on_the_tile() -> None:
+    x, y = te.placeholder((8, 64), "int8", name="x"), te.placeholder((64, 32), "int8", name="y")
+    k = te.reduce_axis((0, 64), "k")
+    sums = te.compute(
+        (8, 32), lambda i, j: te.sum(x[i, k].astype("int32") * y[k, j].astype("int32"), axis=k), name="sums"
+    )
+    func = te.create_prim_func([x, y, topi.nn.relu(sums)])
+    (sketch,) = grouped_sketches(func, VNNI)
+    generator = np.random.default_rng(0)
+    a, b = (generator.integers(-128, 128, shape).astype("int8") for shape in ((8, 64), (64, 32)))
+    for row in sketch.sample(3, generator):
+        sch = sketch.materialize(func, row)
+        assert postprocess(sch, VNNI)
+        out = np.zeros((8, 32), "int32")
+        build_native(split_module(sch.mod), Target("cpu")).bind(a, b, out)()
+        np.testing.assert_array_equal(out, np.maximum(a.astype("int32") @ b.astype("int32"), 0))
+
+
+def test_a_convolution_is_grouped_along_its_channels() -> None:
+    x, w = te.placeholder((1, 6, 6, 16), "uint8", name="x"), te.placeholder((3, 3, 16, 32), "int8", name="w")
+    func = te.create_prim_func([x, w, topi.nn.conv2d_nhwc(x, w, 1, 0, 1, "int32")])
+    sketches = grouped_sketches(func, VNNI)
+    assert sketches
+    generator = np.random.default_rng(0)
+    a, b = generator.integers(0, 256, (1, 6, 6, 16)), generator.integers(-128, 128, (3, 3, 16, 32))
+    expected = np.zeros((1, 4, 4, 32), "int32")
+    for dy in range(3):
+        for dx in range(3):
+            expected += np.einsum("nhwc,co->nhwo", a[:, dy : dy + 4, dx : dx + 4], b[dy, dx]).astype("int32")
+    for row in sketches[0].sample(3, generator):
+        sch = sketches[0].materialize(func, row)
+        assert postprocess(sch, VNNI)
+        out = np.zeros(expected.shape, "int32")
+        build_native(split_module(sch.mod), Target("cpu")).bind(a.astype("uint8"), b.astype("int8"), out)()
+        np.testing.assert_array_equal(out, expected)
+
+
+def test_the_estimate_counts_a_group_as_one_step() -> None:
+    """Populations and programs alike; and a grouped product is estimated faster than the same one number by number."""
+    func = suite.workload("int8_product", (256, 256, 256))
+    (sketch,) = grouped_sketches(func, VNNI)
+    rows = sketch.sample(64, np.random.default_rng(0))
+    estimated = estimate_seconds(sketch.skeleton(rows), VNNI)
+    plain = PostOrderApply().generate_sketches(func, PLAIN)
+    wide = Target("llvm -mcpu=znver4 -num-cores 2")
+    others = [
+        estimate_seconds(item.skeleton(item.sample(64, np.random.default_rng(0))), wide) for item in plain
+    ]
+    assert estimated.min() < 0.6 * min(item.min() for item in others)
