@@ -13,6 +13,7 @@ import threading
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from .entry import KernelError, prepare
 from .llvm import compile as native
 from .llvm.codegen import GeneratedModule, generate
 from .llvm.compile import CodegenError, MachineOptions
+from .llvm.dot_product import instructions
 from .llvm.forking import hold_at_fork
 from .llvm.kernel_context import PYTHON_RAISED, PackedSite
 from .llvm.loaded_object import LoadedObject, symbol_exists
@@ -354,6 +356,7 @@ def build(
         native.repairs_nan(options) and target.vector_bits >= 512,
         native.has_fused_instructions(options),
         native.vector_constraints(options),
+        partial(instructions, options),
     )
     # Asked before lowering, which moves the stores of parallel loops into functions of their own.
     for var, func in mod_or_func.functions.items():

@@ -32,6 +32,13 @@ convolution by interpolation) leaves the program that it has made here. A check 
 one, and so knows how far a right kernel may be off; the values are those of the unscheduled program in any case.
 """
 
+DOT_PRODUCT = "dot_product"
+"""Of a loop: it runs over the group of narrow numbers that one instruction of the processor multiplies and adds to each lane.
+
+It stands inside of a vectorized loop. Where the target has the instruction, :class:`ir.tir.transform.InjectDotProduct` uses it; elsewhere
+the loop is one like others.
+"""
+
 
 def layout_free_positions(func: PrimFunc) -> list[int]:
     """The positions of a function's parameters that are constants of a model, in the order in which the function names them."""

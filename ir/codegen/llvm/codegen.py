@@ -6,7 +6,7 @@ A kernel is ``int32 f(pointers and int64s)`` (see :mod:`.signature`); it returns
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from ... import dtype as dt
@@ -125,6 +125,7 @@ def generate(
     repairs_nan: bool = False,
     fuses: bool = True,
     vector_constraints: Mapping[int, str] | None = None,
+    dot_products: Callable[[], Mapping[tuple[str, str], tuple[str, tuple[int, ...]]]] = dict,
 ) -> GeneratedModule:
     """LLVM assembly of all PrimFuncs of a lowered module.
 
@@ -135,12 +136,15 @@ def generate(
         repairs_nan: whether the machine puts lost NaN back faster than it compares and blends.
         fuses: whether the machine multiplies and adds in one operation that rounds once.
         vector_constraints: what a vector register of so many bits is called in inline assembly, as far as that is known.
+        dot_products: tells what instructions for products of narrow numbers the machine has, see :func:`.dot_product.instructions`.
 
     Raises:
         CodegenError: a statement or intrinsic has no native form; the message names it and the function.
     """
     module = ModuleBuilder(fuses)
-    context = KernelContext(module, program, vector_bits, computes_halves, repairs_nan, vector_constraints)
+    context = KernelContext(
+        module, program, vector_bits, computes_halves, repairs_nan, vector_constraints, dot_products
+    )
     signatures = {}
     for var, func in program.functions.items():
         if not isinstance(func, PrimFunc):

@@ -131,12 +131,13 @@ def required_features(options: MachineOptions, vector_bits: int) -> set[str]:
     """LLVM's names of the features that code for these options uses, in vectors of so many bits, as far as one can tell."""
     features = [item for item in options.features.split(",") if item]
     needed = {item[1:] for item in features if item[0] == "+"}
-    if _architecture(options.triple).startswith("x86_64"):
+    if architecture_of(options.triple).startswith("x86_64"):
         needed |= {name for bits, names in _X86_FEATURES.items() if vector_bits >= bits for name in names}
     return needed - {item[1:] for item in features if item[0] == "-"}
 
 
-def _architecture(triple: str) -> str:
+def architecture_of(triple: str) -> str:
+    """The processor family of a triple, of the host for an empty one."""
     return (triple or host_info().triple).split("-")[0]
 
 
@@ -148,7 +149,7 @@ def require_host(options: MachineOptions) -> None:
     """
     if not (options.triple or options.cpu or options.features):
         return
-    arch, here = _architecture(options.triple), _architecture("")
+    arch, here = architecture_of(options.triple), architecture_of("")
     named = options.cpu or f"{arch} with {options.features}"
     advice = "it can be exported, and run where it is for"
     if arch != here:
@@ -348,7 +349,7 @@ def vector_constraints(options: MachineOptions = MachineOptions()) -> dict[int, 
 
     LLVM ends the process where a register of assembly does not exist, and is asked here by an addition, which it splits then.
     """
-    architecture = _architecture(options.triple)
+    architecture = architecture_of(options.triple)
     if architecture.startswith("x86_64"):
         letter, additions = "v", _X86_ADDITIONS
     elif architecture in ("aarch64", "arm64"):

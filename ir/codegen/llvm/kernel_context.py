@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from ...module import IRModule
@@ -33,6 +33,7 @@ class KernelContext:
         computes_halves: bool = True,
         repairs_nan: bool = False,
         vector_constraints: Mapping[int, str] | None = None,
+        dot_products: Callable[[], Mapping[tuple[str, str], tuple[str, tuple[int, ...]]]] = dict,
     ) -> None:
         self.module = module
         self.program = program
@@ -48,6 +49,8 @@ class KernelContext:
             bits: letter for bits, letter in (vector_constraints or {}).items() if bits <= vector_bits
         }
         """The letter of assembly for a vector register of so many bits; none where there is no such register."""
+        self.dot_products = dot_products
+        """What :func:`.dot_product.instructions` says of the machine, asked when it is wanted."""
         width = f'"prefer-vector-width"="{vector_bits}" "min-legal-vector-width"="{vector_bits}"'
         self.attributes = module.attributes(f"nounwind {width}")
         self.outlined_attributes = module.attributes(f"noinline nounwind {width}")

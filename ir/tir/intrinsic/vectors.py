@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ... import dtype as dt
+from ...error import IRTypeError
 from ..expr import Broadcast, Call, PrimExpr, Ramp, Shuffle
 from ..operators import cast, const, convert
-from .declaration import call, intrinsic
+from .declaration import call, first, intrinsic, primitive
 from .lowering import shared
 
 
@@ -77,6 +79,59 @@ def _sum_of_products(vec1: PrimExpr, vec2: PrimExpr, acc: PrimExpr) -> PrimExpr:
 def dp4a(vec1: Any, vec2: Any, acc: Any = 0) -> Call:
     """The dot product of two vectors of four bytes, added to ``acc``."""
     return call("dp4a", vec1, vec2, convert(acc, "int32"))
+
+
+DOT_GROUPS: dict[tuple[str, str, str], int] = {
+    **{(a, b, "int32"): 4 for a in ("int8", "uint8") for b in ("int8", "uint8")},
+    ("int16", "int16", "int32"): 2,
+    ("bfloat16", "bfloat16", "float32"): 2,
+}
+"""How many products :func:`dot_accumulate` adds to each lane, by the dtypes of both operands and of the sums."""
+
+
+def _accumulated(sums: Any, first: Any, second: Any) -> Any:
+    """In order, each step rounded or wrapped to the dtype of the sums."""
+    total = np.atleast_1d(sums)
+    columns = np.asarray(second).reshape(len(total), -1).astype(total.dtype)
+    factors = np.asarray(first).reshape(-1, columns.shape[1]).astype(total.dtype)
+    with np.errstate(all="ignore"):
+        for step in range(columns.shape[1]):
+            total = total + factors[:, step] * columns[:, step]
+    return total
+
+
+def _check_groups(dtype: str, args: Sequence[PrimExpr]) -> None:
+    kinds = [dt.element_of(arg.dtype) for arg in args]
+    sums, first, second = (dt.lanes(arg.dtype) for arg in args)
+    group = DOT_GROUPS.get((kinds[1], kinds[2], kinds[0]), 0)
+    if not group:
+        known = "; ".join(f"{a} and {b} to {c}" for a, b, c in DOT_GROUPS)
+        raise IRTypeError(
+            f"dot_accumulate has no form for products of {kinds[1]} and {kinds[2]} that are added to {kinds[0]}, only {known}"
+        )
+    if second != sums * group or first not in (group, second):
+        raise IRTypeError(
+            f"dot_accumulate to {args[0].dtype} takes {group} lanes of {kinds[1]}, or {sums * group} for a group of each lane, and"
+            f" {sums * group} lanes of {kinds[2]}, got {args[1].dtype} and {args[2].dtype}"
+        )
+    if dtype != args[0].dtype:
+        raise IRTypeError(f"dot_accumulate to {args[0].dtype} gives that dtype, not {dtype}")
+
+
+@intrinsic(arity=3, result=first, meaning=_accumulated, lowering={"default": primitive}, check=_check_groups)
+def dot_accumulate(sums: Any, first: Any, second: Any) -> Call:
+    """``sums[l] + sum over g of first[l * G + g] * second[l * G + g]`` in each lane ``l``, as processors have an instruction for.
+
+    A product of bytes takes groups of ``G = 4`` and int32 sums, which wrap; one of int16 groups of 2; one of bfloat16 groups of 2 and
+    float32 sums, which are rounded as if added in order by the interpreter. Instructions may round them otherwise: they add the
+    products of a group in another order, and take numbers that are not normal for zero.
+
+    Args:
+        sums: one number for each lane.
+        first: a group for each lane, or one group that is the same for all of them.
+        second: a group for each lane, one behind the other.
+    """
+    return call("dot_accumulate", sums, first, second)
 
 
 def _compare_lanes(node: Call) -> PrimExpr:

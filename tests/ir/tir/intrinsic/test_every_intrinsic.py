@@ -37,6 +37,7 @@ from ir.tir.transform import LowerIntrin
 BUFFER = decl_buffer((8,), "float32", "A")
 F, G, I, J, P, H = (Var(n, d) for n, d in zip("fgijph", "float32 float32 int32 int32 bool handle".split()))
 V, BYTES = Var("v", "float32x4"), Var("b", "int8x4")
+SUMS, GROUPS = Var("s", "int32x2"), Var("u", "uint8x8")
 LOAD = BufferLoad(BUFFER, [I])
 FRAGMENTS = [H, 0, H, 0, H, 0, H, 0]
 MATRIX = ["m16n8k8", "row", "col", "fp16", "fp16", "fp32", H, 0, H, 0, H, 0]
@@ -65,7 +66,7 @@ SAMPLES: dict[str, list[Any]] = {
     "address_of": [LOAD], "buffer_offset": [LOAD], "type_annotation": ["float32"],
     "tvm_access_ptr": [type_annotation("float32"), H, 0, 4, 1], "handle_add_byte_offset": [H, I], "isnullptr": [H],
     "prefetch": [H, 0, 3, 1], "vectorlow": ["float32x2", V], "vectorhigh": ["float32x2", V],
-    "vectorcombine": ["float32x8", V, V], "dp4a": [BYTES, BYTES, I], "get_active_lane_mask": ["boolx4", I, 8],
+    "vectorcombine": ["float32x8", V, V], "dp4a": [BYTES, BYTES, I], "dot_accumulate": [SUMS, BYTES, GROUPS], "get_active_lane_mask": ["boolx4", I, 8],
     "tvm_storage_sync": ["shared"], "tvm_thread_allreduce": [1, F, P, H, I], "atomic_add": ["float32", H, F],
     "tvm_fill_fragment": [H, 16, 16, 16, 0, F], "ptx_mma": ["float32", *MATRIX, False],
     "ptx_mma_sp": ["float32", *MATRIX, H, 0, 0, False], "ptx_ldmatrix": ["float16", False, 4, ".b16", H, 0, H, 0],
@@ -129,7 +130,7 @@ def test_a_wrong_number_of_arguments_is_an_error(record: Intrinsic) -> None:
 @pytest.mark.parametrize("record", RECORDS)
 def test_text(record: Intrinsic) -> None:
     call = sample(record)
-    func = PrimFunc([F, G, I, J, P, H, V, BYTES, BUFFER], Evaluate(call))
+    func = PrimFunc([F, G, I, J, P, H, V, BYTES, SUMS, GROUPS, BUFFER], Evaluate(call))
     text = func.script()
     assert "call_intrin" not in text
     name = record.name if record.dtype_first else record.script_name
