@@ -98,6 +98,8 @@ def conflicts_of_iterations(
         ):
             continue
         for one, other in pairs:
+            if one.is_write and other.is_write and one.block is other.block and _runs_once(one.block, loop):
+                continue
             if not _are_disjoint(one, other, loop, iteration.outer):
                 kind = "writes" if other.is_write else "reads"
                 where = "block" if other.is_stated else "a condition or an index around block"
@@ -355,15 +357,31 @@ def _is_open_and_numbers(block: BlockNode, blocks: Sequence[BlockNode], loop: Lo
     return is_affine(block) and _runs_no_more_than_instances(block)
 
 
-def _runs_no_more_than_instances(block: BlockNode) -> bool:
-    """Whether no instance of a block whose bindings are affine runs twice: ``v = i % 2`` does. As many iterations as instances do not."""
+def _runs_once(block: BlockNode, loop: LoopNode) -> bool:
+    """Whether every instance of a block writes an element of its own, and runs in one iteration of a loop."""
+    return (
+        all(item.iter_type == IterVar.DataPar for item in block.iter_vars)
+        and any(mentions(value, {loop.var}) for value in block.iter_values)
+        and not any(is_open(item.extent) for item in loops_around(block))
+        and has_elements_of_its_own(block)
+        and is_affine(block)
+        and _runs_no_more_than_instances(block, counts_threads=True)
+    )
+
+
+def _runs_no_more_than_instances(block: BlockNode, counts_threads: bool = False) -> bool:
+    """Whether no instance of a block whose bindings are affine runs twice: ``v = i % 2`` does. As many iterations as instances do not.
+
+    Symbolic extents, and threads, which may copy for each other, are counted only if ``counts_threads``; then what is not known is denied.
+    """
     loops = [loop for loop in loops_around(block) if any(mentions(v, {loop.var}) for v in block.iter_values)]
     if all(isinstance(value, tir.Var | tir.IntImm) for value in block.iter_values):
         return True
     sizes = [constant_difference(loop.extent, 0) for loop in loops]
     wanted = [constant_difference(item.dom.extent, 0) for item in block.iter_vars]
-    if None in sizes or None in wanted or any(loop.thread_binding is not None for loop in loops):
-        # Nothing is counted of tiles with open decisions, of symbolic extents, and of threads that copy for each other.
+    if None in sizes or None in wanted:
+        return not counts_threads  # tiles with open decisions, and symbolic extents
+    if any(loop.thread_binding is not None for loop in loops) and not counts_threads:
         return True
     instances, count = math.prod(wanted), math.prod(sizes)  # type: ignore[arg-type]
     if count <= instances or block.is_unconditional:
