@@ -160,9 +160,7 @@ def test_instructions_without_avx512(operands: tuple[str, str]) -> None:
     ],
 )
 @pytest.mark.parametrize("lanes", [4, 16])
-def test_instructions_of_arm(
-    processor: str, operands: tuple[str, str], instruction: str, lanes: int
-) -> None:
+def test_instructions_of_arm(processor: str, operands: tuple[str, str], instruction: str, lanes: int) -> None:
     text = compiled(ARM + processor, lanes, *operands)
     assert len(re.findall(rf"\b{instruction}\s", text)) == lanes // 4
 
