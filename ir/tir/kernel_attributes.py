@@ -35,8 +35,8 @@ one, and so knows how far a right kernel may be off; the values are those of the
 DOT_PRODUCT = "dot_product"
 """Of a loop: it runs over the group of narrow numbers that one instruction of the processor multiplies and adds to each lane.
 
-It stands inside of a vectorized loop. Where the target has the instruction, :class:`ir.tir.transform.InjectDotProduct` uses it; elsewhere
-the loop is one like others.
+It stands inside of a vectorized loop; :class:`ir.tir.transform.InjectDotProduct` takes it for one operation. Which groups a target has an
+instruction for, :func:`ir.codegen.llvm.dot_product.group_of` says.
 """
 
 

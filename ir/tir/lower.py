@@ -40,6 +40,7 @@ def _llvm(target: Target, added: Callable[[int], list[Pass]]) -> list[Pass]:
         T.HoistIfThenElse(),  # conditions leave the loops that do not change them
         T.LoopPartition(),  # the insides of tiles need no conditions
         T.VectorizeLoop(vector_bits=target.vector_bits),  # vectors instead of loops
+        T.InjectDotProduct(),  # instructions for groups of products
         T.PrefetchPanels(),  # what is used next comes from memory early
         T.UnrollLoop(expand=False, unroll_local_access=True, max_statements=_MAX_UNROLLED),  # which to copy
         T.RemoveNoOp(),  # statements without effect disappear

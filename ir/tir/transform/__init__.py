@@ -19,6 +19,7 @@ from .prim_func_pass import PrimFuncPass, prim_func_pass
 from .force_narrow_index_to_int32 import ForceNarrowIndexToInt32
 from .hoist_if_then_else import HoistIfThenElse
 from .if_conversion import IfConversion
+from .inject_dot_product import InjectDotProduct
 from .keep_float_order import KeepFloatOrder
 from .keep_shaped_loops import KeepShapedLoops
 from .loop_partition import LoopPartition
