@@ -10,13 +10,16 @@ import pytest
 from cost_models import estimate_seconds
 from experiments.operators import suite
 from ir import te, topi
+from ir.dtype import to_numpy
 from ir.target import Target
 from ir.tir import PrimFunc
 from ir.tir.kernel_attributes import DOT_PRODUCT
 from runners.native import build_native
 from schedules import Schedule
+from schedules.dlight import default_schedule
 from schedules.layout_rewrite import split_module
 from schedules.postproc import postprocess
+from schedules.rule import cpu_rules
 from schedules.rule.block_facts import contiguous_var, node_of
 from schedules.rule.dot_product import dot_product_of
 from schedules.space import PostOrderApply
@@ -197,3 +200,31 @@ def test_the_estimate_counts_a_group_as_one_step() -> None:
         estimate_seconds(item.skeleton(item.sample(64, np.random.default_rng(0))), wide) for item in plain
     ]
     assert estimated.min() < 0.6 * min(item.min() for item in others)
+
+
+def test_pairs_of_bfloat16_are_for_searches() -> None:
+    func = product(8, 32, 64, "bfloat16", "bfloat16", "float32")
+    sketches = grouped_sketches(func, VNNI)
+    assert sketches and grouped_sketches(func, PLAIN) == []
+    assert len(PostOrderApply().generate_sketches(func, VNNI)) > len(sketches)  # the exact form is there, too
+    assert "dot_product" not in default_schedule(func, VNNI).mod.script()
+    assert "dot_product" in default_schedule(product(8, 32, 64), VNNI).mod.script()
+    exact = [rule for rule in cpu_rules() if not rule.changes_rounding]
+    assert len(PostOrderApply(sch_rules=exact).generate_sketches(func, VNNI)) == len(
+        PostOrderApply().generate_sketches(func, VNNI)
+    ) - len(sketches)
+
+
+def test_sums_of_pairs_are_near_the_exact_ones() -> None:
+    func = product(8, 48, 64, "bfloat16", "bfloat16", "float32")
+    generator = np.random.default_rng(0)
+    a, b = (generator.standard_normal(shape).astype(to_numpy("bfloat16")) for shape in ((8, 64), (64, 48)))
+    wide = [array.astype("float64") for array in (a, b)]
+    bound = 64 * 2.0**-23 * (np.abs(wide[0]) @ np.abs(wide[1]))
+    for sketch in grouped_sketches(func, VNNI):
+        for row in sketch.sample(4, generator):
+            sch = sketch.materialize(func, row)
+            assert postprocess(sch, VNNI)
+            out = np.zeros((8, 48), "float32")
+            build_native(split_module(sch.mod), Target("cpu")).bind(a, b, out)()
+            assert (np.abs(out - wide[0] @ wide[1]) <= bound).all()
