@@ -496,7 +496,7 @@ def _by_groups(nest: Nest) -> Nest:
     *loops, group = nest.loops
     accesses = []
     for access in nest.accesses:
-        in_groups = access.reach[:, -1].any(axis=1)
+        in_groups: np.ndarray = np.any(access.reach[:, -1] != 0, axis=1)
         factor = group.extent if in_groups.any() else np.ones_like(group.extent)
         factors = np.where(in_groups[:, None], factor, 1)
         accesses.append(

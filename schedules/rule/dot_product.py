@@ -87,12 +87,10 @@ def _operands(node: BlockNode) -> tuple[tir.BufferLoad, tir.BufferLoad] | None:
     if not isinstance(total, tir.BufferLoad) or total.buffer is not store.buffer:
         return None
     sides = (product.a, product.b) if isinstance(product, tir.Mul) else ()
-    if not sides or not all(isinstance(side, tir.Cast) for side in sides):
-        return None
-    first, second = (side.value for side in sides)  # type: ignore[union-attr]
-    if isinstance(first, tir.BufferLoad) and isinstance(second, tir.BufferLoad):
-        return first, second
-    return None
+    found = [
+        side.value for side in sides if isinstance(side, tir.Cast) and isinstance(side.value, tir.BufferLoad)
+    ]
+    return (found[0], found[1]) if len(found) == 2 else None
 
 
 def _is_contiguous(load: tir.BufferLoad, var: Any) -> bool:
