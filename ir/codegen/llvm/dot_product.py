@@ -129,6 +129,11 @@ def group_of(target: Target, first: str, second: str, sums: str) -> int:
     return group if any(bits <= target.vector_bits for bits in widths) else 0
 
 
+def needs_sign_corrections(options: MachineOptions) -> bool:
+    """Whether a machine multiplies unsigned by signed bytes only, see :class:`ir.tir.transform.HoistSignCorrection`."""
+    return instructions(options).get(("int8", "int8"), ("", ()))[0] == "vpdpbusd"
+
+
 # -- how they are printed --------------------------------------------------------------
 @dataclass(frozen=True)
 class _Operands:
