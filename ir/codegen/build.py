@@ -32,7 +32,7 @@ from .entry import KernelError, prepare
 from .llvm import compile as native
 from .llvm.codegen import GeneratedModule, generate
 from .llvm.compile import CodegenError, MachineOptions
-from .llvm.dot_product import instructions, needs_sign_corrections
+from .llvm.dot_product import features_of, instructions, needs_sign_corrections
 from .llvm.forking import hold_at_fork
 from .llvm.kernel_context import PYTHON_RAISED, PackedSite
 from .llvm.loaded_object import LoadedObject, symbol_exists
@@ -180,6 +180,7 @@ class NativeModule:
                     f"no symbol {', '.join(missing)} in this process; load the library that has it with"
                     " ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL) first"
                 )
+            native.require_host(self.options, features_of(self._text, self.options))
             loaded = LoadedObject(self.code, options=self.options)
             if self.packed_sites:
                 self._callback = _PACKED(self._call_python)
