@@ -27,11 +27,12 @@ from ..tir.analysis.workspace import scratch_bytes
 from ..tir.analysis.written_params import stored_params
 from ..tir.function import PrimFunc
 from ..tir.lower import lower
+from ..tir.transform.hoist_sign_correction import HoistSignCorrection
 from .entry import KernelError, prepare
 from .llvm import compile as native
 from .llvm.codegen import GeneratedModule, generate
 from .llvm.compile import CodegenError, MachineOptions
-from .llvm.dot_product import instructions
+from .llvm.dot_product import features_of, instructions, needs_sign_corrections
 from .llvm.forking import hold_at_fork
 from .llvm.kernel_context import PYTHON_RAISED, PackedSite
 from .llvm.loaded_object import LoadedObject, symbol_exists
@@ -179,6 +180,7 @@ class NativeModule:
                     f"no symbol {', '.join(missing)} in this process; load the library that has it with"
                     " ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL) first"
                 )
+            native.require_host(self.options, features_of(self._text, self.options))
             loaded = LoadedObject(self.code, options=self.options)
             if self.packed_sites:
                 self._callback = _PACKED(self._call_python)
@@ -349,6 +351,9 @@ def build(
         mod_or_func = IRModule({symbol: mod_or_func.with_attr("global_symbol", symbol)})
     options = replace(native.options_of(target), unroll=unroll)
     lowered = lower(mod_or_func, target)
+    hoisted = HoistSignCorrection()(lowered)
+    if hoisted is not lowered and needs_sign_corrections(options):
+        lowered = hoisted
     generated = generate(
         lowered,
         target.vector_bits,

@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -141,8 +141,12 @@ def architecture_of(triple: str) -> str:
     return (triple or host_info().triple).split("-")[0]
 
 
-def require_host(options: MachineOptions) -> None:
+def require_host(options: MachineOptions, features: Collection[str] = ()) -> None:
     """Refuse code that this process's processor cannot run, before it is loaded: it would end the process.
+
+    Args:
+        options: what it is for.
+        features: LLVM's names of those that it uses beside :func:`required_features`.
 
     Raises:
         CodegenError: the code is for another architecture, or needs what this processor does not have.
@@ -154,10 +158,11 @@ def require_host(options: MachineOptions) -> None:
     advice = "it can be exported, and run where it is for"
     if arch != here:
         raise CodegenError(f"code for {arch} processors does not run on this one ({here}); {advice}")
-    features = tuple(item for item in options.features.split(",") if item)
-    bits = facts_of_cpu(options.cpu, options.triple, features).vector_bits
+    switched = tuple(item for item in options.features.split(",") if item)
+    bits = facts_of_cpu(options.cpu, options.triple, switched).vector_bits
     has = llvm.get_host_cpu_features()
-    missing = sorted(name for name in required_features(options, bits) if not has.get(name, True))
+    needed = required_features(options, bits) | set(features)
+    missing = sorted(name for name in needed if not has.get(name, True))
     if missing:
         raise CodegenError(
             f"code for {named} needs {', '.join(missing)}, which this processor ({llvm.get_host_cpu_name()}) does not have;"

@@ -74,14 +74,14 @@ _WIDTH = '"prefer-vector-width"="512" "min-legal-vector-width"="512"'
 _BYTES = tuple((a, b) for a, b, sums in DOT_GROUPS if sums == "int32" and dt.bits(a) == 8)
 _WORDS, _BFLOATS = (("int16", "int16"),), (("bfloat16", "bfloat16"),)
 
-_X86 = (
+_X86: tuple[_Instruction, ...] = (
     _Instruction("vpdpbusd", _BYTES, _sum_of_products("i8", "zext", "sext"), r"\bvpdpbusd\s.*"),
     _Instruction("pmaddwd", _WORDS, _sum_of_products("i16", "sext", "sext"), r"\bv?pmaddwd\s.*"),
     # not the form of AVX-NE-CONVERT, which has no products
     _Instruction("vdpbf16ps", _BFLOATS, _rounding_to_bfloat, r"^\s*vcvtneps2bf16\w?\s.*"),
 )
 _X86_REGISTERS = {512: "%zmm", 256: "%ymm", 128: "%xmm"}
-_ARM = (
+_ARM: tuple[_Instruction, ...] = (
     _Instruction("sdot", (("int8", "int8"),), _sum_of_products("i8", "sext", "sext"), r"\bsdot\b"),
     _Instruction("udot", (("uint8", "uint8"),), _sum_of_products("i8", "zext", "zext"), r"\budot\b"),
     _Instruction(
@@ -92,26 +92,59 @@ _ARM = (
 _ARM_REGISTERS = {128: ""}
 
 
+def _known(options: MachineOptions) -> tuple[tuple[_Instruction, ...], dict[int, str]]:
+    """The instructions of an architecture, and what assembler text has for registers of so many bits."""
+    architecture = architecture_of(options.triple)
+    if architecture.startswith("x86_64"):
+        return _X86, _X86_REGISTERS
+    return (_ARM, _ARM_REGISTERS) if architecture in ("aarch64", "arm64") else ((), {})
+
+
+@lru_cache(maxsize=16)
+def _probed(options: MachineOptions) -> str:
+    """What LLVM makes of all programs that it is asked by."""
+    known, registers = _known(options)
+    texts = [
+        emit_assembly(optimize("\n".join(map(item.probe, registers)), options, level=1), options)
+        for item in known
+    ]
+    return "\n".join(texts)
+
+
 @lru_cache(maxsize=16)
 def instructions(options: MachineOptions = MachineOptions()) -> Mapping[tuple[str, str], tuple[str, Widths]]:
     """By dtypes of both operands, the instruction that a machine has for them and the widths of its registers."""
-    architecture = architecture_of(options.triple)
-    if architecture.startswith("x86_64"):
-        known, registers = _X86, _X86_REGISTERS
-    elif architecture in ("aarch64", "arm64"):
-        known, registers = _ARM, _ARM_REGISTERS
-    else:
-        return {}
+    known, registers = _known(options)
+    assembly = _probed(options)
     found: dict[tuple[str, str], tuple[str, Widths]] = {}
     for item in known:
-        text = "\n".join(item.probe(bits) for bits in registers)
-        assembly = emit_assembly(optimize(text, options, level=1), options)
         widths = tuple(
             bits for bits, name in registers.items() if re.search(item.sign + name, assembly, re.MULTILINE)
         )
         if widths:
             found.update(dict.fromkeys(item.operands, (item.name, widths)))
     return found
+
+
+_X86_FEATURES = {
+    "vpdpbusd": {"avx512vnni": r"^\s*vpdpbusd", "avxvnni": r"\{vex\}\s+vpdpbusd"},
+    "dpbf16ps": {"avx512bf16": r"^\s*vcvtneps2bf16"},
+}
+"""By part of the names of LLVM's functions: the features that may be behind them, and how LLVM shows that it uses one."""
+
+
+def features_of(text: str, options: MachineOptions) -> set[str]:
+    """LLVM's names of the features of x86 that the dot products in a module in LLVM's assembly use."""
+    used = {part: signs for part, signs in _X86_FEATURES.items() if f".{part}." in text}
+    if not used:
+        return set()
+    assembly = _probed(options)
+    return {
+        feature
+        for signs in used.values()
+        for feature, sign in signs.items()
+        if re.search(sign, assembly, re.MULTILINE)
+    }
 
 
 def group_of(target: Target, first: str, second: str, sums: str) -> int:
@@ -127,6 +160,11 @@ def group_of(target: Target, first: str, second: str, sums: str) -> int:
         return 0
     _, widths = instructions(options_of(target)).get((first, second), ("", ()))
     return group if any(bits <= target.vector_bits for bits in widths) else 0
+
+
+def needs_sign_corrections(options: MachineOptions) -> bool:
+    """Whether a machine multiplies unsigned by signed bytes only, see :class:`ir.tir.transform.HoistSignCorrection`."""
+    return instructions(options).get(("int8", "int8"), ("", ()))[0] == "vpdpbusd"
 
 
 # -- how they are printed --------------------------------------------------------------

@@ -5,6 +5,9 @@ load the numbers of all rows first, and its register allocator to let a partial 
 was added; both want registers that a good tile has not, and partial results wander through memory. So the address of what a row reads
 is made to depend on the partial results of the row before and on that row's number: an empty piece of assembly takes them all. It costs
 nothing when it runs, as the processor sees no dependence.
+
+A row of dot products has a group of narrow numbers in place of the number; beside the sums a tile may have corrections of them, which
+are of no row (see :class:`ir.tir.transform.HoistSignCorrection`).
 """
 
 from __future__ import annotations
@@ -36,25 +39,37 @@ Place = tuple[str, int, str, str]
 
 @dataclass(frozen=True)
 class Step:
-    """A store ``x[vector] = x[vector] + number * vector`` in registers."""
+    """A store ``x[vector] = x[vector] + number * vector`` in registers, or one of a ``dot_accumulate``."""
 
     store: S.BufferStore
-    number: E.PrimExpr
-    """The operand that is one number in all lanes."""
-    load: E.BufferLoad
-    """That number."""
+    number: E.PrimExpr | None
+    """The operand that is one number in all lanes; for a dot product the load of the group that is. None if it is constant."""
+    load: E.BufferLoad | None
+    """That number, or group."""
     vector: E.BufferLoad | None
     """The other operand, if it is a vector as it lies in memory."""
+
+    @property
+    def is_of_groups(self) -> bool:
+        """Whether it is a dot product."""
+        return self.number is self.load
+
+    @property
+    def reads(self) -> set[Var]:
+        """The memory of both operands, as far as they are loaded here."""
+        return {load.buffer.data for load in (self.load, self.vector) if load is not None}
 
 
 @dataclass
 class Tile:
-    """The tile at hand: consecutive steps in one basic block, which store to one buffer. What they read is no part of it, so that it stays
-    as it is until something else is stored."""
+    """The tile at hand: consecutive steps in one basic block, which store to one buffer, and perhaps to one of corrections. What they read
+    is no part of them, so that it stays as it is until something else is stored."""
 
     block: str
-    results_in: Var
-    """The memory of the buffer."""
+    results_in: set[Var]
+    """The memory of the buffers."""
+    read: set[Var] = field(default_factory=set)
+    """The memory of what was loaded."""
     place: Place | None = None
     """Of the number of the row at hand."""
     number: Value | None = None
@@ -76,15 +91,17 @@ def step_of(emitter: FunctionEmitter, node: S.BufferStore) -> Step | None:
     """The step of a tile that a store is, if it is one."""
     value = _inside(node.value)
     if (
-        not isinstance(value, E.Add)
-        or node.predicate is not None
+        node.predicate is not None
         or node.buffer.scope() != "local"
         or node.buffer.data not in emitter.private
         or dt.lanes(value.dtype) == 1
-        or not dt.is_float(value.dtype)
         or dt.bits(value.dtype) < 32
         or any(has_effect(part) for part in (value, *node.indices))  # which may write what is loaded before
     ):
+        return None
+    if isinstance(value, E.Call):
+        return _dot_product_of(value, node)
+    if not isinstance(value, E.Add) or not dt.is_float(value.dtype):
         return None
     partial, product = (value.a, value.b) if isinstance(value.b, E.Mul) else (value.b, value.a)
     if not isinstance(product, E.Mul) or not _is_same_place(partial, node):
@@ -95,6 +112,38 @@ def step_of(emitter: FunctionEmitter, node: S.BufferStore) -> Step | None:
             is_vector = isinstance(other, E.BufferLoad) and _is_plain_vector(other, node)
             return Step(node, number, load, other if is_vector else None)
     return None
+
+
+def _dot_product_of(call: E.Call, node: S.BufferStore) -> Step | None:
+    """The step of a tile of dot products that a store of a call is, if it is one."""
+    if getattr(call.op, "name", "") != "tir.dot_accumulate":
+        return None
+    sums, first, second = call.args
+    load = _unflipped(first)
+    if (
+        not _is_same_place(sums, node)
+        or dt.lanes(first.dtype) == dt.lanes(second.dtype)
+        or not isinstance(second, E.BufferLoad)
+        or not _is_plain_vector(second, node)
+    ):
+        return None
+    if isinstance(load, E.BufferLoad):
+        return Step(node, load, load, second) if _is_plain_vector(load, node) else None
+    return (
+        Step(node, None, None, second)
+        if isinstance(load, E.Broadcast) and isinstance(load.value, E.IntImm)
+        else None
+    )
+
+
+def _unflipped(first: E.PrimExpr) -> E.PrimExpr:
+    """The operand of a dot product whose signs may have been changed."""
+    while isinstance(first, E.Call) and getattr(first.op, "name", "") in (
+        "tir.reinterpret",
+        "tir.bitwise_xor",
+    ):
+        first = first.args[0]
+    return first
 
 
 def _inside(value: E.PrimExpr) -> E.PrimExpr:
@@ -139,10 +188,17 @@ def store_step(emitter: FunctionEmitter, step: Step) -> None:
     """Prints the store of a step."""
     tile = emitter.tile
     node = step.store
-    if tile is None or tile.block != emitter.b.block or tile.results_in is not node.buffer.data:
-        tile = emitter.tile = Tile(emitter.b.block, node.buffer.data)
-    everywhere = _in_all_lanes(emitter, tile, step.load, dt.lanes(node.value.dtype))
-    known = [(step.number, everywhere)]
+    if tile is None or not _belongs_to(emitter, tile, step):
+        tile = emitter.tile = Tile(emitter.b.block, {node.buffer.data})
+    tile.results_in.add(node.buffer.data)
+    tile.read |= step.reads
+    known: list[tuple[E.PrimExpr, Value]] = []
+    if step.load is not None and step.number is not None:
+        number = _number_of_row(emitter, tile, step.load)
+        lanes = dt.lanes(node.value.dtype)
+        known.append(
+            (step.number, number if step.is_of_groups else _in_all_lanes(emitter, tile, number, lanes))
+        )
     if step.vector is not None:
         known.append((step.vector, _vector_of(emitter, tile, step.vector)))
     with emitter.knowing(*known):
@@ -152,17 +208,33 @@ def store_step(emitter: FunctionEmitter, step: Step) -> None:
     tile.results.append(result)
 
 
-def _in_all_lanes(emitter: FunctionEmitter, tile: Tile, load: E.BufferLoad, lanes: int) -> Value:
-    """The number of a step: that of the row at hand, or of a new row."""
-    base, displacement = base_address(emitter, load.buffer, flat_index(load.indices, load.buffer))
+def _belongs_to(emitter: FunctionEmitter, tile: Tile, step: Step) -> bool:
+    """Whether a step goes on with the tile at hand."""
+    memory = step.store.buffer.data
+    if tile.block != emitter.b.block:
+        return False
+    if memory in tile.results_in:
+        return tile.results_in.isdisjoint(step.reads)
+    return step.is_of_groups and memory not in tile.read and tile.results_in.isdisjoint(step.reads)
+
+
+def _number_of_row(emitter: FunctionEmitter, tile: Tile, load: E.BufferLoad) -> Value:
+    """The number of a step, or its group: that of the row at hand, or of a new row."""
+    _, first = first_of_piece(flat_index(load.indices, load.buffer))
+    base, displacement = base_address(emitter, load.buffer, first)
     place = (base.ref, displacement, load.buffer.dtype, load.dtype)
     if place != tile.place or tile.number is None:
         tile.before, tile.results = _worth_waiting_for(emitter, tile), []
         tile.waiting.clear()
         tile.everywhere.clear()
         tile.place, tile.number = place, _load(emitter, tile, load, base, displacement)
+    return tile.number
+
+
+def _in_all_lanes(emitter: FunctionEmitter, tile: Tile, number: Value, lanes: int) -> Value:
+    """The number of the row at hand in each lane."""
     if lanes not in tile.everywhere:
-        tile.everywhere[lanes] = emitter.b.splat(tile.number, lanes)
+        tile.everywhere[lanes] = emitter.b.splat(number, lanes)
     return tile.everywhere[lanes]
 
 

@@ -18,6 +18,7 @@ from .flatten_buffer import FlattenBuffer
 from .prim_func_pass import PrimFuncPass, prim_func_pass
 from .force_narrow_index_to_int32 import ForceNarrowIndexToInt32
 from .hoist_if_then_else import HoistIfThenElse
+from .hoist_sign_correction import HoistSignCorrection
 from .if_conversion import IfConversion
 from .inject_dot_product import InjectDotProduct
 from .keep_float_order import KeepFloatOrder

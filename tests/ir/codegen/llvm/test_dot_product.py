@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from ir.codegen.build import NativeModule, build
+from ir.codegen.llvm import compile as native
 from ir.codegen.llvm.dot_product import group_of
 from ir.script import from_source
 from ir.target.target import Target
@@ -74,13 +75,13 @@ def cases(first: str, second: str, count: int, width: int, lanes: int) -> list[t
 @pytest.mark.parametrize(("first", "second"), INTEGERS)
 def test_integers_are_exact(first: str, second: str, lanes: int, is_shared: bool) -> None:
     func = accumulation(lanes, first, second, is_shared)
-    native = build(func)["main"]
+    kernel = build(func)["main"]
     size = group(first)
     count = size if is_shared else size * lanes
     for number, (a, b, c) in enumerate(cases(first, second, count, size * lanes, lanes)):
         expected = by_numpy(a, b, c, size)
         found = c.copy()
-        native(a, b, found)
+        kernel(a, b, found)
         np.testing.assert_array_equal(found, expected)
         if number % 5 == 0:
             run(func, a, b, c)
@@ -96,10 +97,10 @@ def test_bfloat16(lanes: int, is_shared: bool) -> None:
     a, b = (rng.uniform(0.5, 2, size).astype(ml_dtypes.bfloat16) for size in (count, 2 * lanes))
     c = rng.uniform(0.5, 2, lanes).astype("float32")
     expected = by_numpy(a, b, c, 2)
-    native = c.copy()
-    build(func)["main"](a, b, native)
+    computed = c.copy()
+    build(func)["main"](a, b, computed)
     run(func, a, b, c)
-    for found in (native, c):
+    for found in (computed, c):
         np.testing.assert_allclose(found, expected, rtol=2.0**-20)
 
 
@@ -107,13 +108,13 @@ def test_bfloat16(lanes: int, is_shared: bool) -> None:
 @pytest.mark.parametrize(("first", "second"), INTEGERS)
 def test_machines_without_instructions_compute_the_same(first: str, second: str, target: str) -> None:
     try:
-        native = build(accumulation(16, first, second, True), target)["main"]
+        kernel = build(accumulation(16, first, second, True), target)["main"]
     except Exception as error:  # a host that is older than that, or no x86
         pytest.skip(str(error))
     size = group(first)
     for a, b, c in cases(first, second, size, size * 16, 16):
         expected = by_numpy(a, b, c, size)
-        native(a, b, c)
+        kernel(a, b, c)
         np.testing.assert_array_equal(c, expected)
 
 
@@ -121,8 +122,8 @@ def test_machines_without_instructions_compute_the_same(first: str, second: str,
 
 
 def compiled(target: str, lanes: int, first: str, second: str) -> str:
-    native: NativeModule = build(accumulation(lanes, first, second, True), target)
-    return native.assembly
+    module: NativeModule = build(accumulation(lanes, first, second, True), target)
+    return module.assembly
 
 
 @pytest.mark.parametrize(
@@ -182,6 +183,27 @@ def test_what_a_machine_has_not_is_not_printed(target: str, operands: tuple[str,
     sums = "float32" if operands[0] == "bfloat16" else "int32"
     assert group_of(Target(target), *operands, sums) == 0
     assert not re.search(r"vpdpbusd|dpbf16|\bbfdot|\b[us]*dot\s", compiled(target, 16, *operands))
+
+
+@pytest.mark.parametrize(
+    ("processor", "operands", "feature"),
+    [
+        ("alderlake", ("int8", "int8"), "avxvnni"),
+        ("cascadelake", ("int8", "int8"), "avx512vnni"),
+        ("cooperlake", ("bfloat16", "bfloat16"), "avx512bf16"),
+    ],
+)
+def test_code_for_another_processor_is_not_loaded(
+    monkeypatch: pytest.MonkeyPatch, processor: str, operands: tuple[str, str], feature: str
+) -> None:
+    """It would end the process with a signal."""
+    has = dict.fromkeys(native.llvm.get_host_cpu_features(), True) | {feature: False}
+    monkeypatch.setattr(native.llvm, "get_host_cpu_features", lambda: has)
+    target = f"llvm -mcpu={processor}"
+    kernel = build(accumulation(16, *operands, True), target)
+    with pytest.raises(native.CodegenError, match=rf"code for {processor} needs {feature}, which"):
+        kernel.entry_pointer("main")
+    build(accumulation(16, "int16", "int16", True), target).entry_pointer("main")  # which needs none of them
 
 
 def test_groups_of_targets() -> None:

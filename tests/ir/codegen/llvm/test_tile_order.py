@@ -61,6 +61,91 @@ def test_partial_results_stay_in_registers(
     assert traffic_with_the_stack(text) == 0
 
 
+def dot_products(rows: int, columns: int, lanes: int, unrolled: int, first: str, second: str) -> PrimFunc:
+    """C = A @ B of narrow integers, of which B has a group for each lane one behind the other."""
+    width, size = columns * lanes, 2 if first == "int16" else 4
+    return from_source(f"""@T.prim_func
+def main(A: T.Buffer(({rows}, {DEPTH * size}), "{first}"), B: T.Buffer(({DEPTH}, {width}, {size}), "{second}"), C: T.Buffer(({rows}, {width}), "int32")):
+    X = T.alloc_buffer(({rows}, {width}), "int32", scope="local")
+    for i in T.unroll({rows}):
+        for j in T.unroll({columns}):
+            for v in T.vectorized({lanes}):
+                X[i, j * {lanes} + v] = 0
+    for k in range({DEPTH // unrolled}):
+        for l in T.unroll({unrolled}):
+            for i in T.unroll({rows}):
+                for j in T.unroll({columns}):
+                    for v in T.vectorized({lanes}):
+                        for g in T.serial({size}, annotations={{"dot_product": 1}}):
+                            X[i, j * {lanes} + v] = X[i, j * {lanes} + v] + T.Cast("int32", A[i, (k * {unrolled} + l) * {size} + g]) * T.Cast("int32", B[k * {unrolled} + l, j * {lanes} + v, g])
+    for i in T.unroll({rows}):
+        for j in T.unroll({columns}):
+            for v in T.vectorized({lanes}):
+                C[i, j * {lanes} + v] = X[i, j * {lanes} + v]
+""")  # noqa: E501
+
+
+@pytest.mark.parametrize(
+    ("processor", "rows", "columns", "lanes", "unrolled", "dtypes"),
+    [
+        (
+            "cascadelake",
+            8,
+            3,
+            16,
+            2,
+            ("int8", "int8"),
+        ),  # 24 sums, 3 corrections and vectors, a group and the signs
+        ("cascadelake", 14, 2, 16, 2, ("uint8", "int8")),
+        ("cascadelake", 14, 2, 16, 4, ("int16", "int16")),
+        ("alderlake", 4, 3, 8, 2, ("int16", "int16")),
+        ("znver4", 8, 3, 16, 3, ("uint8", "uint8")),
+    ],
+)
+def test_sums_of_dot_products_stay_in_registers(
+    processor: str, rows: int, columns: int, lanes: int, unrolled: int, dtypes: tuple[str, str]
+) -> None:
+    func = dot_products(rows, columns, lanes, unrolled, *dtypes)
+    text = build(func, f"llvm -mcpu={processor} -mtriple=x86_64-linux-gnu").assembly
+    is_corrected = dtypes in [("int8", "int8"), ("uint8", "uint8")]
+    assert len(re.findall("vpdpbusd|vpdpwssd", text)) == (rows + is_corrected) * columns * unrolled
+    assert traffic_with_the_stack(text) == 0
+
+
+@pytest.mark.parametrize("dtypes", [("int8", "int8"), ("uint8", "int8"), ("int16", "int16")])
+def test_tiles_of_dot_products_have_the_right_values(dtypes: tuple[str, str]) -> None:
+    rng = np.random.default_rng(0)
+    size = 2 if dtypes[0] == "int16" else 4
+    low = {"int8": -128, "uint8": 0, "int16": -(2**15)}
+    high = {"int8": 127, "uint8": 255, "int16": 2**15 - 1}
+    a = rng.integers(low[dtypes[0]], high[dtypes[0]], (5, DEPTH * size), endpoint=True).astype(dtypes[0])
+    b = rng.integers(low[dtypes[1]], high[dtypes[1]], (DEPTH, 32, size), endpoint=True).astype(dtypes[1])
+    c = np.zeros((5, 32), "int32")
+    build(dot_products(5, 2, 16, 3, *dtypes))["main"](a, b, c)
+    exact = np.einsum("ikg,kjg->ij", a.reshape(5, DEPTH, size).astype("int64"), b.astype("int64"))
+    np.testing.assert_array_equal(c, (exact & 0xFFFFFFFF).astype("uint32").view("int32"))
+
+
+def test_a_group_that_was_stored_between_two_steps_is_read_again() -> None:
+    """Copies of narrow numbers lie in registers, too."""
+    source = """@T.prim_func
+def main(A: T.Buffer((8,), "int8"), B: T.Buffer((64,), "int8"), C: T.Buffer((32,), "int32")):
+    X = T.alloc_buffer((32,), "int32", scope="local")
+    G = T.alloc_buffer((4,), "int8", scope="local")
+    X[0:32] = T.Broadcast(0, 32)
+    G[0:4] = A[0:4]
+    X[0:16] = T.dot_accumulate(X[0:16], G[0:4], B[0:64])
+    G[0:4] = A[4:8]
+    X[16:32] = T.dot_accumulate(X[16:32], G[0:4], B[0:64])
+    C[0:32] = X[0:32]
+"""
+    a, b = (np.random.default_rng(0).integers(-128, 128, size).astype("int8") for size in (8, 64))
+    c = np.zeros(32, "int32")
+    build(from_source(source))["main"](a, b, c)
+    expected = [(a[half].astype("int32") * b.reshape(16, 4)).sum(1) for half in (slice(0, 4), slice(4, 8))]
+    np.testing.assert_array_equal(c, np.concatenate(expected))
+
+
 def test_a_part_of_a_vector_is_no_reason_to_leave_them() -> None:
     """40 columns in vectors of 16: the last of each row has 8 lanes."""
     source = """@T.prim_func
