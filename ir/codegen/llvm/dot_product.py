@@ -183,7 +183,7 @@ def dot_accumulate(emitter: FunctionEmitter, call: E.Call) -> Value:
     sums, first, second = (emitter.value(arg) for arg in call.args)
     kinds = dt.element_of(call.args[1].dtype), dt.element_of(call.args[2].dtype)
     lanes, group = lanes_of(sums.type), dt.lanes(call.args[2].dtype) // dt.lanes(call.dtype)
-    name, widths = emitter.context.dot_products().get(kinds, ("", ()))
+    name, widths = _printed_by(emitter, kinds)
     usable = [bits // 32 for bits in widths if bits <= emitter.context.vector_bits]
     if not usable or lanes == 1:
         return _by_steps(emitter.b, kinds, sums, first, second)
@@ -204,6 +204,15 @@ def dot_accumulate(emitter: FunctionEmitter, call: E.Call) -> Value:
         parts.append(_part(b, result, 0, min(width, lanes - start), 1))
         start += width
     return _joined(b, parts)
+
+
+def _printed_by(emitter: FunctionEmitter, kinds: tuple[str, str]) -> tuple[str, Widths]:
+    """The form of a product on registers, and their widths; none where plain arithmetic is all that there is."""
+    known = emitter.context.dot_products()
+    name, widths = known.get(("int16", "int16"), ("", ()))
+    # two operations on words still take less than four on numbers of 32 bits
+    by_words = (_BYTES_BY_WORDS, widths) if name == "pmaddwd" and kinds in _BYTES else ("", ())
+    return known.get(kinds, by_words)
 
 
 def _part(b: FunctionBuilder, value: Value, start: int, width: int, group: int) -> Value:
@@ -275,6 +284,7 @@ def _vpdpbusd(b: FunctionBuilder, module: ModuleBuilder, operands: _Operands, wi
     return b.binary("sub", accumulate(operands.sums, flipped, second), added)
 
 
+_BYTES_BY_WORDS = "pmaddwd of bytes"
 _PMADDWD = {4: "sse2.pmadd.wd", 8: "avx2.pmadd.wd", 16: "avx512.pmaddw.d.512"}
 
 
@@ -286,6 +296,30 @@ def _pmaddwd(b: FunctionBuilder, module: ModuleBuilder, operands: _Operands, wid
         b.cast("bitcast", _in_groups(b, item, width), words) for item in (operands.first, operands.second)
     )
     return b.binary("add", operands.sums, b.call(name, type_, list(values)))
+
+
+def _bytes_by_words(b: FunctionBuilder, module: ModuleBuilder, operands: _Operands, width: int) -> Value:
+    """Bytes 0 and 2 of each group as pairs of words, and bytes 1 and 3: exact, as no pair of products leaves 32 bits."""
+    sums = operands.sums
+    for is_odd in (False, True):
+        pair = [
+            _every_other_byte(b, value, kind, is_odd)
+            for value, kind in zip((operands.first, operands.second), operands.kinds)
+        ]
+        sums = _pmaddwd(b, module, _Operands(operands.kinds, sums, pair[0], pair[1]), width)
+    return sums
+
+
+def _every_other_byte(b: FunctionBuilder, value: Value, kind: str, is_odd: bool) -> Value:
+    """The even or the odd bytes of groups as words in their places."""
+    is_shared = value.type == "i32"
+    count = 2 if is_shared else lanes_of(value.type) // 2
+    words = b.cast("bitcast", value, vector("i16", count))
+    eight = constant(8, words.type)
+    if not is_odd:
+        words = b.binary("shl", words, eight)
+    words = b.binary("ashr" if dt.is_int(kind) else "lshr", words, eight)
+    return b.cast("bitcast", words, "i32") if is_shared else words
 
 
 def _vdpbf16ps(b: FunctionBuilder, module: ModuleBuilder, operands: _Operands, width: int) -> Value:
@@ -319,6 +353,7 @@ def _of_arm(
 _PRINTED: dict[str, Callable[[FunctionBuilder, ModuleBuilder, _Operands, int], Value]] = {
     "vpdpbusd": _vpdpbusd,
     "pmaddwd": _pmaddwd,
+    _BYTES_BY_WORDS: _bytes_by_words,
     "vdpbf16ps": _vdpbf16ps,
     **{name: _of_arm(name, "i8", 4) for name in ("sdot", "udot", "usdot")},
     "bfdot": _of_arm("bfdot", "bfloat", 2),

@@ -132,7 +132,8 @@ def compiled(target: str, lanes: int, first: str, second: str) -> str:
         *[(name, pair, "vpdpbusd") for name in ("znver4", "cascadelake", "sapphirerapids") for pair in BYTES],
         ("znver4", ("int16", "int16"), "vpdpwssd"),
         ("znver4", ("bfloat16", "bfloat16"), "vdpbf16ps"),
-        ("skylake-avx512", ("int16", "int16"), "vpmaddwd"),
+        # bytes in two operations on words
+        *[("skylake-avx512", pair, "vpmaddwd") for pair in [("int16", "int16"), *BYTES]],
     ],
 )
 @pytest.mark.parametrize(("lanes", "register"), [(4, "xmm"), (8, "ymm"), (16, "zmm"), (32, "zmm")])
