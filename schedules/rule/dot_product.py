@@ -12,11 +12,13 @@ in a panel; those of A have to be contiguous as they are.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from ir import dtype as dt
 from ir import tir
-from ir.codegen.llvm.dot_product import group_of
+from ir.codegen.llvm.compile import options_of
+from ir.codegen.llvm.dot_product import group_of, needs_sign_corrections
 from ir.target import Target
 
 from ..affine import coefficient_of, mentions
@@ -24,6 +26,7 @@ from ..random_variable import BlockRV
 from ..schedule import Schedule
 from ..tree import BlockNode, LeafNode
 from .block_facts import node_of, reduce_vars
+from .padding import RegisterFile
 
 
 @dataclass(frozen=True)
@@ -34,11 +37,17 @@ class DotProduct:
         axis: position of the reduction variable that is split, among the block's variables.
         size: numbers in a group.
         panels: the operand whose groups lie side by side for the lanes.
+        has_corrections: whether a tile has sums of what signs add, one for each vector of a row (:class:`HoistSignCorrection`).
     """
 
     axis: int
     size: int
     panels: tir.Buffer
+    has_corrections: bool = False
+
+    def registers(self, registers: RegisterFile) -> RegisterFile:
+        """What tiles go by."""
+        return replace(registers, per_column=2, others=2) if self.has_corrections else registers
 
 
 @dataclass(frozen=True)
@@ -72,7 +81,10 @@ def dot_product_of(node: BlockNode, vector_var: Any, target: Target) -> DotProdu
         if size and is_reduction and _is_contiguous(other, item.var) and _stands_alone(panels, item.var):
             extent = item.dom.extent
             if isinstance(extent, tir.IntImm) and extent.value > size and extent.value % size == 0:
-                return DotProduct(position, size, panels.buffer)
+                alike = other.buffer.dtype == panels.buffer.dtype and dt.bits(panels.buffer.dtype) == 8
+                return DotProduct(
+                    position, size, panels.buffer, alike and needs_sign_corrections(options_of(target))
+                )
     return None
 
 

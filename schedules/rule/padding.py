@@ -33,10 +33,14 @@ class RegisterFile:
 
     lanes: int
     registers: int
+    per_column: int = 1
+    """Registers beside the accumulators for each vector of a row: the vector,"""
+    others: int = 1
+    """and others: a broadcast."""
 
     def fits(self, rows: Any, columns: Any) -> Any:
-        """Whether the accumulators, one row of vectors and a broadcast have registers, or LLVM spills in the inner loop; of arrays, too."""
-        return rows * columns + columns + 1 <= self.registers
+        """Whether the accumulators and what is beside them have registers, or LLVM spills in the inner loop; of arrays, too."""
+        return rows * columns + self.per_column * columns + self.others <= self.registers
 
     def cycles(self, rows: int, columns: int) -> float:
         """Of one step of the reduction: two multiply-adds and two loads per cycle, where vectors come from the second cache."""

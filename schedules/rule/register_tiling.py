@@ -306,6 +306,8 @@ class RegisterTiling(ScheduleRule):
         )
         outermost = [factors[0] for factors in tiled.factors["S"]]
         registers, serial = registers_for(node, self.target), outermost if is_inside else ()
+        if dot is not None:
+            registers = dot.registers(registers)
         keep_within_machine(sch, tiled, registers, self.target.num_cores, serial)
         levels = _levels(structure, tiled.loops)
         group_loops = [] if tiled.innermost is None else [tiled.innermost]

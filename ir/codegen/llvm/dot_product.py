@@ -148,7 +148,7 @@ def features_of(text: str, options: MachineOptions) -> set[str]:
 
 
 def group_of(target: Target, first: str, second: str, sums: str) -> int:
-    """How many products an instruction of a target adds to each lane; 0 where it has none for these dtypes.
+    """How many products a target adds to each lane in one step; 0 where it has no instruction that helps with these dtypes.
 
     Args:
         target: what code is generated for.
@@ -158,12 +158,15 @@ def group_of(target: Target, first: str, second: str, sums: str) -> int:
     group = DOT_GROUPS.get((first, second, sums), 0)
     if not group or target.kind_name != "llvm":
         return 0
-    _, widths = instructions(options_of(target)).get((first, second), ("", ()))
+    _, widths = _form_of(instructions(options_of(target)), (first, second))
     return group if any(bits <= target.vector_bits for bits in widths) else 0
 
 
 def needs_sign_corrections(options: MachineOptions) -> bool:
-    """Whether a machine multiplies unsigned by signed bytes only, see :class:`ir.tir.transform.HoistSignCorrection`."""
+    """Whether a machine multiplies unsigned by signed bytes only, see :class:`ir.tir.transform.HoistSignCorrection`.
+
+    Tiles have a sum more for each vector of a row then.
+    """
     return instructions(options).get(("int8", "int8"), ("", ()))[0] == "vpdpbusd"
 
 
@@ -183,7 +186,7 @@ def dot_accumulate(emitter: FunctionEmitter, call: E.Call) -> Value:
     sums, first, second = (emitter.value(arg) for arg in call.args)
     kinds = dt.element_of(call.args[1].dtype), dt.element_of(call.args[2].dtype)
     lanes, group = lanes_of(sums.type), dt.lanes(call.args[2].dtype) // dt.lanes(call.dtype)
-    name, widths = _printed_by(emitter, kinds)
+    name, widths = _form_of(emitter.context.dot_products(), kinds)
     usable = [bits // 32 for bits in widths if bits <= emitter.context.vector_bits]
     if not usable or lanes == 1:
         return _by_steps(emitter.b, kinds, sums, first, second)
@@ -206,9 +209,10 @@ def dot_accumulate(emitter: FunctionEmitter, call: E.Call) -> Value:
     return _joined(b, parts)
 
 
-def _printed_by(emitter: FunctionEmitter, kinds: tuple[str, str]) -> tuple[str, Widths]:
+def _form_of(
+    known: Mapping[tuple[str, str], tuple[str, Widths]], kinds: tuple[str, str]
+) -> tuple[str, Widths]:
     """The form of a product on registers, and their widths; none where plain arithmetic is all that there is."""
-    known = emitter.context.dot_products()
     name, widths = known.get(("int16", "int16"), ("", ()))
     # two operations on words still take less than four on numbers of 32 bits
     by_words = (_BYTES_BY_WORDS, widths) if name == "pmaddwd" and kinds in _BYTES else ("", ())

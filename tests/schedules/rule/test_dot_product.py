@@ -26,7 +26,9 @@ from schedules.space import PostOrderApply
 from schedules.tree import all_blocks, loops_around, tree_of
 
 VNNI = Target("llvm -mcpu=znver4 -num-cores 2")
-PLAIN = Target("llvm -mcpu=x86-64-v3 -num-cores 2")
+WORDS = Target("llvm -mcpu=x86-64-v3 -num-cores 2")
+"""Has no instruction for bytes, but one for words."""
+PLAIN = Target("llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a53 -num-cores 2")
 
 
 def product(
@@ -76,8 +78,10 @@ def test_what_the_target_multiplies_in_groups(first: str, second: str, sums: str
     node = node_of(sch, sch.get_block("product"))
     found = dot_product_of(node, contiguous_var(node), VNNI)
     assert found is not None and (found.axis, found.size, found.panels.name) == (2, size, "y")
-    if first != "int16":
-        assert dot_product_of(node, contiguous_var(node), PLAIN) is None
+    assert found.has_corrections == (first == second != "int16")
+    by_words = dot_product_of(node, contiguous_var(node), WORDS)
+    assert by_words is not None and by_words.size == size and not by_words.has_corrections
+    assert dot_product_of(node, contiguous_var(node), PLAIN) is None
 
 
 @pytest.mark.parametrize(
@@ -130,7 +134,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("target", [Target("cpu"), PLAIN], ids=["host", "plain"])
+@pytest.mark.parametrize("target", [Target("cpu"), WORDS], ids=["host", "words"])
 def test_candidates_are_exact(name: str, target: Target) -> None:
     make, reference = CASES[name]
     func = make()
@@ -194,12 +198,22 @@ def test_the_estimate_counts_a_group_as_one_step() -> None:
     (sketch,) = grouped_sketches(func, VNNI)
     rows = sketch.sample(64, np.random.default_rng(0))
     estimated = estimate_seconds(sketch.skeleton(rows), VNNI)
-    plain = PostOrderApply().generate_sketches(func, PLAIN)
-    wide = Target("llvm -mcpu=znver4 -num-cores 2")
+    plain = PostOrderApply().generate_sketches(suite.workload("int8_product", (256, 256, 254)), VNNI)
     others = [
-        estimate_seconds(item.skeleton(item.sample(64, np.random.default_rng(0))), wide) for item in plain
+        estimate_seconds(item.skeleton(item.sample(64, np.random.default_rng(0))), VNNI) for item in plain
     ]
     assert estimated.min() < 0.6 * min(item.min() for item in others)
+
+
+def test_tiles_leave_registers_for_corrections() -> None:
+    func = product(64, 64, 64)
+    (sketch,) = grouped_sketches(func, VNNI)
+    for row in sketch.sample(64, np.random.default_rng(0)):
+        sch = sketch.materialize(func, row)
+        loops = loops_around(node_of(sch, sch.get_block("product")))
+        rows, columns = (int(loop.extent) for loop in loops[-3:-1])  # type: ignore[call-overload]
+        n_vectors = -(-columns // 16)
+        assert rows * n_vectors + 2 * n_vectors + 2 <= 32
 
 
 def test_pairs_of_bfloat16_are_for_searches() -> None:
