@@ -180,7 +180,7 @@ class NativeModule:
                     f"no symbol {', '.join(missing)} in this process; load the library that has it with"
                     " ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL) first"
                 )
-            native.require_host(self.options, features_of(self._text, self.options))
+            native.require_host(self.options, self.extra_features)
             loaded = LoadedObject(self.code, options=self.options)
             if self.packed_sites:
                 self._callback = _PACKED(self._call_python)
@@ -222,6 +222,11 @@ class NativeModule:
     def code_bytes(self) -> int | None:
         """Bytes of machine code, without the runtime's; None for object files that are not ELF."""
         return code_bytes(self.code)
+
+    @property
+    def extra_features(self) -> set[str]:
+        """LLVM's names of features that the code uses beside those that its vectors need."""
+        return features_of(self._text, self.options)
 
     @property
     def llvm_ir(self) -> str:

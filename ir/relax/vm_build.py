@@ -49,8 +49,8 @@ class BuildError(IRError):
     """A module cannot be built."""
 
 
-def _target_facts(target: Target) -> dict[str, Any]:
-    """What a machine must have to run the code, as plain data."""
+def _target_facts(target: Target, extra_features: set[str]) -> dict[str, Any]:
+    """What a machine must have to run the code, as plain data; ``extra_features`` are those of its kernels."""
     options = options_of(target)
     native = not options.triple and options.cpu in ("", host_info().cpu)
     if native and host_info().flags:
@@ -61,7 +61,7 @@ def _target_facts(target: Target) -> dict[str, Any]:
         "text": str(target),
         "machine": options.triple.split("-")[0] or platform.machine().lower(),
         "cpu": options.cpu or host_info().cpu,
-        "features": sorted(set(flags)),
+        "features": sorted({*flags, *extra_features}),
     }
 
 
@@ -130,7 +130,7 @@ def build(
         exported.update(dict.fromkeys(functions[name].pop("kernels")))
         functions[name]["public"] = name in public
     metadata = {
-        "target": _target_facts(target),
+        "target": _target_facts(target, kernels.extra_features),
         "functions": functions,
         "kernels": list(exported),
     }

@@ -47,6 +47,11 @@ class CompiledKernels:
         return [module.code for module in self.modules.values() if not module.packed_sites]
 
     @property
+    def extra_features(self) -> set[str]:
+        """LLVM's names of features that kernels use beside those that their vectors need."""
+        return set().union(*[module.extra_features for module in self.modules.values()])
+
+    @property
     def with_python(self) -> list[NativeModule]:
         """Kernels that call registered Python functions: each is loaded by itself, with a pointer to what calls Python."""
         return [module for module in self.modules.values() if module.packed_sites]

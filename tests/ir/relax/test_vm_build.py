@@ -539,3 +539,19 @@ def test_what_is_no_relax_program_is_refused_with_the_way_out():
         rx.build(kernel, "llvm")
     with pytest.raises(IRError, match="takes an IRModule or a Relax function, got str"):
         rx.build("main", "llvm")
+
+
+def test_a_model_says_what_its_dot_products_need():
+    builder = rx.BlockBuilder()
+    x, w = rx.Var("x", TensorStructInfo((8, 64), "int8")), rx.Var("w", TensorStructInfo((64, 32), "int8"))
+    with builder.function("main", [x, w]):
+        with builder.dataflow():
+            out = builder.emit_output(op.matmul(x, w, out_dtype="int32"))
+        builder.emit_func_output(out)
+    mod = builder.finalize()
+    needs = {
+        cpu: rx.build(mod, f"llvm -mcpu={cpu}").metadata["target"]["features"]
+        for cpu in ("znver4", "alderlake", "skylake-avx512")
+    }
+    assert "avx512vnni" in needs["znver4"] and "avxvnni" in needs["alderlake"]
+    assert not any("vnni" in item for item in needs["skylake-avx512"])
