@@ -17,10 +17,14 @@ def copy(rows: int, columns: int) -> PrimFunc:
     return te.create_prim_func([x, te.compute((rows, columns), lambda i, j: x[i, j], name="y")])
 
 
-@pytest.mark.parametrize("columns", [8, 12, 7], ids=["power of two", "divides", "cut off"])
-def test_threads_between_the_digits_of_one_number(columns: int) -> None:
+@pytest.mark.parametrize(
+    ("rows", "columns"),
+    [(16, 8), (16, 12), (16, 7), (2048, 2049)],
+    ids=["power of two", "divides", "cut off", "many"],
+)
+def test_threads_between_the_digits_of_one_number(rows: int, columns: int) -> None:
     """The outermost loop of an index may run inside of the others: each element has one thread all the same."""
-    sch = Schedule(copy(16, columns), debug_mask="all")
+    sch = Schedule(copy(rows, columns), debug_mask="all")
     fused = sch.fuse(*sch.get_loops("y"))
     outer, blocks, threads = sch.split(fused, [None, 4, 8])
     sch.reorder(blocks, threads, outer)
@@ -49,6 +53,7 @@ STORE = "y[vi, vj] = x[vi, vj]"
         ("(t * 8 + k) // 16", "(t * 8 + k) % 8", STORE),  # the half of them twice
         ("(t * 8 + k) // 8 % 16", "(t * 8 + k) % 8", STORE),
         ("t // 2", "k", STORE),
+        ("(t * 8 + k) // 8 % 16", "k", f"T.where(t * 8 + k < 200)\n                {STORE}"),
         (
             "(t * 4 + k // 2) // 8",
             "(t * 4 + k // 2) % 8",
