@@ -10,13 +10,18 @@ from . import dtype as dt
 from .error import IRValueError
 
 
+def has_masked_elements(value: Any) -> bool:
+    """Whether an array has elements without a value; ``numpy.ma``, which numpy loads late, is asked for arrays of its own only."""
+    return isinstance(value, np.ndarray) and type(value) is not np.ndarray and bool(np.ma.is_masked(value))
+
+
 def as_array(value: Any) -> np.ndarray:
     """The array of whatever numpy converts, and of any tensor of torch: one with gradients, on a device, of a dtype that numpy has not.
 
     Raises:
         IRValueError: elements are masked, so that they have no value.
     """
-    if np.ma.is_masked(value):
+    if has_masked_elements(value):
         raise IRValueError("a masked array has elements without a value; give them one: array.filled(0)")
     if isinstance(value, np.ndarray):
         return value

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtype as dt
-from ..conversion import round_float
+from ..conversion import has_masked_elements, round_float
 from ..error import IRError
 from .llvm.extent import Extent, evaluate, text_of
 from .llvm.signature import UNTYPED, Parameter, Signature
@@ -123,7 +123,7 @@ class _Array:
             raise KernelError(f"{self.where} cannot be shared through DLPack: {error}") from error
         if array is None:
             raise KernelError(f"{self.where} must be an array, got {type(value).__name__}")
-        if np.ma.is_masked(value):
+        if has_masked_elements(value):
             raise KernelError(
                 f"{self.where} has masked elements, which have no value; give them one: .filled(0)"
             )

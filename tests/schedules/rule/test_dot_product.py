@@ -242,3 +242,22 @@ def test_sums_of_pairs_are_near_the_exact_ones() -> None:
             out = np.zeros((8, 48), "float32")
             build_native(split_module(sch.mod), Target("cpu")).bind(a, b, out)()
             assert (np.abs(out - wide[0] @ wide[1]) <= bound).all()
+
+
+@pytest.mark.meaning("dot-flush")
+def test_products_of_subnormal_numbers_count_unless_a_search_has_chosen_otherwise() -> None:
+    """2**-130, which bfloat16 holds as a subnormal number, times 2**100: the default schedule adds 2**-30, an instruction may add 0."""
+    target = Target("cpu")
+    func = product(8, 16, 32, "bfloat16", "bfloat16", "float32")
+    kind = to_numpy("bfloat16")
+    small, large = np.full((8, 32), 2.0**-130).astype(kind), np.full((32, 16), 2.0**100).astype(kind)
+    whole = np.float32(32 * 2.0**-30)
+    out = np.zeros((8, 16), "float32")
+    build_native(split_module(default_schedule(func, target).mod), target).bind(small, large, out)()
+    assert (out == whole).all()
+    for sketch in PostOrderApply().generate_sketches(func, target):
+        sch = sketch.materialize(func, sketch.sample(1, np.random.default_rng(0))[0])
+        assert postprocess(sch, target)
+        build_native(split_module(sch.mod), target).bind(small, large, out)()
+        flushes = "dot_product" in sch.mod.script()
+        assert (out == whole).all() or (flushes and (out == 0).all())

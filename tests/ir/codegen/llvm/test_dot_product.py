@@ -170,10 +170,7 @@ def test_instructions_of_arm(processor: str, operands: tuple[str, str], instruct
 @pytest.mark.parametrize(
     ("target", "operands"),
     [
-        ("llvm -mcpu=skylake-avx512 -mtriple=x86_64-linux-gnu", ("uint8", "int8")),
-        ("llvm -mcpu=x86-64-v3 -mtriple=x86_64-linux-gnu", ("int8", "int8")),
         ("llvm -mcpu=cascadelake -mtriple=x86_64-linux-gnu", ("bfloat16", "bfloat16")),
-        ("llvm -mcpu=znver4 -mtriple=x86_64-linux-gnu -mattr=-avx512vnni", ("int8", "int8")),
         (ARM + "cortex-a53", ("int8", "int8")),
         (ARM + "neoverse-n1", ("uint8", "int8")),
         (ARM + "neoverse-n1", ("bfloat16", "bfloat16")),
@@ -184,6 +181,22 @@ def test_what_a_machine_has_not_is_not_printed(target: str, operands: tuple[str,
     sums = "float32" if operands[0] == "bfloat16" else "int32"
     assert group_of(Target(target), *operands, sums) == 0
     assert not re.search(r"vpdpbusd|dpbf16|\bbfdot|\b[us]*dot\s", compiled(target, 16, *operands))
+
+
+@pytest.mark.parametrize(
+    ("target", "operands"),
+    [
+        ("llvm -mcpu=skylake-avx512 -mtriple=x86_64-linux-gnu", ("uint8", "int8")),
+        ("llvm -mcpu=x86-64-v3 -mtriple=x86_64-linux-gnu", ("int8", "int8")),
+        ("llvm -mcpu=znver4 -mtriple=x86_64-linux-gnu -mattr=-avx512vnni", ("int8", "int8")),
+    ],
+)
+def test_bytes_are_multiplied_as_words_where_there_is_nothing_better(
+    target: str, operands: tuple[str, str]
+) -> None:
+    assert group_of(Target(target), *operands, "int32") == 4
+    text = compiled(target, 16, *operands)
+    assert "pmaddwd" in text and "vpdpbusd" not in text
 
 
 @pytest.mark.parametrize(
