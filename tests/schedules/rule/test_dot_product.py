@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,8 @@ from ir import te, topi
 from ir.dtype import to_numpy
 from ir.target import Target
 from ir.tir import PrimFunc
-from ir.tir.kernel_attributes import DOT_PRODUCT
+from ir.tir.kernel_attributes import DOT_PRODUCT, LAYOUT_FREE_BUFFERS
+from ir.tir.lower import lower
 from runners.native import build_native
 from schedules import Schedule
 from schedules.dlight import default_schedule
@@ -37,14 +39,15 @@ def product(
     second: str = "int8",
     sums: str = "int32",
     x_by_columns: bool = False,
+    skipped: int = 0,
 ) -> PrimFunc:
     x = te.placeholder((inner, rows) if x_by_columns else (rows, inner), first, name="x")
-    y = te.placeholder((inner, columns), second, name="y")
+    y = te.placeholder((skipped + inner, columns), second, name="y")
     k = te.reduce_axis((0, inner), "k")
 
     def term(i: Any, j: Any) -> Any:
         left = x[k, i] if x_by_columns else x[i, k]
-        return te.sum(left.astype(sums) * y[k, j].astype(sums), axis=k)
+        return te.sum(left.astype(sums) * y[skipped + k if skipped else k, j].astype(sums), axis=k)
 
     return te.create_prim_func([x, y, te.compute((rows, columns), term, name="product")])
 
@@ -90,14 +93,15 @@ def test_what_the_target_multiplies_in_groups(first: str, second: str, sums: str
         {"sums": "int64"},
         {"first": "float16", "second": "float16", "sums": "float32"},
         {"x_by_columns": True},  # the numbers of a group lie apart
+        {"columns": 1},  # one lane
+        {"columns": 13},  # no vector that is whole
+        {"skipped": 3},  # groups that begin in the middle of another one
     ],
 )
 def test_what_is_no_group(options: dict[str, Any]) -> None:
     func = product(**{"rows": 8, "columns": 32, "inner": 64, **options})
-    sch = Schedule(func)
-    node = node_of(sch, sch.get_block("product"))
-    assert dot_product_of(node, contiguous_var(node), VNNI) is None
     assert grouped_sketches(func, VNNI) == []
+    assert PostOrderApply().generate_sketches(func, VNNI)
 
 
 def test_a_gpu_has_no_lanes_of_sums() -> None:
@@ -126,6 +130,8 @@ CASES = {
     "one row": (lambda: product(1, 64, 64, "int8", "uint8"), lambda x, y: x @ y),
     "int16": (lambda: product(5, 16, 24, "int16", "int16"), lambda x, y: x @ y),
     "odd": (lambda: product(7, 17, 12, "uint8", "uint8"), lambda x, y: x @ y),
+    "padded": (lambda: product(13, 31, 20), lambda x, y: x @ y),
+    "padded words": (lambda: product(3, 33, 20, "int16", "int16"), lambda x, y: x @ y),
 }
 
 
@@ -149,6 +155,31 @@ def test_candidates_are_exact(name: str, target: Target) -> None:
             out = np.zeros(shapes[-1], "int32")
             build_native(split_module(sch.mod), target).bind(*arrays, out)()
             np.testing.assert_array_equal(out, expected)
+
+
+@pytest.mark.parametrize("columns", [17, 31, 65, 250, 255])
+def test_columns_that_no_vector_divides_are_padded(columns: int) -> None:
+    """Or the sums would be computed one by one."""
+    sketches = grouped_sketches(product(16, columns, 64), VNNI)
+    assert sketches
+    sch = default_schedule(product(16, columns, 64), VNNI)
+    assert re.search(
+        r"T.dot_accumulate\(\w+\[[^\]]*\], \w+\[[^\]]*\], y_global", lower(sch.mod, VNNI).script()
+    )
+
+
+def test_a_row_alone_may_not_pay_for_panels() -> None:
+    """Panels that are made when the kernel runs; a weight is packed before."""
+
+    def is_plain(sketch: Any, func: PrimFunc) -> bool:
+        return not any(DOT_PRODUCT in item for item in _annotations(sketch, func))
+
+    row, rows = product(1, 64, 64), product(8, 64, 64)
+    weight = row.with_attr(LAYOUT_FREE_BUFFERS, [1])
+    for func, expected in ((row, True), (rows, False), (weight, False)):
+        found = PostOrderApply().generate_sketches(func, VNNI)
+        assert any(is_plain(sketch, func) for sketch in found) == expected
+        assert grouped_sketches(func, VNNI)
 
 
 def test_an_epilogue_runs_on_the_tile() -> None:
