@@ -126,8 +126,11 @@ def instructions(options: MachineOptions = MachineOptions()) -> Mapping[tuple[st
     return found
 
 
+_VNNI = {"avx512vnni": r"^\s*vpdpbusd", "avxvnni": r"\{vex\}\s+vpdpbusd"}
 _X86_FEATURES = {
-    "vpdpbusd": {"avx512vnni": r"^\s*vpdpbusd", "avxvnni": r"\{vex\}\s+vpdpbusd"},
+    "vpdpbusd": _VNNI,
+    "pmadd.wd": _VNNI,  # of which LLVM makes vpdpwssd
+    "pmaddw.d": _VNNI,
     "dpbf16ps": {"avx512bf16": r"^\s*vcvtneps2bf16"},
 }
 """By part of the names of LLVM's functions: the features that may be behind them, and how LLVM shows that it uses one."""
@@ -135,7 +138,7 @@ _X86_FEATURES = {
 
 def features_of(text: str, options: MachineOptions) -> set[str]:
     """LLVM's names of the features of x86 that the dot products in a module in LLVM's assembly use."""
-    used = {part: signs for part, signs in _X86_FEATURES.items() if f".{part}." in text}
+    used = {part: signs for part, signs in _X86_FEATURES.items() if f".{part}" in text}
     if not used:
         return set()
     assembly = _probed(options)

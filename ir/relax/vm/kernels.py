@@ -47,6 +47,11 @@ class CompiledKernels:
         return [module.code for module in self.modules.values() if not module.packed_sites]
 
     @property
+    def features(self) -> set[str]:
+        """Features of the processor that they use beside those that all code for it does."""
+        return {feature for module in self.modules.values() for feature in module.features}
+
+    @property
     def with_python(self) -> list[NativeModule]:
         """Kernels that call registered Python functions: each is loaded by itself, with a pointer to what calls Python."""
         return [module for module in self.modules.values() if module.packed_sites]

@@ -190,6 +190,8 @@ def test_what_a_machine_has_not_is_not_printed(target: str, operands: tuple[str,
     [
         ("alderlake", ("int8", "int8"), "avxvnni"),
         ("cascadelake", ("int8", "int8"), "avx512vnni"),
+        ("alderlake", ("int16", "int16"), "avxvnni"),
+        ("cascadelake", ("int16", "int16"), "avx512vnni"),
         ("cooperlake", ("bfloat16", "bfloat16"), "avx512bf16"),
     ],
 )
@@ -203,7 +205,8 @@ def test_code_for_another_processor_is_not_loaded(
     kernel = build(accumulation(16, *operands, True), target)
     with pytest.raises(native.CodegenError, match=rf"code for {processor} needs {feature}, which"):
         kernel.entry_pointer("main")
-    build(accumulation(16, "int16", "int16", True), target).entry_pointer("main")  # which needs none of them
+    others = "llvm -mcpu=skylake-avx512"
+    build(accumulation(16, *operands, True), others).entry_pointer("main")  # which needs none of them
 
 
 def test_groups_of_targets() -> None:
