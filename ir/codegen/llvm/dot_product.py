@@ -16,7 +16,7 @@ from ...target.target import Target
 from ...tir import expr as E
 from ...tir.intrinsic.vectors import DOT_GROUPS
 from .builder import FunctionBuilder, ModuleBuilder, Value, constant, element_of, lanes_of, vector
-from .compile import MachineOptions, architecture_of, emit_assembly, optimize, options_of
+from .compile import MachineOptions, architecture_of, emit_assembly, optimize, options_of, vector_constraints
 from .conversion import convert
 from .emitter import FunctionEmitter
 
@@ -97,7 +97,9 @@ def _known(options: MachineOptions) -> tuple[tuple[_Instruction, ...], dict[int,
     architecture = architecture_of(options.triple)
     if architecture.startswith("x86_64"):
         return _X86, _X86_REGISTERS
-    return (_ARM, _ARM_REGISTERS) if architecture in ("aarch64", "arm64") else ((), {})
+    # without NEON, LLVM ends the process for sums of products
+    has_neon = architecture in ("aarch64", "arm64") and 128 in vector_constraints(options)
+    return (_ARM, _ARM_REGISTERS) if has_neon else ((), {})
 
 
 @lru_cache(maxsize=16)

@@ -219,3 +219,5 @@ def test_groups_of_targets() -> None:
     assert group_of(machine, "float32", "float32", "float32") == 0
     assert group_of(Target("nvidia/nvidia-a100"), "int8", "int8", "int32") == 0
     assert group_of(Target(ARM + "neoverse-n1"), "uint8", "uint8", "int32") == 4
+    # LLVM must not be asked without NEON, where it ends the process for sums of products
+    assert group_of(Target(ARM + "neoverse-v1 -mattr=-neon"), "uint8", "uint8", "int32") == 0
