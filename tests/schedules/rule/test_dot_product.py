@@ -233,6 +233,26 @@ def test_the_estimate_counts_a_group_as_one_step() -> None:
     assert estimated.min() < 0.6 * min(item.min() for item in others)
 
 
+def test_the_elements_of_an_estimate_are_groups() -> None:
+    """16 of them make a row of 64 numbers; how far a loop moves follows from the extents in groups."""
+    (sketch,) = grouped_sketches(product(8, 32, 64), VNNI)
+    rows = sketch.sample(16, np.random.default_rng(0))
+    (nest,) = [item for item in sketch.skeleton(rows).nests if item.is_reduction]
+    extents = np.array([loop.extent for loop in nest.loops])
+    assert (extents.prod(axis=0) == 8 * 32 * 16).all()
+    shapes = {"x": [8, 16], "y_global": None, "product_local": None}
+    for access in nest.accesses:
+        assert access.element_bytes == 4
+        shape = np.array(access.shape)
+        if expected := shapes[access.name]:
+            assert (shape.T == expected).all()
+        steps = np.cumprod(np.vstack([shape[1:], np.ones_like(shape[:1])])[::-1], axis=0)[::-1]
+        np.testing.assert_array_equal(access.strides, (access.reach * steps[:, None]).sum(axis=0))
+        last = (access.reach * (extents - 1)).sum(axis=1)
+        np.testing.assert_array_equal(last[: len(expected or ())], shape[: len(expected or ())] - 1)
+    assert sketch.skeleton(rows[:0]).size == 0
+
+
 def test_pairs_of_bfloat16_are_for_searches() -> None:
     func = product(8, 32, 64, "bfloat16", "bfloat16", "float32")
     sketches = grouped_sketches(func, VNNI)
