@@ -10,11 +10,11 @@ import pytest
 
 from cost_models import estimate_seconds
 from experiments.operators import suite
-from ir import te, topi
+from ir import IRModule, te, topi
 from ir.dtype import to_numpy
 from ir.target import Target
 from ir.tir import PrimFunc
-from ir.tir.kernel_attributes import DOT_PRODUCT, LAYOUT_FREE_BUFFERS
+from ir.tir.kernel_attributes import DOT_PRODUCT, LAYOUT_FREE_BUFFERS, LAYOUT_REWRITE_MAPS
 from ir.tir.lower import lower
 from runners.native import build_native
 from schedules import Schedule
@@ -24,6 +24,7 @@ from schedules.postproc import postprocess
 from schedules.rule import cpu_rules
 from schedules.rule.block_facts import contiguous_var, node_of
 from schedules.rule.dot_product import dot_product_of
+from schedules.rule.float_dot_products import FloatDotProducts
 from schedules.space import PostOrderApply
 from schedules.tree import all_blocks, loops_around, tree_of
 
@@ -182,6 +183,24 @@ def test_a_row_alone_may_not_pay_for_panels() -> None:
         assert grouped_sketches(func, VNNI)
 
 
+def test_weights_are_packed_when_the_model_is_compiled() -> None:
+    func = product(8, 33, 64).with_attr(LAYOUT_FREE_BUFFERS, [1])
+    sch = default_schedule(func, VNNI)
+    kernel = split_module(sch.mod)["main"]
+    (packing,) = kernel.attrs[LAYOUT_REWRITE_MAPS].values()
+    assert len(packing.final_indices) == 4
+    a, b = (
+        np.random.default_rng(0).integers(-128, 128, shape).astype("int8") for shape in ((8, 64), (64, 33))
+    )
+    packed_shape = [int(extent) for extent in kernel.buffer_map[kernel.params[1]].shape]
+    packed = np.full(packed_shape, 99, "int8")  # whatever is behind the last column
+    for place in np.ndindex(*b.shape):
+        packed[tuple(int(index) for index in packing.map_indices(place))] = b[place]
+    out = np.zeros((8, 33), "int32")
+    build_native(IRModule({"main": kernel}), Target("cpu")).bind(a, packed, out)()
+    np.testing.assert_array_equal(out, a.astype("int32") @ b.astype("int32"))
+
+
 def test_an_epilogue_runs_on_the_tile() -> None:
     x, y = te.placeholder((8, 64), "int8", name="x"), te.placeholder((64, 32), "int8", name="y")
     k = te.reduce_axis((0, 64), "k")
@@ -264,6 +283,14 @@ def test_pairs_of_bfloat16_are_for_searches() -> None:
     assert len(PostOrderApply(sch_rules=exact).generate_sketches(func, VNNI)) == len(
         PostOrderApply().generate_sketches(func, VNNI)
     ) - len(sketches)
+
+
+@pytest.mark.parametrize(("dtype", "sums", "structures"), [("int8", "int32", 1), ("bfloat16", "float32", 2)])
+def test_the_rule_of_floats_leaves_integers_to_the_other_one(dtype: str, sums: str, structures: int) -> None:
+    rule = FloatDotProducts()
+    rule.initialize(VNNI)
+    sch = Schedule(product(8, 32, 64, dtype, dtype, sums))
+    assert len(rule.apply(sch, sch.get_block("product"))) == structures
 
 
 def test_sums_of_pairs_are_near_the_exact_ones() -> None:

@@ -166,13 +166,25 @@ def test_instructions_of_arm(processor: str, operands: tuple[str, str], instruct
     assert len(re.findall(rf"\b{instruction}\s", text)) == lanes // 4
 
 
+@pytest.mark.parametrize(("first", "second"), [("uint8", "int8"), ("int8", "uint8")])
+def test_unsigned_bytes_are_the_first_operand_of_usdot(first: str, second: str) -> None:
+    """In whichever order they are multiplied: x0 is the address of the first ones, x1 that of the second ones."""
+    text = build(accumulation(4, first, second, False), ARM + "neoverse-v1").assembly
+    address = dict(re.findall(r"ldr\tq(\d+), \[x(\d)\]", text))
+    ((one, other),) = re.findall(r"usdot\tv\d+\.4s, v(\d+)\.16b, v(\d+)\.16b", text)
+    assert (address[one], address[other]) == (("0", "1") if first == "uint8" else ("1", "0"))
+
+
 @pytest.mark.parametrize(
     ("target", "operands"),
     [
         ("llvm -mcpu=skylake-avx512 -mtriple=x86_64-linux-gnu", ("uint8", "int8")),
         ("llvm -mcpu=x86-64-v3 -mtriple=x86_64-linux-gnu", ("int8", "int8")),
         ("llvm -mcpu=cascadelake -mtriple=x86_64-linux-gnu", ("bfloat16", "bfloat16")),
+        ("llvm -mcpu=sierraforest -mtriple=x86_64-linux-gnu", ("bfloat16", "bfloat16")),  # it only converts
         ("llvm -mcpu=znver4 -mtriple=x86_64-linux-gnu -mattr=-avx512vnni", ("int8", "int8")),
+        # instructions for vectors that are wider than those that are wanted
+        ("llvm -mcpu=znver4 -mattr=-avx512vl -vector-width=256 -mtriple=x86_64-linux-gnu", ("int8", "int8")),
         (ARM + "cortex-a53", ("int8", "int8")),
         (ARM + "neoverse-n1", ("uint8", "int8")),
         (ARM + "neoverse-n1", ("bfloat16", "bfloat16")),

@@ -122,6 +122,15 @@ def test_names_and_hints_stand_in_the_way_of_nothing(
         {"steps": [step(value="T.dot_accumulate(X[{place}], T.Cast('int8x4', X[8:12]), b[0:16])")]},
         {"steps": ["n: T.int32 = X[0]", step(), "C[n % 2] = 1"]},
         {"steps": [step("k * 2:k * 2 + 4")]},
+        {
+            "steps": [
+                step(
+                    value=SHARED.replace(
+                        "X[{place}]", "X.vload([T.Ramp(0, 1, 4)], predicate=T.Broadcast(k < 3, 4))"
+                    )
+                )
+            ]
+        },
     ],
 )
 def test_loops_that_stay(apply: Callable[..., PrimFunc], changed: dict[str, Any]) -> None:
@@ -173,4 +182,5 @@ def test_only_machines_that_need_it_are_corrected(processor: str, corrections: i
     text = build(func, f"llvm -mcpu={processor} -mtriple=x86_64-linux-gnu").assembly
     in_loop = 2 + corrections
     assert text.count("vpdpbusd") == (in_loop if corrections else 0)
+    assert " xor " not in build(func, "llvm -mtriple=aarch64-linux-gnu -mcpu=neoverse-v1").llvm_ir
     assert IRModule({"main": func}) is not HOIST(IRModule({"main": func}))
