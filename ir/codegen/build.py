@@ -180,8 +180,7 @@ class NativeModule:
                     f"no symbol {', '.join(missing)} in this process; load the library that has it with"
                     " ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL) first"
                 )
-            native.require_host(self.options, self.extra_features)
-            loaded = LoadedObject(self.code, options=self.options)
+            loaded = LoadedObject(self.code, options=self.options, features=self.features)
             if self.packed_sites:
                 self._callback = _PACKED(self._call_python)
                 slot = ctypes.c_void_p.from_address(loaded.address("loopsmith.packed"))
@@ -219,14 +218,14 @@ class NativeModule:
 
     # -- inspection and output -----------------------------------------------------
     @property
+    def features(self) -> set[str]:
+        """LLVM's names of features of the processor that the code uses beside those that all code for it does."""
+        return features_of(self._text, self.options)
+
+    @property
     def code_bytes(self) -> int | None:
         """Bytes of machine code, without the runtime's; None for object files that are not ELF."""
         return code_bytes(self.code)
-
-    @property
-    def extra_features(self) -> set[str]:
-        """LLVM's names of features that the code uses beside those that its vectors need."""
-        return features_of(self._text, self.options)
 
     @property
     def llvm_ir(self) -> str:

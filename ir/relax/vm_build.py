@@ -12,7 +12,7 @@ others become instructions for the virtual machine.
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from ..codegen.build import LOADING
@@ -49,19 +49,19 @@ class BuildError(IRError):
     """A module cannot be built."""
 
 
-def _target_facts(target: Target, extra_features: set[str]) -> dict[str, Any]:
-    """What a machine must have to run the code, as plain data; ``extra_features`` are those of its kernels."""
+def _target_facts(target: Target, features: Collection[str]) -> dict[str, Any]:
+    """What a machine must have to run the code, as plain data."""
     options = options_of(target)
     native = not options.triple and options.cpu in ("", host_info().cpu)
     if native and host_info().flags:
         flags = [item[1:] for item in host_info().flags.split(",") if item.startswith("+")]
     else:
-        flags = list(required_features(options, target.vector_bits))
+        flags = [*required_features(options, target.vector_bits), *features]
     return {
         "text": str(target),
         "machine": options.triple.split("-")[0] or platform.machine().lower(),
         "cpu": options.cpu or host_info().cpu,
-        "features": sorted({*flags, *extra_features}),
+        "features": sorted(set(flags)),
     }
 
 
@@ -130,7 +130,7 @@ def build(
         exported.update(dict.fromkeys(functions[name].pop("kernels")))
         functions[name]["public"] = name in public
     metadata = {
-        "target": _target_facts(target, kernels.extra_features),
+        "target": _target_facts(target, kernels.features),
         "functions": functions,
         "kernels": list(exported),
     }
@@ -225,7 +225,7 @@ def _library(kernels: CompiledKernels, objects: list[bytes], options: MachineOpt
         with LOADING:
             if not loaded:
                 runtime()  # before the objects, which link against it
-                loaded.append(LoadedObject(*objects, options=options))
+                loaded.append(LoadedObject(*objects, options=options, features=kernels.features))
         return loaded[0].address(symbol)
 
     return external("Library")(address_of, lambda: runtime().last_error(), (loaded, with_python))

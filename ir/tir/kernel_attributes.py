@@ -21,9 +21,6 @@ LAYOUT_REWRITE_MAPS = "layout_rewrite_maps"
 WEIGHT_PROGRAMS = "weight_programs"
 """Of a kernel without such blocks: by positions of parameters the PrimFunc that computes from a weight what the map begins with."""
 
-DOT_PRODUCT = "dot_product"
-"""Of a loop: it runs over the group of narrow numbers that one instruction multiplies and adds to each lane."""
-
 ROUNDING_PROGRAM = "rounding_program"
 """Of a function: a PrimFunc of the same parameters that rounds as its schedule does.
 

@@ -502,7 +502,7 @@ def _by_groups(nest: Nest) -> Nest:
         accesses.append(
             replace(
                 access,
-                element_bytes=access.element_bytes * int(factor[0]),
+                element_bytes=access.element_bytes * int(factor.max(initial=1)),
                 shape=[-(-extent // by) for extent, by in zip(access.shape, factors, strict=True)],
                 strides=access.strides[:-1] // factor,
                 reach=access.reach[:, :-1] // factors[:, None],

@@ -12,7 +12,9 @@ in a panel; those of A have to be contiguous as they are.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any
 
 from ir import dtype as dt
@@ -20,12 +22,13 @@ from ir import tir
 from ir.codegen.llvm.compile import options_of
 from ir.codegen.llvm.dot_product import group_of, needs_sign_corrections
 from ir.target import Target
+from ir.tir import IterVar
 
-from ..affine import coefficient_of, mentions
+from ..affine import mentions
 from ..random_variable import BlockRV
 from ..schedule import Schedule
 from ..tree import BlockNode, LeafNode
-from .block_facts import node_of, reduce_vars
+from .block_facts import is_one, node_of, operand_loads, reduce_vars
 from .padding import RegisterFile
 
 
@@ -55,20 +58,20 @@ class GroupedBlock:
     """A block whose reduction runs over groups.
 
     Attributes:
-        vector_var: the variable of the vector axis.
         group_var: the variable that runs through a group.
         size: numbers in a group.
+        renamed: by each variable of the block before, but for the one that was split, the one that it has become.
     """
 
-    vector_var: Any
     group_var: Any
     size: int
+    renamed: dict[Any, Any]
 
 
 def dot_product_of(node: BlockNode, vector_var: Any, target: Target) -> DotProduct | None:
     """The groups of a block that adds up products of two narrow numbers; None where the target has no instruction for them."""
     loads = _operands(node)
-    if loads is None or vector_var is None or target.is_gpu:
+    if loads is None or vector_var is None or target.is_gpu or _has_one_lane(node, vector_var):
         return None
     vectors = [load for load in loads if mentions(load, {vector_var})]
     if len(vectors) != 1:
@@ -86,6 +89,10 @@ def dot_product_of(node: BlockNode, vector_var: Any, target: Target) -> DotProdu
                     position, size, panels.buffer, alike and needs_sign_corrections(options_of(target))
                 )
     return None
+
+
+def _has_one_lane(node: BlockNode, vector_var: Any) -> bool:
+    return any(item.var is vector_var and is_one(item.dom.extent) for item in node.iter_vars)
 
 
 def _operands(node: BlockNode) -> tuple[tir.BufferLoad, tir.BufferLoad] | None:
@@ -112,17 +119,37 @@ def _is_contiguous(load: tir.BufferLoad, var: Any) -> bool:
 
 
 def _stands_alone(load: tir.BufferLoad, var: Any) -> bool:
-    return [coefficient_of(index, var) for index in load.indices if mentions(index, {var})] == [1]
+    """Whether a variable is an index and in no other one, so that groups begin at multiples of their size."""
+    mentioning = [index for index in load.indices if mentions(index, {var})]
+    return len(mentioning) == 1 and mentioning[0] is var
 
 
-def group_reduction(sch: Schedule, block: BlockRV, vector_var: Any, dot: DotProduct) -> GroupedBlock:
+def has_vectors(node: BlockNode, vector_var: Any, padding: Mapping[Any, int], lanes: int) -> bool:
+    """Whether register tiles have vectors of several lanes, and where an axis is padded some that are whole: masked ones stay loops."""
+    extent = next(item.dom.extent for item in node.iter_vars if item.var is vector_var)
+    if not isinstance(extent, tir.IntImm):
+        return True
+    return bool(extent.value >= lanes if vector_var in padding else extent.value % 2 == 0)
+
+
+def rows_of(node: BlockNode, panels: tir.Buffer) -> int:
+    """How many results in each lane use an element of the panels."""
+    (load,) = [item for item in operand_loads(node) if item.buffer is panels]
+    others = [
+        item
+        for item in node.iter_vars
+        if item.iter_type == IterVar.DataPar and not mentions(load, {item.var})
+    ]
+    return prod(item.dom.extent.value if isinstance(item.dom.extent, tir.IntImm) else 1 for item in others)
+
+
+def group_reduction(sch: Schedule, block: BlockRV, dot: DotProduct) -> GroupedBlock:
     """Split the reduction of a block into groups, with a variable and a loop of their own.
 
     Raises:
         ScheduleError: a primitive refuses a step.
     """
-    node = node_of(sch, block)
-    vector_axis = next(i for i, item in enumerate(node.iter_vars) if item.var is vector_var)
+    before = [item.var for item in node_of(sch, block).iter_vars]
 
     def grouped(*variables: Any) -> list[Any]:
         whole = variables[dot.axis]
@@ -130,6 +157,6 @@ def group_reduction(sch: Schedule, block: BlockRV, vector_var: Any, dot: DotProd
         return [*variables[: dot.axis], *parts, *variables[dot.axis + 1 :]]
 
     sch.transform_block_layout(block, grouped)
-    node = node_of(sch, block)
-    variables = [item.var for item in node.iter_vars]
-    return GroupedBlock(variables[vector_axis + (vector_axis > dot.axis)], variables[dot.axis + 1], dot.size)
+    after = [item.var for item in node_of(sch, block).iter_vars]
+    renamed = dict(zip(before[: dot.axis], after)) | dict(zip(before[dot.axis + 1 :], after[dot.axis + 2 :]))
+    return GroupedBlock(after[dot.axis + 1], dot.size, renamed)

@@ -53,7 +53,7 @@ from .block_facts import (
     stands_alone,
 )
 from .cache_blocking import Blocking, may_be_blocked, most_blocks, turned_axes
-from .dot_product import DotProduct, dot_product_of, group_reduction
+from .dot_product import DotProduct, dot_product_of, group_reduction, has_vectors, rows_of
 from .padding import choose_padding, pad_loops
 from .register_tile import (
     FactorLimits,
@@ -70,6 +70,8 @@ _WORTH_PADDING = 1.04
 """Offer padded extents where they are estimated to be faster by this factor,"""
 _CLEARLY_BETTER = 1.3
 """and only them from here on."""
+_PAYS_FOR_PANELS = 4
+"""Rows of a product from which on groups are all that is offered: with fewer, packing the other operand may take longer than it saves."""
 
 
 class RegisterTiling(ScheduleRule):
@@ -117,7 +119,9 @@ class RegisterTiling(ScheduleRule):
         dot = dot_product_of(node, vector_var, self.target) if packs else None
         if dot is not None and not dt.is_float(node.writes[0].buffer.dtype):
             found += self._in_groups(sch, block, vector_var, packs, dot)
-            if found:
+            if found and any(node.reads[index].buffer is dot.panels for index in constant):
+                return found
+            if found and rows_of(node, dot.panels) >= _PAYS_FOR_PANELS:
                 return found
         paddings = self._paddings(node, vector_var)
         for padding, pack in product(paddings, variants):
@@ -151,19 +155,24 @@ class RegisterTiling(ScheduleRule):
         packed = [index for index, _ in packs if node.reads[index].buffer is dot.panels]
         if not packed:
             return []
-        tile = partial(
-            self._tile,
-            block=block,
-            vector_var=vector_var,
-            packs=packed,
-            constants={index for index, is_constant in packs if is_constant},
-            padding={},
-            is_inside=False,
-            dot=dot,
-        )
-        return unless_refused(sch, partial(tile, stage=_stage_for_consumer)) or unless_refused(
-            sch, partial(tile, stage=_stage_in_cache)
-        )
+        found: list[Schedule] = []
+        for padding in self._paddings(node, vector_var):
+            if not has_vectors(node, vector_var, padding, registers_for(node, self.target).lanes):
+                continue
+            tile = partial(
+                self._tile,
+                block=block,
+                vector_var=vector_var,
+                packs=packed,
+                constants={index for index, is_constant in packs if is_constant},
+                padding=padding,
+                is_inside=False,
+                dot=dot,
+            )
+            found += unless_refused(sch, partial(tile, stage=_stage_for_consumer)) or unless_refused(
+                sch, partial(tile, stage=_stage_in_cache)
+            )
+        return found
 
     def _tile_inside(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
         """Tile a product in the tile of another nest, packing what is not contiguous along the vector axis."""
@@ -294,13 +303,14 @@ class RegisterTiling(ScheduleRule):
         """The tiled schedule; a block that ``is_inside`` the tile of another nest has its share of the cores already."""
         node = node_of(sch, block)
         epilogue = stage(sch, block)
-        pad_loops(sch, block, padding)
         packed_buffers = [(node.reads[index].buffer, index in constants) for index in packs]
-        structure = self.structure[1:] if is_inside else self.structure
-        grouped = group_reduction(sch, block, vector_var, dot) if dot is not None else None
+        grouped = group_reduction(sch, block, dot) if dot is not None else None
         if grouped is not None:
-            vector_var = grouped.vector_var
+            vector_var = grouped.renamed[vector_var]
+            padding = {grouped.renamed[var]: extent for var, extent in padding.items()}
         group_var = None if grouped is None else grouped.group_var
+        pad_loops(sch, block, padding)
+        structure = self.structure[1:] if is_inside else self.structure
         tiled = split_loops(
             sch, block, vector_var, structure, self.limits, is_inside=is_inside, innermost=group_var
         )

@@ -16,7 +16,7 @@ from ...target.target import Target
 from ...tir import expr as E
 from ...tir.intrinsic.vectors import DOT_GROUPS
 from .builder import FunctionBuilder, ModuleBuilder, Value, constant, element_of, lanes_of, vector
-from .compile import MachineOptions, architecture_of, emit_assembly, optimize, options_of
+from .compile import MachineOptions, architecture_of, emit_assembly, optimize, options_of, vector_constraints
 from .conversion import convert
 from .emitter import FunctionEmitter
 
@@ -97,7 +97,9 @@ def _known(options: MachineOptions) -> tuple[tuple[_Instruction, ...], dict[int,
     architecture = architecture_of(options.triple)
     if architecture.startswith("x86_64"):
         return _X86, _X86_REGISTERS
-    return (_ARM, _ARM_REGISTERS) if architecture in ("aarch64", "arm64") else ((), {})
+    # without NEON, LLVM ends the process for sums of products
+    has_neon = architecture in ("aarch64", "arm64") and 128 in vector_constraints(options)
+    return (_ARM, _ARM_REGISTERS) if has_neon else ((), {})
 
 
 @lru_cache(maxsize=16)
@@ -126,8 +128,11 @@ def instructions(options: MachineOptions = MachineOptions()) -> Mapping[tuple[st
     return found
 
 
+_VNNI = {"avx512vnni": r"^\s*vpdpbusd", "avxvnni": r"\{vex\}\s+vpdpbusd"}
 _X86_FEATURES = {
-    "vpdpbusd": {"avx512vnni": r"^\s*vpdpbusd", "avxvnni": r"\{vex\}\s+vpdpbusd"},
+    "vpdpbusd": _VNNI,
+    "pmadd.wd": _VNNI,  # of which LLVM makes vpdpwssd
+    "pmaddw.d": _VNNI,
     "dpbf16ps": {"avx512bf16": r"^\s*vcvtneps2bf16"},
 }
 """By part of the names of LLVM's functions: the features that may be behind them, and how LLVM shows that it uses one."""
@@ -135,7 +140,7 @@ _X86_FEATURES = {
 
 def features_of(text: str, options: MachineOptions) -> set[str]:
     """LLVM's names of the features of x86 that the dot products in a module in LLVM's assembly use."""
-    used = {part: signs for part, signs in _X86_FEATURES.items() if f".{part}." in text}
+    used = {part: signs for part, signs in _X86_FEATURES.items() if f".{part}" in text}
     if not used:
         return set()
     assembly = _probed(options)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import itertools
 import sys
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from functools import lru_cache
 
 import llvmlite.binding as llvm
@@ -28,15 +28,18 @@ class LoadedObject:
     Args:
         codes: bytes of object files from :func:`~ir.codegen.llvm.compile.emit_object`.
         options: what they were made for.
+        features: LLVM's names of features of the processor that they use beside those that all code for it does.
 
     Raises:
         CodegenError: they are for a processor that this one cannot stand in for, need a function that this process does not have,
             or are no object files, or this is no Linux: symbols are read from ELF files only.
     """
 
-    def __init__(self, *codes: bytes, options: MachineOptions = MachineOptions()) -> None:
+    def __init__(
+        self, *codes: bytes, options: MachineOptions = MachineOptions(), features: Collection[str] = ()
+    ) -> None:
         _require_linux()
-        require_host(options)
+        require_host(options, features)
         tables = [symbols(code) for code in codes]
         self._names = {name for table in tables for name in table.defined}
         undefined = {name for table in tables for name in table.undefined} - self._names

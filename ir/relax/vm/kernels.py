@@ -47,9 +47,9 @@ class CompiledKernels:
         return [module.code for module in self.modules.values() if not module.packed_sites]
 
     @property
-    def extra_features(self) -> set[str]:
-        """LLVM's names of features that kernels use beside those that their vectors need."""
-        return set().union(*[module.extra_features for module in self.modules.values()])
+    def features(self) -> set[str]:
+        """Features of the processor that they use beside those that all code for it does."""
+        return {feature for module in self.modules.values() for feature in module.features}
 
     @property
     def with_python(self) -> list[NativeModule]:

@@ -12,6 +12,7 @@ from ...module import IRModule
 from ...node import post_order_visit
 from ...transform import PassContext
 from ..analysis.contiguous import first_of_piece
+from ..analysis.own_memory import own_memory
 from ..buffer import Buffer, decl_buffer
 from ..effects import has_effect
 from ..expr import Broadcast, BufferLoad, Call, IntImm, PrimExpr, Ramp, Var
@@ -124,6 +125,7 @@ def _step_of(store: BufferStore) -> _Step | None:
         store.predicate is not None
         or place is None
         or element not in ("int8", "uint8")
+        or dt.lanes(value.dtype) == 1
         or dt.element_of(second.dtype) != element
         or not isinstance(second, BufferLoad)
         or not isinstance(sums, BufferLoad)
@@ -184,12 +186,17 @@ class _Replace(StmtExprMutator):
 
 
 class _Hoist(StmtExprMutator):
+    def __init__(self, own: frozenset[Var]) -> None:
+        super().__init__()
+        self.own = own
+        """Memory that is read by one name only: that of sums by others would tell of corrections that are missing."""
+
     def visit_PrimExpr(self, node: PrimExpr) -> PrimExpr:
         return node
 
     def visit_For(self, loop: For) -> Stmt:
         steps = _steps_of(loop)
-        if not steps:
+        if not steps or any(step.store.buffer.data not in self.own for step in steps):
             body = self.visit(loop.body)
             return loop if body is loop.body else loop.replace(body=body)
         operands = _operands(steps)
@@ -292,5 +299,5 @@ class HoistSignCorrection(PrimFuncPass):
 
     def transform_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         """The function with corrections behind its loops."""
-        body = _Hoist().visit(func.body)
+        body = _Hoist(own_memory(func)).visit(func.body)
         return func if body is func.body else func.replace(body=body)

@@ -12,6 +12,7 @@ from ...module import IRModule
 from ...node import post_order_visit
 from ...transform import PassContext
 from ..analysis.contiguous import stride_of
+from ..analysis.own_memory import own_memory
 from ..analysis.undefined_vars import undefined_vars
 from ..effects import has_effect
 from ..expr import Add, Broadcast, BufferLoad, Cast, IntImm, Mul, PrimExpr, Ramp, Var
@@ -36,8 +37,10 @@ class _Operand:
 
 
 class _Inject(StmtExprMutator):
-    def __init__(self) -> None:
+    def __init__(self, own: frozenset[Var]) -> None:
         super().__init__()
+        self.own = own
+        """Memory that is read by one name only."""
         self.simplifier = IndexSimplifier()
 
     def visit_PrimExpr(self, node: PrimExpr) -> PrimExpr:
@@ -59,15 +62,17 @@ class _Inject(StmtExprMutator):
             or store.predicate is not None
             or dt.lanes(store.value.dtype) == 1
             or any(_mentions(index, loop.loop_var) for index in store.indices)
-            or any(has_effect(part) for part in (store.value, *store.indices))
+            or any(has_effect(part) for part in (loop.min, store.value, *store.indices))
+            or any(self._may_read(index, store.buffer.data) for index in store.indices)
         ):
             return None
         found = _sum_and_product(store)
         if found is None:
             return None
         sums, factors = found
-        operands = [_operand(factor, store) for factor in factors]
-        first, second = operands
+        if any(self._may_read(factor, store.buffer.data) for factor in factors):
+            return None  # the loop changes what it reads
+        first, second = (_operand(factor, store) for factor in factors)
         if first is not None and second is not None and second.is_shared:
             first, second = second, first
         if first is None or second is None or second.is_shared:
@@ -81,6 +86,19 @@ class _Inject(StmtExprMutator):
         if not parts or None in parts:
             return None
         return store.replace(value=dot_accumulate(sums, *parts))
+
+    def _may_read(self, expr: PrimExpr, memory: Var) -> bool:
+        """Whether an expression may load from memory that is stored to, by whatever name."""
+        found = False
+
+        def check(node: Any) -> None:
+            nonlocal found
+            if isinstance(node, BufferLoad):
+                data = node.buffer.data
+                found = found or data is memory or not (data in self.own or memory in self.own)
+
+        post_order_visit(expr, check)
+        return found
 
     def _all_of(self, operand: _Operand, loop: For, group: int, lanes: int) -> BufferLoad | None:
         """The load of all that the loop takes of an operand, if that is one piece of memory."""
@@ -131,7 +149,7 @@ def _sum_and_product(store: BufferStore) -> tuple[BufferLoad, tuple[PrimExpr, Pr
 
 
 def _operand(factor: PrimExpr, store: BufferStore) -> _Operand | None:
-    """A factor that is loaded, and cast to what is stored; not from the memory that is stored to, which the loop changes."""
+    """A factor that is loaded, and cast to what is stored."""
     is_shared = False
     inner = factor
     while isinstance(inner, Broadcast | Cast):
@@ -141,7 +159,7 @@ def _operand(factor: PrimExpr, store: BufferStore) -> _Operand | None:
         inner = inner.value
     if not isinstance(inner, BufferLoad) or inner.predicate is not None or len(inner.indices) != 1:
         return None
-    if dt.lanes(inner.buffer.dtype) != 1 or _reads(inner, store.buffer.data):
+    if dt.lanes(inner.buffer.dtype) != 1:
         return None
     (index,) = inner.indices
     if isinstance(index, Broadcast):
@@ -149,17 +167,6 @@ def _operand(factor: PrimExpr, store: BufferStore) -> _Operand | None:
     if isinstance(index, Ramp):
         return _Operand(inner, index.base, False)
     return _Operand(inner, index, True) if is_shared and dt.lanes(index.dtype) == 1 else None
-
-
-def _reads(expr: PrimExpr, memory: Var) -> bool:
-    found = False
-
-    def check(node: Any) -> None:
-        nonlocal found
-        found = found or (isinstance(node, BufferLoad) and node.buffer.data is memory)
-
-    post_order_visit(expr, check)
-    return found
 
 
 @dataclass(frozen=True)
@@ -184,5 +191,5 @@ class InjectDotProduct(PrimFuncPass):
 
     def transform_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         """The function with dot products."""
-        body = _Inject().visit(func.body)
+        body = _Inject(own_memory(func)).visit(func.body)
         return func if body is func.body else func.replace(body=body)

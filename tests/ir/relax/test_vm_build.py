@@ -18,6 +18,7 @@ import runners
 from ir import relax as rx
 from ir import tir
 from ir.codegen.build import build
+from ir.codegen.llvm import compile
 from ir.dtype import to_numpy
 from ir.error import IRError
 from ir.relax.struct_info import TensorStructInfo
@@ -555,3 +556,20 @@ def test_a_model_says_what_its_dot_products_need():
     }
     assert "avx512vnni" in needs["znver4"] and "avxvnni" in needs["alderlake"]
     assert not any("vnni" in item for item in needs["skylake-avx512"])
+
+
+def test_a_model_says_which_dot_products_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a processor that has none of them, they would end the process."""
+    builder = rx.BlockBuilder()
+    x = rx.Var("x", TensorStructInfo((4, 64), "int8"))
+    weight = rx.const(RNG.integers(-128, 128, (64, 32)).astype("int8"))
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            out = builder.emit_output(op.matmul(x, weight, out_dtype="int32"))
+        builder.emit_func_output(out)
+    executable = rx.build(builder.finalize(), "llvm -mcpu=cascadelake -mtriple=x86_64-linux-gnu")
+    assert "avx512vnni" in executable.metadata["target"]["features"]
+    has = dict.fromkeys(compile.llvm.get_host_cpu_features(), True) | {"avx512vnni": False}
+    monkeypatch.setattr(compile.llvm, "get_host_cpu_features", lambda: has)
+    with pytest.raises(compile.CodegenError, match="needs avx512vnni"):
+        runners.VirtualMachine(executable)["main"](np.zeros((4, 64), "int8"))

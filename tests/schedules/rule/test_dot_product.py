@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -9,11 +10,12 @@ import pytest
 
 from cost_models import estimate_seconds
 from experiments.operators import suite
-from ir import te, topi
+from ir import IRModule, te, topi
 from ir.dtype import to_numpy
 from ir.target import Target
 from ir.tir import PrimFunc
-from ir.tir.kernel_attributes import DOT_PRODUCT
+from ir.tir.kernel_attributes import DOT_PRODUCT, LAYOUT_FREE_BUFFERS, LAYOUT_REWRITE_MAPS
+from ir.tir.lower import lower
 from runners.native import build_native
 from schedules import Schedule
 from schedules.dlight import default_schedule
@@ -22,6 +24,7 @@ from schedules.postproc import postprocess
 from schedules.rule import cpu_rules
 from schedules.rule.block_facts import contiguous_var, node_of
 from schedules.rule.dot_product import dot_product_of
+from schedules.rule.float_dot_products import FloatDotProducts
 from schedules.space import PostOrderApply
 from schedules.tree import all_blocks, loops_around, tree_of
 
@@ -39,14 +42,15 @@ def product(
     second: str = "int8",
     sums: str = "int32",
     x_by_columns: bool = False,
+    skipped: int = 0,
 ) -> PrimFunc:
     x = te.placeholder((inner, rows) if x_by_columns else (rows, inner), first, name="x")
-    y = te.placeholder((inner, columns), second, name="y")
+    y = te.placeholder((skipped + inner, columns), second, name="y")
     k = te.reduce_axis((0, inner), "k")
 
     def term(i: Any, j: Any) -> Any:
         left = x[k, i] if x_by_columns else x[i, k]
-        return te.sum(left.astype(sums) * y[k, j].astype(sums), axis=k)
+        return te.sum(left.astype(sums) * y[skipped + k if skipped else k, j].astype(sums), axis=k)
 
     return te.create_prim_func([x, y, te.compute((rows, columns), term, name="product")])
 
@@ -94,14 +98,15 @@ def test_what_the_target_multiplies_in_groups(first: str, second: str, sums: str
         {"sums": "int64"},
         {"first": "float16", "second": "float16", "sums": "float32"},
         {"x_by_columns": True},  # the numbers of a group lie apart
+        {"columns": 1},  # one lane
+        {"columns": 13},  # no vector that is whole
+        {"skipped": 3},  # groups that begin in the middle of another one
     ],
 )
 def test_what_is_no_group(options: dict[str, Any]) -> None:
     func = product(**{"rows": 8, "columns": 32, "inner": 64, **options})
-    sch = Schedule(func)
-    node = node_of(sch, sch.get_block("product"))
-    assert dot_product_of(node, contiguous_var(node), VNNI) is None
     assert grouped_sketches(func, VNNI) == []
+    assert PostOrderApply().generate_sketches(func, VNNI)
 
 
 def test_a_gpu_has_no_lanes_of_sums() -> None:
@@ -130,6 +135,8 @@ CASES = {
     "one row": (lambda: product(1, 64, 64, "int8", "uint8"), lambda x, y: x @ y),
     "int16": (lambda: product(5, 16, 24, "int16", "int16"), lambda x, y: x @ y),
     "odd": (lambda: product(7, 17, 12, "uint8", "uint8"), lambda x, y: x @ y),
+    "padded": (lambda: product(13, 31, 20), lambda x, y: x @ y),
+    "padded words": (lambda: product(3, 33, 20, "int16", "int16"), lambda x, y: x @ y),
 }
 
 
@@ -153,6 +160,49 @@ def test_candidates_are_exact(name: str, target: Target) -> None:
             out = np.zeros(shapes[-1], "int32")
             build_native(split_module(sch.mod), target).bind(*arrays, out)()
             np.testing.assert_array_equal(out, expected)
+
+
+@pytest.mark.parametrize("columns", [17, 31, 65, 250, 255])
+def test_columns_that_no_vector_divides_are_padded(columns: int) -> None:
+    """Or the sums would be computed one by one."""
+    sketches = grouped_sketches(product(16, columns, 64), VNNI)
+    assert sketches
+    sch = default_schedule(product(16, columns, 64), VNNI)
+    assert re.search(
+        r"T.dot_accumulate\(\w+\[[^\]]*\], \w+\[[^\]]*\], y_global", lower(sch.mod, VNNI).script()
+    )
+
+
+def test_a_row_alone_may_not_pay_for_panels() -> None:
+    """Panels that are made when the kernel runs; a weight is packed before."""
+
+    def is_plain(sketch: Any, func: PrimFunc) -> bool:
+        return not any(DOT_PRODUCT in item for item in _annotations(sketch, func))
+
+    row, rows = product(1, 64, 64), product(8, 64, 64)
+    weight = row.with_attr(LAYOUT_FREE_BUFFERS, [1])
+    for func, expected in ((row, True), (rows, False), (weight, False)):
+        found = PostOrderApply().generate_sketches(func, VNNI)
+        assert any(is_plain(sketch, func) for sketch in found) == expected
+        assert grouped_sketches(func, VNNI)
+
+
+def test_weights_are_packed_when_the_model_is_compiled() -> None:
+    func = product(8, 33, 64).with_attr(LAYOUT_FREE_BUFFERS, [1])
+    sch = default_schedule(func, VNNI)
+    kernel = split_module(sch.mod)["main"]
+    (packing,) = kernel.attrs[LAYOUT_REWRITE_MAPS].values()
+    assert len(packing.final_indices) == 4
+    a, b = (
+        np.random.default_rng(0).integers(-128, 128, shape).astype("int8") for shape in ((8, 64), (64, 33))
+    )
+    packed_shape = [int(extent) for extent in kernel.buffer_map[kernel.params[1]].shape]
+    packed = np.full(packed_shape, 99, "int8")  # whatever is behind the last column
+    for place in np.ndindex(*b.shape):
+        packed[tuple(int(index) for index in packing.map_indices(place))] = b[place]
+    out = np.zeros((8, 33), "int32")
+    build_native(IRModule({"main": kernel}), Target("cpu")).bind(a, packed, out)()
+    np.testing.assert_array_equal(out, a.astype("int32") @ b.astype("int32"))
 
 
 def test_an_epilogue_runs_on_the_tile() -> None:
@@ -216,6 +266,26 @@ def test_tiles_leave_registers_for_corrections() -> None:
         assert rows * n_vectors + 2 * n_vectors + 2 <= 32
 
 
+def test_the_elements_of_an_estimate_are_groups() -> None:
+    """16 of them make a row of 64 numbers; how far a loop moves follows from the extents in groups."""
+    (sketch,) = grouped_sketches(product(8, 32, 64), VNNI)
+    rows = sketch.sample(16, np.random.default_rng(0))
+    (nest,) = [item for item in sketch.skeleton(rows).nests if item.is_reduction]
+    extents = np.array([loop.extent for loop in nest.loops])
+    assert (extents.prod(axis=0) == 8 * 32 * 16).all()
+    shapes = {"x": [8, 16], "y_global": None, "product_local": None}
+    for access in nest.accesses:
+        assert access.element_bytes == 4
+        shape = np.array(access.shape)
+        if expected := shapes[access.name]:
+            assert (shape.T == expected).all()
+        steps = np.cumprod(np.vstack([shape[1:], np.ones_like(shape[:1])])[::-1], axis=0)[::-1]
+        np.testing.assert_array_equal(access.strides, (access.reach * steps[:, None]).sum(axis=0))
+        last = (access.reach * (extents - 1)).sum(axis=1)
+        np.testing.assert_array_equal(last[: len(expected or ())], shape[: len(expected or ())] - 1)
+    assert sketch.skeleton(rows[:0]).size == 0
+
+
 def test_pairs_of_bfloat16_are_for_searches() -> None:
     func = product(8, 32, 64, "bfloat16", "bfloat16", "float32")
     sketches = grouped_sketches(func, VNNI)
@@ -227,6 +297,14 @@ def test_pairs_of_bfloat16_are_for_searches() -> None:
     assert len(PostOrderApply(sch_rules=exact).generate_sketches(func, VNNI)) == len(
         PostOrderApply().generate_sketches(func, VNNI)
     ) - len(sketches)
+
+
+@pytest.mark.parametrize(("dtype", "sums", "structures"), [("int8", "int32", 1), ("bfloat16", "float32", 2)])
+def test_the_rule_of_floats_leaves_integers_to_the_other_one(dtype: str, sums: str, structures: int) -> None:
+    rule = FloatDotProducts()
+    rule.initialize(VNNI)
+    sch = Schedule(product(8, 32, 64, dtype, dtype, sums))
+    assert len(rule.apply(sch, sch.get_block("product"))) == structures
 
 
 def test_sums_of_pairs_are_near_the_exact_ones() -> None:

@@ -167,10 +167,22 @@ def test_instructions_of_arm(processor: str, operands: tuple[str, str], instruct
     assert len(re.findall(rf"\b{instruction}\s", text)) == lanes // 4
 
 
+@pytest.mark.parametrize(("first", "second"), [("uint8", "int8"), ("int8", "uint8")])
+def test_unsigned_bytes_are_the_first_operand_of_usdot(first: str, second: str) -> None:
+    """In whichever order they are multiplied: x0 is the address of the first ones, x1 that of the second ones."""
+    text = build(accumulation(4, first, second, False), ARM + "neoverse-v1").assembly
+    address = dict(re.findall(r"ldr\tq(\d+), \[x(\d)\]", text))
+    ((one, other),) = re.findall(r"usdot\tv\d+\.4s, v(\d+)\.16b, v(\d+)\.16b", text)
+    assert (address[one], address[other]) == (("0", "1") if first == "uint8" else ("1", "0"))
+
+
 @pytest.mark.parametrize(
     ("target", "operands"),
     [
         ("llvm -mcpu=cascadelake -mtriple=x86_64-linux-gnu", ("bfloat16", "bfloat16")),
+        ("llvm -mcpu=sierraforest -mtriple=x86_64-linux-gnu", ("bfloat16", "bfloat16")),  # it only converts
+        # instructions for vectors that are wider than those that are wanted
+        ("llvm -mcpu=znver4 -mattr=-avx512vl -vector-width=256 -mtriple=x86_64-linux-gnu", ("int8", "int8")),
         (ARM + "cortex-a53", ("int8", "int8")),
         (ARM + "neoverse-n1", ("uint8", "int8")),
         (ARM + "neoverse-n1", ("bfloat16", "bfloat16")),
@@ -204,6 +216,8 @@ def test_bytes_are_multiplied_as_words_where_there_is_nothing_better(
     [
         ("alderlake", ("int8", "int8"), "avxvnni"),
         ("cascadelake", ("int8", "int8"), "avx512vnni"),
+        ("alderlake", ("int16", "int16"), "avxvnni"),
+        ("cascadelake", ("int16", "int16"), "avx512vnni"),
         ("cooperlake", ("bfloat16", "bfloat16"), "avx512bf16"),
     ],
 )
@@ -217,7 +231,8 @@ def test_code_for_another_processor_is_not_loaded(
     kernel = build(accumulation(16, *operands, True), target)
     with pytest.raises(native.CodegenError, match=rf"code for {processor} needs {feature}, which"):
         kernel.entry_pointer("main")
-    build(accumulation(16, "int16", "int16", True), target).entry_pointer("main")  # which needs none of them
+    others = "llvm -mcpu=skylake-avx512"
+    build(accumulation(16, *operands, True), others).entry_pointer("main")  # which needs none of them
 
 
 def test_groups_of_targets() -> None:
@@ -230,3 +245,5 @@ def test_groups_of_targets() -> None:
     assert group_of(machine, "float32", "float32", "float32") == 0
     assert group_of(Target("nvidia/nvidia-a100"), "int8", "int8", "int32") == 0
     assert group_of(Target(ARM + "neoverse-n1"), "uint8", "uint8", "int32") == 4
+    # LLVM must not be asked without NEON, where it ends the process for sums of products
+    assert group_of(Target(ARM + "neoverse-v1 -mattr=-neon"), "uint8", "uint8", "int32") == 0

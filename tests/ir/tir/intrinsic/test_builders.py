@@ -9,6 +9,7 @@ from ir import tir
 from ir.error import IRError
 from ir.script import from_source
 from ir.tir import Var
+from ir.tir.intrinsic.vectors import dot_accumulate
 
 h, x, v = Var("h", "handle"), Var("x", "int32"), Var("v", "float32x4")
 
@@ -35,6 +36,38 @@ def test_text_and_dtype(call: tir.PrimExpr, text: str, dtype: str) -> None:
     assert str(call) == text and call.dtype == dtype
     program = tir.PrimFunc([h, x, v], tir.Evaluate(call))
     ir.assert_structural_equal(from_source(program.script()), program)
+
+
+SUMS = {dtype: Var("s", dtype) for dtype in ("int32x4", "float32x4", "int16x4", "int32")}
+
+
+@pytest.mark.parametrize(
+    ("sums", "first", "second", "message"),
+    [
+        ("int32x4", "int8x4", "int16x16", "no form for products of int8 and int16 that are added to int32"),
+        ("float32x4", "int8x4", "int8x16", "no form for products of int8 and int8 that are added to float32"),
+        ("int16x4", "int8x4", "int8x16", "no form"),
+        (
+            "int32x4",
+            "int8x4",
+            "int8x8",
+            "takes 4 lanes of int8, or 16 for a group of each lane, and 16 lanes",
+        ),
+        ("int32x4", "int8x8", "int8x16", "got int8x8 and int8x16"),
+        ("int32x4", "int8", "int8x16", "got int8 and int8x16"),
+        ("int32", "int8x8", "int8x4", "got int8x8 and int8x4"),
+    ],
+)
+def test_groups_that_do_not_fit(sums: str, first: str, second: str, message: str) -> None:
+    with pytest.raises(IRError, match=message):
+        dot_accumulate(SUMS[sums], Var("a", first), Var("b", second))
+
+
+def test_the_result_of_groups_is_of_the_dtype_of_the_sums() -> None:
+    call = dot_accumulate(SUMS["int32x4"], Var("a", "int8x4"), Var("b", "uint8x16"))
+    assert call.dtype == "int32x4"
+    with pytest.raises(IRError, match="dot_accumulate to int32x4 gives that dtype, not int64x4"):
+        tir.call_intrin("int64x4", "tir.dot_accumulate", *call.args)
 
 
 def test_statement_sequences() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 from ir import IRModule, tir
@@ -23,7 +24,12 @@ def step(place: str = "0:4", row: int = 0, column: int = 0, value: str = SHARED)
 
 
 def sums(
-    *steps: str, dtype: str = "int8", other: str = "", scope: str = "local", loop: str = "range(6)"
+    *steps: str,
+    dtype: str = "int8",
+    other: str = "",
+    scope: str = "local",
+    loop: str = "range(6)",
+    before: str = "",
 ) -> PrimFunc:
     """A loop of steps, behind which the sums are written."""
     body = "\n        ".join(steps)
@@ -31,6 +37,7 @@ def sums(
 def main(a: T.Buffer((64,), "{dtype}"), b: T.Buffer((256,), "{other or dtype}"), C: T.Buffer((16,), "int32")):
     X = T.decl_buffer((16,), "int32", scope="{scope}")
     X[0:16] = T.Broadcast(7, 16)
+    {before}
     for k in {loop}:
         {body}
     C[0:16] = X[0:16]
@@ -115,6 +122,15 @@ def test_names_and_hints_stand_in_the_way_of_nothing(
         {"steps": [step(value="T.dot_accumulate(X[{place}], T.Cast('int8x4', X[8:12]), b[0:16])")]},
         {"steps": ["n: T.int32 = X[0]", step(), "C[n % 2] = 1"]},
         {"steps": [step("k * 2:k * 2 + 4")]},
+        {
+            "steps": [
+                step(
+                    value=SHARED.replace(
+                        "X[{place}]", "X.vload([T.Ramp(0, 1, 4)], predicate=T.Broadcast(k < 3, 4))"
+                    )
+                )
+            ]
+        },
     ],
 )
 def test_loops_that_stay(apply: Callable[..., PrimFunc], changed: dict[str, Any]) -> None:
@@ -130,10 +146,41 @@ def test_sums_that_another_step_reads_stay(apply: Callable[..., PrimFunc]) -> No
     assert apply(HOIST, func, False) is func
 
 
+@pytest.mark.parametrize("address", ["X.data", "T.address_of(X[0])"])
+def test_sums_that_are_read_by_another_name_stay(apply: Callable[..., PrimFunc], address: str) -> None:
+    """Without their corrections they have other values."""
+    names = f'p: T.handle("int8") = {address}\n    z = T.Buffer((64,), "int8", data=p)'
+    func = sums(step(value="T.dot_accumulate(X[{place}], z[0:4], b[0:16])"), before=names)
+    assert apply(HOIST, func, False) is func
+
+
+def test_sums_that_may_be_another_parameter_stay(apply: Callable[..., PrimFunc]) -> None:
+    func = from_source("""@T.prim_func
+def main(a: T.handle, x: T.handle):
+    b = T.match_buffer(a, (64,), "int8")
+    X = T.match_buffer(x, (16,), "int32", scope="local")
+    for k in range(6):
+        X[0:4] = T.dot_accumulate(X[0:4], b[0:4], b[0:16])
+""")
+    assert apply(HOIST, func, False) is func
+    promised = func.with_attr("tir.noalias", True)
+    assert apply(HOIST, promised, False) is not promised
+
+
+def test_one_lane_stays() -> None:
+    """Code is printed for numbers that are no vectors, too."""
+    func = sums("X[0:1] = T.dot_accumulate(X[0:1], a[k * 4 : k * 4 + 4], b[k * 4 : k * 4 + 4])")
+    a, b, c = np.full(64, -128, "int8"), np.full(256, 127, "int8"), np.zeros(16, "int32")
+    build(func, "llvm -mcpu=znver4 -mtriple=x86_64-linux-gnu")  # LLVM takes it
+    build(func)["main"](a, b, c)
+    assert c[0] == 7 + 6 * 4 * -128 * 127 and (c[1:] == 7).all()
+
+
 @pytest.mark.parametrize(("processor", "corrections"), [("znver4", 1), ("skylake-avx512", 0)])
 def test_only_machines_that_need_it_are_corrected(processor: str, corrections: int) -> None:
     func = sums(step(), step("4:8", 24), loop="range(40)")
     text = build(func, f"llvm -mcpu={processor} -mtriple=x86_64-linux-gnu").assembly
     in_loop = 2 + corrections
     assert text.count("vpdpbusd") == (in_loop if corrections else 0)
+    assert " xor " not in build(func, "llvm -mtriple=aarch64-linux-gnu -mcpu=neoverse-v1").llvm_ir
     assert IRModule({"main": func}) is not HOIST(IRModule({"main": func}))

@@ -32,11 +32,13 @@ def group_loop(
     y: str = "int8",
     c: str = "int32",
     body: str | None = None,
+    noalias: bool = True,
 ) -> PrimFunc:
     """A loop over groups, and in it the one over a group; the value is what is added to ``C`` by default."""
     product = value or f"C[{place}] + {SHARED} * {OWN}"
     return from_source(f"""@T.prim_func
 def main(x: T.Buffer((64,), "{x}"), y: T.Buffer((1024,), "{y}"), C: T.Buffer((128,), "{c}"), D: T.Buffer((16,), "{c}")):
+    T.func_attr({{"tir.noalias": {noalias}}})
     for k in range(8):
         for g in {loop}:
             {body or f"C[{place}] = {product}"}
@@ -50,6 +52,7 @@ def injected(
     C: T.Buffer((128,), "int32"),
     D: T.Buffer((16,), "int32"),
 ):
+    T.func_attr({"tir.noalias": True})
     for k in range(8):
         C[0:16] = T.dot_accumulate(C[0:16], x[k * 4 : k * 4 + 4], y[k * 64 : k * 64 + 64])
 
@@ -130,6 +133,9 @@ def test_words_are_in_groups_of_two(apply: Callable[[Pass, PrimFunc], PrimFunc])
         {"body": f"if g == k: C[0:16] = C[0:16] + {SHARED} * {OWN}"},  # as the first value of a reduction is written
         {"body": f"C.vstore([T.Ramp(0, 1, 16)], C[0:16] + {SHARED} * {OWN}, T.Broadcast(k < 3, 16))"},
         {"value": f"C[0:16] + {SHARED} * T.Cast(\"int32x16\", y.vload([T.Ramp(k * 64 + g, 4, 16)], predicate=T.Broadcast(k < 3, 16)))"},
+        {"noalias": False},  # an operand may be the sums
+        {"place": "T.Ramp(C[0] % 8, 1, 16)"},  # other sums, once the first are stored
+        {"value": f"C[0:16] + {SHARED.replace('k * 4', 'C[0] % 8')} * {OWN}"},
         {"body": 'C[0] = C[0] + T.Cast("int32", x[k * 4 + g]) * T.Cast("int32", y[k * 4 + g])'},  # one lane
     ],
 )  # fmt: skip
@@ -148,6 +154,35 @@ def test_operands_in_the_memory_of_the_sums_stay_a_loop(apply: Callable[..., Pri
             C[0:16] = C[0:16] + T.Broadcast(T.Cast("int32", x[g]), 16) * T.Cast("int32x16", y[g : g + 64 : 4])
 
     assert apply(INJECT, func, False) is func
+
+
+@pytest.mark.parametrize("address", ["C.data", "T.address_of(C[0])"])
+def test_operands_by_another_name_for_the_sums_stay_a_loop(
+    apply: Callable[..., PrimFunc], address: str
+) -> None:
+    func = from_source(f"""@T.prim_func
+def main(y: T.Buffer((64,), "int8"), C: T.Buffer((16,), "int32")):
+    T.func_attr({{"tir.noalias": True}})
+    p: T.handle("int8") = {address}
+    x = T.Buffer((64,), "int8", data=p)
+    for g in T.serial(4, annotations={{"dot_product": 1}}):
+        C[0:16] = C[0:16] + T.Broadcast(T.Cast("int32", x[g]), 16) * T.Cast("int32x16", y[g : g + 64 : 4])
+""")
+    assert apply(INJECT, func, False) is func
+
+
+def test_where_parameters_may_be_the_same_memory_they_are_read_in_order() -> None:
+    func = from_source("""@T.prim_func
+def main(x: T.Buffer((64,), "int8"), y: T.Buffer((64,), "int8"), C: T.Buffer((16,), "int32")):
+    for g in T.serial(4, annotations={"dot_product": 1}):
+        C[0:16] = C[0:16] + T.Broadcast(T.Cast("int32", x[g]), 16) * T.Cast("int32x16", y[g : g + 64 : 4])
+""")
+    y, c = np.full(64, 100, "int8"), np.full(16, 0x01020304, "int32")
+    expected = c.copy()
+    for g in range(4):
+        expected += expected.view("int8")[g].astype("int32") * y[g::4]
+    build(func)["main"](c.view("int8"), y, c)
+    np.testing.assert_array_equal(c, expected)
 
 
 # ---- whole programs ----------------------------------------------------------------------------------------------------
