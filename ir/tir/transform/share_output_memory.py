@@ -111,14 +111,17 @@ class _Collect(Visitor):
             self.accesses[self._by_data[var]] = None
 
     def visit_Call(self, call: E.Call) -> None:
-        if getattr(call.op, "name", "") == "tir.address_of" and isinstance(call.args[0], BufferLoad):
+        name = getattr(call.op, "name", "")
+        if name == "tir.address_of" and isinstance(call.args[0], BufferLoad):
             self.accesses[call.args[0].buffer] = None
+        elif name == "tir.ret":  # what is behind it may not happen
+            self.accesses = dict.fromkeys(self.accesses)
         self.generic_visit(call)
 
     def visit_BufferLoad(self, load: BufferLoad) -> None:
         self._note(load, self._store)
-        for index in load.indices:
-            self.visit(index)
+        for item in load.indices if load.predicate is None else (*load.indices, load.predicate):
+            self.visit(item)
 
     def visit_BufferStore(self, store: BufferStore) -> None:
         self._note(store, store)
@@ -233,7 +236,9 @@ class _Sharing:
         inside = {place.node for place in self._inside(last) or () if isinstance(place.node, For)}
         loops: dict[PrimExpr, tuple[int, bool]] = {}
         for loop in last.loops():
-            if not (isinstance(loop.min, IntImm) and loop.min.value == 0 and isinstance(loop.extent, IntImm)):
+            if not (isinstance(loop.min, IntImm) and loop.min.value == 0):
+                return False
+            if not (isinstance(loop.extent, IntImm) and loop.extent.value > 0):
                 return False
             loops[loop.loop_var] = (loop.extent.value, loop in inside)
         left = {var for var, (extent, _) in loops.items() if extent > 1}

@@ -132,6 +132,11 @@ def test_what_moves(parts: dict[str, str], apply: Apply) -> None:
         {"condition": "if not (j < 12):"},
         {"third": "for j in range(11):"},
         {"third": "for j in T.serial(1, 12):"},
+        {"third": "for k, j in T.grid(0, 12):"},  # the output keeps what it held
+        # by then the first element is another one
+        {
+            "value": "B[i, j] + T.if_then_else(D[i] > T.float32(99), A.vload([i, j], predicate=B[i, 0] > T.float32(0)), D[i])"
+        },
         {"third": "for j, k in T.grid(12, 2):"},  # the second time it would read what it has written
         {"third": "for k, l in T.grid(3, 4):", "stored": "i, k * 3 + l", "value": "B[i, k * 3 + l]"},
         {"first": "for j, l in T.grid(12, 2):", "written": "T.min(i + l, 3), j"},  # another row, too
@@ -163,6 +168,22 @@ def test_what_is_written_and_used_in_turns_stays(apply: Apply) -> None:
                 C[i] = B[i] + T.float32(1)
 
     assert allocated(apply(tir.transform.ShareOutputMemory(), turns)) == {"B"}
+
+
+def test_a_function_that_may_end_before_the_output_is_written_keeps_the_intermediate(apply: Apply) -> None:
+    @T.prim_func
+    def early(A: T.Buffer((12,), "float32"), C: T.Buffer((12,), "float32")):
+        T.func_attr({"tir.noalias": True})
+        with T.block(""):
+            B = T.alloc_buffer((12,))
+            for i in range(12):
+                B[i] = A[i] * T.float32(2)
+            if B[0] < T.float32(99):
+                T.evaluate(T.ret())
+            for i in range(12):
+                C[i] = B[i] + T.float32(1)
+
+    assert allocated(apply(tir.transform.ShareOutputMemory(), early)) == {"B"}
 
 
 def test_columns_stay(apply: Apply) -> None:
