@@ -315,8 +315,7 @@ class EvolutionarySearch(SearchStrategy):
             ]
             if isinstance(self._cost_model, PyCostModel):
                 sure = int(self._is_default(proposed[0]))
-                rest = choose(self._cost_model, self.context, proposed[sure:], left - sure)
-                proposed = proposed[:sure] + rest
+                proposed = choose(self._cost_model, self.context, proposed, left, sure)
             granted = self._claim(proposed)
             candidates += granted
             if len(granted) == len(proposed):

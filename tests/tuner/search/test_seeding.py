@@ -149,7 +149,7 @@ class _Backwards(PyCostModel):
         return np.arange(len(candidates), dtype="float64")
 
 
-def test_a_model_of_schedules_is_not_asked_about_the_default() -> None:
+def test_a_model_of_schedules_does_not_decide_about_the_default() -> None:
     context = TuneContext(matmul(64), TARGET, seed=1)
     first = _first_batch(context, MemoryDatabase(), model=_Backwards())
     found = context.default_in(context.structures())
