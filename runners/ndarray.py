@@ -263,8 +263,9 @@ def from_dlpack(value: Any) -> NDArray:
     """An array that shares memory with any object that speaks DLPack (numpy, torch, jax, cupy, ...).
 
     Raises:
-        RunnerError: the object does not, or its device or dtype is not supported.
+        RunnerError: the object does not, its device or dtype is not supported, or elements are masked.
     """
+    _refuse_masked(value)
     if not hasattr(value, "__dlpack__") or not hasattr(value, "__dlpack_device__"):
         raise RunnerError(
             f"{type(value).__name__} does not speak DLPack; expected __dlpack__ and __dlpack_device__"

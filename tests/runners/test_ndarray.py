@@ -134,7 +134,13 @@ def test_masked_elements_have_no_value() -> None:
     values = np.arange(6, dtype="float32")
     masked, whole = np.ma.masked_less(values, 2), np.ma.array(values)
     made = empty((6,))
-    for take in (array, NDArray, made.copyfrom, lambda array: made.__setitem__(slice(None), array)):
+    for take in (
+        from_dlpack,
+        array,
+        NDArray,
+        made.copyfrom,
+        lambda array: made.__setitem__(slice(None), array),
+    ):
         with pytest.raises(RunnerError, match=r"give them one: array\.filled\(0\)"):
             take(masked)
         take(whole)
