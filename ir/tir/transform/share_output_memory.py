@@ -243,20 +243,17 @@ class _Sharing:
             loops[loop.loop_var] = (loop.extent.value, loop in inside)
         left = {var for var, (extent, _) in loops.items() if extent > 1}
         assert isinstance(last.node, BufferStore)
-        for index, dim in zip(last.node.indices, last.node.buffer.shape, strict=True):
+        for index in last.node.indices:
             found = self._digits_of(index, loops, left)
-            if found is None or not isinstance(dim, IntImm):
+            if found is None:
                 return False
-            digits, reach = found
-            if reach < dim.value:
-                return False
-            self.digits.append(digits)
+            self.digits.append(found)
         return not left and all(self._cuts_off(clause, last.node) for clause in self._conditions(last))
 
     def _digits_of(
         self, index: PrimExpr, loops: dict[PrimExpr, tuple[int, bool]], left: set[PrimExpr]
-    ) -> tuple[_Digits, int] | None:
-        """An index as digits, and how many numbers they make; its loops are taken away from those that are left."""
+    ) -> _Digits | None:
+        """An index as digits; its loops are taken away from those that are left."""
         found = self.simplifier.linear(index)
         start: dict[Any, int] = {}
         step = size = 1
@@ -272,7 +269,7 @@ class _Sharing:
                 size = step
             else:
                 start[atom] = coefficient
-        return (_Digits(start, size), step) if found.const == 0 else None
+        return _Digits(start, size) if found.const == 0 else None
 
     def _conditions(self, access: _Access) -> Iterator[PrimExpr]:
         for place in self._inside(access) or ():
