@@ -382,23 +382,18 @@ def _runs_once(block: BlockNode, loop: LoopNode) -> bool:
         and all(isinstance(item.extent, tir.IntImm) for item in loops_around(block))
         and has_elements_of_its_own(block)
         and is_affine(block)
-        and _runs_no_more_than_instances(block, counts_threads=True)
     )
 
 
-def _runs_no_more_than_instances(block: BlockNode, counts_threads: bool = False) -> bool:
-    """Whether no instance of a block whose bindings are affine runs twice: ``v = i % 2`` does. As many iterations as instances do not.
-
-    Symbolic extents, and threads, which may copy for each other, are counted only if ``counts_threads``; then what is not known is denied.
-    """
+def _runs_no_more_than_instances(block: BlockNode) -> bool:
+    """Whether no instance of a block whose bindings are affine runs twice: ``v = i % 2`` does. As many iterations as instances do not."""
     loops = [loop for loop in loops_around(block) if any(mentions(v, {loop.var}) for v in block.iter_values)]
     if all(isinstance(value, tir.Var | tir.IntImm) for value in block.iter_values):
         return True
     sizes = [constant_difference(loop.extent, 0) for loop in loops]
     wanted = [constant_difference(item.dom.extent, 0) for item in block.iter_vars]
-    if None in sizes or None in wanted:
-        return not counts_threads  # tiles with open decisions, and symbolic extents
-    if any(loop.thread_binding is not None for loop in loops) and not counts_threads:
+    if None in sizes or None in wanted or any(loop.thread_binding is not None for loop in loops):
+        # Nothing is counted of tiles with open decisions, of symbolic extents, and of threads that copy for each other.
         return True
     instances, count = math.prod(wanted), math.prod(sizes)  # type: ignore[arg-type]
     if count <= instances or block.is_unconditional:

@@ -422,16 +422,14 @@ def _is_plain(buffer: Buffer) -> bool:
 
 
 def _n_bytes(buffer: Buffer) -> int:
-    return prod(_extent(dim) for dim in buffer.shape) * dt.bits(buffer.dtype) // 8
+    return prod(_extent(dim) for dim in buffer.shape) * dt.bytes_of(buffer.dtype)
 
 
 def _is_alike(buffer: Buffer, output: Buffer) -> bool:
     """Whether both hold the same number of elements in the same way."""
-    return (
-        buffer.dtype == output.dtype
-        and dt.bits(buffer.dtype) % 8 == 0
-        and [_extent(dim) for dim in buffer.shape] == [_extent(dim) for dim in output.shape]
-    )
+    return buffer.dtype == output.dtype and [_extent(dim) for dim in buffer.shape] == [
+        _extent(dim) for dim in output.shape
+    ]
 
 
 class _Allocations(Visitor):

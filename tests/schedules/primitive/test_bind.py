@@ -89,3 +89,36 @@ def test_beside_a_loop_of_symbolic_extent_nothing_is_counted() -> None:
     sch = Schedule(from_source(text.format(row="t // 2", column="k", body=STORE)))
     _, thread, _ = sch.get_loops("y")
     assert_refused(sch, lambda: sch.bind(thread, "threadIdx.x"), "bind", "'t'")
+
+
+TWICE = """
+@T.prim_func
+def main(x: T.Buffer((16, 8), "float32"), y: T.Buffer((16, 8), "float32"), z: T.Buffer((16,), "float32")):
+    for t, k in T.grid(8, 16):
+        with T.block("y"):
+            vi = T.axis.spatial(16, (k * 8 + t) // 8)
+            vj = T.axis.spatial(8, (k * 8 + t) % 8)
+            y[vi, vj] = x[vi, vj]
+        with T.block("again"):
+            vi = T.axis.spatial(16, (k * 8 + t) // 8)
+            vj = T.axis.spatial(8, (k * 8 + t) % 8)
+            y[15 - vi, 7 - vj] = x[vi, vj]
+"""
+SUM = """
+@T.prim_func
+def main(x: T.Buffer((16, 8), "float32"), z: T.Buffer((16,), "float32")):
+    for t, k in T.grid(8, 16):
+        with T.block("y"):
+            vi = T.axis.spatial(16, (k * 8 + t) // 8)
+            vj = T.axis.reduce(8, (k * 8 + t) % 8)
+            with T.init():
+                z[vi] = T.float32(0)
+            z[vi] = z[vi] + x[vi, vj]
+"""
+
+
+@pytest.mark.parametrize("text", [TWICE, SUM], ids=["two blocks", "a reduction"])
+def test_instances_that_run_once_may_write_what_others_write(text: str) -> None:
+    sch = Schedule(from_source(text))
+    loop, _ = sch.get_loops("y")
+    assert_refused(sch, lambda: sch.parallel(loop), "parallel", "'t'")

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from experiments.operators import suite
 from ir import IRModule, tir
+from ir import dtype as dt
 from ir.node import post_order_visit
 from ir.script import from_source
 from ir.script import tir as T
@@ -232,6 +233,12 @@ for i, j in T.grid(4, 12):
 D[0] = V[7]
 """,
         """
+W = T.Buffer((48,), "float32", data=B.data)
+for i, j in T.grid(4, 12):
+    C[i, j] = B[i, j]
+D[0] = W[7]
+""",
+        """
 for i, j in T.grid(4, 12):
     C[i, j] = B[i, j]
 T.evaluate(T.call_extern("int32", "known", B.data))
@@ -255,7 +262,17 @@ for i, j in T.grid(4, 12):
     C[i, j] = B[i, j]
 """,
     ],
-    ids=["masked", "while", "threads", "thread", "view", "pointer", "matched", "aligned"],
+    ids=[
+        "masked",
+        "while",
+        "loop of threads",
+        "thread",
+        "view",
+        "undeclared view",
+        "pointer",
+        "matched",
+        "aligned",
+    ],
 )
 def test_what_stays_for_what_is_behind_it(behind: str, apply: Apply) -> None:
     func = from_source(BESIDE + behind.replace("\n", "\n        "))
@@ -293,6 +310,16 @@ def main(A: T.Buffer((12,), "float32"), C: T.Buffer((12,), "float32")):
 def test_tiles(index: str, filled: int, stored: str, options: str, stays: bool, apply: Apply) -> None:
     func = from_source(TILES.format(index=index, filled=filled, stored=stored, options=options))
     assert allocated(apply(tir.transform.ShareOutputMemory(), func)) == ({"B"} if stays else set())
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int4", "uint8", "float16", "bfloat16", "float64"])
+def test_dtypes(dtype: str, apply: Apply) -> None:
+    text = TILES.format(index="k * 4 + l", filled=4, stored="k * 4 + l", options="", stays=False)
+    func = from_source(text.replace(" * T.float32(2)", "").replace("float32", dtype))
+    assert allocated(apply(tir.transform.ShareOutputMemory(), func)) == set()
+    size = 12 * dt.bytes_of(dtype)
+    assert allocated(apply(tir.transform.ShareOutputMemory(at_least=size), func)) == set()
+    assert allocated(apply(tir.transform.ShareOutputMemory(at_least=size + 1), func)) == {"B"}
 
 
 def test_an_output_takes_one_intermediate(apply: Apply) -> None:
