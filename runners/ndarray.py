@@ -75,6 +75,12 @@ def address_of(value: Any) -> int:
         return int(value.ctypes.data)
 
 
+def _refuse_masked(value: Any) -> None:
+    """What is behind a mask is no value: numpy gives whatever lies there."""
+    if np.ma.is_masked(value):
+        raise RunnerError("a masked array has elements without a value; give them one: array.filled(0)")
+
+
 class NDArray:
     """An array on a device.
 
@@ -85,7 +91,13 @@ class NDArray:
     __slots__ = ("_data", "device")
 
     def __init__(self, data: Any, device: Device | None = None) -> None:
-        """``data`` is a numpy array, or a cupy array when ``device`` is a CUDA device."""
+        """``data`` is a numpy array, or a cupy array when ``device`` is a CUDA device.
+
+        Raises:
+            RunnerError: elements are masked.
+        """
+        if type(data) is not np.ndarray:
+            _refuse_masked(data)
         self._data = data
         self.device = _CPU if device is None else device
 
@@ -139,8 +151,9 @@ class NDArray:
         """Overwrite the contents with those of an array of the same shape, converted to this dtype.
 
         Raises:
-            RunnerError: the shapes differ.
+            RunnerError: the shapes differ, or elements are masked.
         """
+        _refuse_masked(source)
         values = source.data if isinstance(source, NDArray) else np.asarray(source)
         if tuple(values.shape) != self.shape:
             raise RunnerError(
@@ -186,6 +199,7 @@ class NDArray:
         return NDArray(self._data[index], self.device)
 
     def __setitem__(self, index: Any, value: Any) -> None:
+        _refuse_masked(value)
         self._data[index] = value.data if isinstance(value, NDArray) else value
 
     def __len__(self) -> int:
@@ -208,7 +222,11 @@ def array(value: Any, device: Device | None = None, dtype: Any = None) -> NDArra
     """A new aligned array with a copy of ``value`` (a numpy array, NDArray, list or number).
 
     Lists of Python floats become float32, as is usual for tensors; numpy arrays keep their dtype.
+
+    Raises:
+        RunnerError: elements are masked.
     """
+    _refuse_masked(value)
     if isinstance(value, NDArray):
         value = value.numpy()
     if not isinstance(value, np.ndarray | np.generic):
@@ -245,8 +263,9 @@ def from_dlpack(value: Any) -> NDArray:
     """An array that shares memory with any object that speaks DLPack (numpy, torch, jax, cupy, ...).
 
     Raises:
-        RunnerError: the object does not, or its device or dtype is not supported.
+        RunnerError: the object does not, its device or dtype is not supported, or elements are masked.
     """
+    _refuse_masked(value)
     if not hasattr(value, "__dlpack__") or not hasattr(value, "__dlpack_device__"):
         raise RunnerError(
             f"{type(value).__name__} does not speak DLPack; expected __dlpack__ and __dlpack_device__"

@@ -229,9 +229,27 @@ def has_elements_of_its_own(block: BlockNode, loops: Sequence[LoopNode] | None =
     }
     changing = memory_written_by(scope_children(block))
     return all(
-        needed <= _determined(region, block, changing) or _tells_apart(region, block, needed, changing)
-        for region in block.writes
+        needed <= _determined(place, block, changing) or _tells_apart(place, block, needed, changing)
+        for place in _places_written(block)
     )
+
+
+def _places_written(block: BlockNode) -> list[list[tir.Range]]:
+    """For each buffer that a block writes: the dimensions in which all of its stores write the same place.
+
+    Two stores that each reach every element once may well meet: ``y[i]`` and ``y[15 - i]``.
+    """
+    regions: dict[tir.Buffer, list[Sequence[tir.Range]]] = {}
+    for item in block.writes:
+        regions.setdefault(item.buffer, []).append(item.region)
+    return [
+        [
+            dims[0]
+            for dims in zip(*stores, strict=True)
+            if all(structural_equal(dims[0], dim) for dim in dims[1:])
+        ]
+        for stores in regions.values()
+    ]
 
 
 def runs_each_instance_once(block: BlockNode, loops: Sequence[LoopNode]) -> bool:
@@ -259,7 +277,7 @@ def runs_each_instance_once(block: BlockNode, loops: Sequence[LoopNode]) -> bool
     return True
 
 
-def _determined(region: tir.BufferRegion, block: BlockNode, changing: set[tir.Var]) -> set[Any]:
+def _determined(place: Sequence[tir.Range], block: BlockNode, changing: set[tir.Var]) -> set[Any]:
     """The variables whose values the place of an element tells: indices themselves, and those of which two indices are both digits to one
     base, which is the same for all instances.
     """
@@ -267,7 +285,7 @@ def _determined(region: tir.BufferRegion, block: BlockNode, changing: set[tir.Va
     found: set[Any] = set()
     quotients: list[tuple[Any, Any]] = []
     remainders: list[tuple[Any, Any]] = []
-    for item in region.region:
+    for item in place:
         index = item.min
         if constant_difference(item.extent, 1) != 0:
             continue
@@ -282,15 +300,13 @@ def _determined(region: tir.BufferRegion, block: BlockNode, changing: set[tir.Va
 
 
 def _tells_apart(
-    region: tir.BufferRegion, block: BlockNode, needed: set[Any], changing: set[tir.Var]
+    place: Sequence[tir.Range], block: BlockNode, needed: set[Any], changing: set[tir.Var]
 ) -> bool:
     """Whether two instances of a block that differ in some variables never write places that meet.
 
     Other variables of the block that stand in an index must be told, too.
     """
-    steady = [
-        item for item in region.region if is_steady(item.min, changing) and is_steady(item.extent, changing)
-    ]
+    steady = [item for item in place if is_steady(item.min, changing) and is_steady(item.extent, changing)]
     domains = {
         item.var: item.dom
         for item in block.iter_vars
@@ -362,26 +378,22 @@ def _runs_once(block: BlockNode, loop: LoopNode) -> bool:
     return (
         all(item.iter_type == IterVar.DataPar for item in block.iter_vars)
         and any(mentions(value, {loop.var}) for value in block.iter_values)
-        and not any(is_open(item.extent) for item in loops_around(block))
+        # Of symbolic extents an affine map says nothing, and open tiles are looked at when decisions are made.
+        and all(isinstance(item.extent, tir.IntImm) for item in loops_around(block))
         and has_elements_of_its_own(block)
         and is_affine(block)
-        and _runs_no_more_than_instances(block, counts_threads=True)
     )
 
 
-def _runs_no_more_than_instances(block: BlockNode, counts_threads: bool = False) -> bool:
-    """Whether no instance of a block whose bindings are affine runs twice: ``v = i % 2`` does. As many iterations as instances do not.
-
-    Symbolic extents, and threads, which may copy for each other, are counted only if ``counts_threads``; then what is not known is denied.
-    """
+def _runs_no_more_than_instances(block: BlockNode) -> bool:
+    """Whether no instance of a block whose bindings are affine runs twice: ``v = i % 2`` does. As many iterations as instances do not."""
     loops = [loop for loop in loops_around(block) if any(mentions(v, {loop.var}) for v in block.iter_values)]
     if all(isinstance(value, tir.Var | tir.IntImm) for value in block.iter_values):
         return True
     sizes = [constant_difference(loop.extent, 0) for loop in loops]
     wanted = [constant_difference(item.dom.extent, 0) for item in block.iter_vars]
-    if None in sizes or None in wanted:
-        return not counts_threads  # tiles with open decisions, and symbolic extents
-    if any(loop.thread_binding is not None for loop in loops) and not counts_threads:
+    if None in sizes or None in wanted or any(loop.thread_binding is not None for loop in loops):
+        # Nothing is counted of tiles with open decisions, of symbolic extents, and of threads that copy for each other.
         return True
     instances, count = math.prod(wanted), math.prod(sizes)  # type: ignore[arg-type]
     if count <= instances or block.is_unconditional:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from numbers import Integral
 from typing import Any
 
@@ -13,7 +14,7 @@ from cost_models import Calibration, FeatureMatrix, PerStoreFeature, estimate_se
 from ir import IRModule, structural_hash
 from ir.target import Target
 from ir.tir import PrimFunc
-from schedules import ScheduleError
+from schedules import Schedule, ScheduleError
 from schedules.dlight import default_schedule
 from schedules.population import Sketch
 from schedules.space import PostOrderApply, SpaceGenerator, Structures
@@ -84,13 +85,19 @@ class TuneContext:
             self._structures = self.space_generator.structures(self.mod, self.target)
         return self._structures
 
-    def default_in(self, structures: Structures) -> tuple[int, np.ndarray] | None:
-        """The schedule of builds without records: its structure's number and decisions int64 [n_columns]; None where none has it."""
+    @cached_property
+    def default(self) -> Schedule | None:
+        """The schedule of builds without records; None where no structure of the rules' own design space applies."""
         try:
-            default = default_schedule(self.mod, self.target, rank=estimate_seconds)
+            return default_schedule(self.mod, self.target, rank=estimate_seconds)
         except ScheduleError:
-            return None  # no structure of the rules' own design space applies
-        return None if default.trace is None else structures.explaining(default.trace)
+            return None
+
+    def default_in(self, structures: Structures) -> tuple[int, np.ndarray] | None:
+        """The default's number among some structures and its decisions int64 [n_columns]; None where none of them has it."""
+        if self.default is None or self.default.trace is None:
+            return None
+        return structures.explaining(self.default.trace)
 
     def structures_of(self, design_spaces: Sequence[Sketch]) -> Structures:
         """What a strategy searches that is given these structures: all of the design space for those that are known, else only them."""

@@ -76,17 +76,35 @@ def vector_facts(arch: str, features: frozenset[str]) -> tuple[int, int]:
 
 
 _NEEDS = {
-    "avx2": {"avx"},
-    "fma": {"avx"},
-    "avx512f": {"avx", "avx2", "fma"},
-    "avx10.1": {"avx", "avx2", "fma"},
+    "sse3": ("sse2",),
+    "ssse3": ("sse3",),
+    "sse4.1": ("ssse3",),
+    "sse4.2": ("sse4.1",),
+    "avx": ("sse4.2",),
+    "avx2": ("avx",),
+    "fma": ("avx",),
+    "f16c": ("avx",),
+    "avx512f": ("avx2", "fma", "f16c"),
+    "avx10.1": ("avx512f",),
 }
-"""What LLVM switches off with what else: a feature goes with any of those that it needs."""
+"""What LLVM switches on along with a feature, and what it switches the feature off with."""
 
 
-def _without(features: frozenset[str], disabled: frozenset[str]) -> frozenset[str]:
-    """Those features that are left where some are switched off."""
-    return frozenset(item for item in features - disabled if disabled.isdisjoint(_NEEDS.get(item, ())))
+def _with_needs(feature: str) -> set[str]:
+    """A feature and all that it needs."""
+    return {feature}.union(*[_with_needs(item) for item in _NEEDS.get(feature, ())])
+
+
+def _switched(features: frozenset[str], switches: tuple[str, ...]) -> frozenset[str]:
+    """Features after ``+avx2`` and ``-fma``, one after the other."""
+    found = set(features)
+    for switch in switches:
+        name = switch[1:]
+        if switch.startswith("+"):
+            found |= _with_needs(name)
+        else:
+            found = {item for item in found if name not in _with_needs(item)}
+    return frozenset(found)
 
 
 def available_cores() -> int:
@@ -212,6 +230,10 @@ _FEATURES_BY_CPU: tuple[tuple[tuple[str, ...], tuple[int, int]], ...] = (
 )  # fmt: skip
 
 
+_FEATURE_OF_VECTORS = {(512, 32): "avx512f", (256, 16): "avx", (128, 16): "sse2"}
+"""What a processor has that has vectors of so many bits and so many registers for them."""
+
+
 def _vectors_of_cpu(cpu: str, triple: str) -> tuple[int, int]:
     """(bits, registers) of the vector unit of a cpu by LLVM's name, where nothing is known of its features."""
     for prefixes, vectors in _FEATURES_BY_CPU:
@@ -221,28 +243,24 @@ def _vectors_of_cpu(cpu: str, triple: str) -> tuple[int, int]:
 
 
 def facts_of_cpu(cpu: str, triple: str = "", features: tuple[str, ...] = ()) -> CpuFacts:
-    """Facts of a cpu by LLVM's name: the host's own where it is the host, else by a table and typical caches."""
-    enabled = frozenset(item[1:] for item in features if item.startswith("+"))
-    disabled = frozenset(item[1:] for item in features if item.startswith("-"))
-    if not cpu and not triple and not features:
-        return host_info().facts
-    if cpu:
-        host = _host_if_named(cpu)
-        if host is not None and not disabled and not enabled:
-            return host.facts
-        if host is not None and host.features:
-            left = _without(frozenset(host.features) | enabled, disabled)
-            bits, registers = vector_facts(host.triple, left)
-            return replace(host.facts, vector_bits=bits, vector_registers=registers)
-        bits, registers = _vectors_of_cpu(cpu, triple)
-        if bits == 512 and not disabled.isdisjoint({"avx512f", *_NEEDS["avx512f"]}):
-            bits, registers = 256, 16
-        if bits == 256 and "avx" in disabled:
-            bits, registers = 128, 16
-        if not enabled or bits > 128:
-            return CpuFacts(bits, registers)
-    arch = triple.split("-")[0] or "x86_64"
-    return CpuFacts(*vector_facts(arch, enabled))
+    """Facts of a cpu by LLVM's name: the host's own where it is the host, else by a table and typical caches.
+
+    Args:
+        cpu: the name; without it and without a triple, the host's.
+        triple: what tells the architecture where there is no name.
+        features: switched on and off, in this order: ``+avx2``, ``-fma``.
+    """
+    host = _host_if_named(cpu) if cpu or triple else host_info()
+    if host is not None and not features:
+        return host.facts
+    if host is not None and host.features:
+        bits, registers = vector_facts(host.triple, _switched(frozenset(host.features), features))
+        return replace(host.facts, vector_bits=bits, vector_registers=registers)
+    bits, registers = _vectors_of_cpu(cpu or (host.cpu if host is not None else ""), triple)
+    if features and (bits, registers) in _FEATURE_OF_VECTORS:
+        known = frozenset(_with_needs(_FEATURE_OF_VECTORS[bits, registers]))
+        bits, registers = vector_facts(triple.split("-")[0] or "x86_64", _switched(known, features))
+    return CpuFacts(bits, registers)
 
 
 def _host_if_named(cpu: str) -> HostInfo | None:

@@ -128,3 +128,20 @@ def test_addresses_of_all_kinds_of_arrays(shape: tuple[int, ...], dtype: str, wr
     value.flags.writeable = writeable
     assert value.shape == shape
     assert not value.size or address_of(value) == value.ctypes.data
+
+
+def test_masked_elements_have_no_value() -> None:
+    values = np.arange(6, dtype="float32")
+    masked, whole = np.ma.masked_less(values, 2), np.ma.array(values)
+    made = empty((6,))
+    for take in (
+        from_dlpack,
+        array,
+        NDArray,
+        made.copyfrom,
+        lambda array: made.__setitem__(slice(None), array),
+    ):
+        with pytest.raises(RunnerError, match=r"give them one: array\.filled\(0\)"):
+            take(masked)
+        take(whole)
+    np.testing.assert_array_equal(made.numpy(), values)

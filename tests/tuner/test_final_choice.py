@@ -116,6 +116,20 @@ def test_repeats_tell_who_may_be_the_fastest() -> None:
     assert [[_name(trace) for trace in contest] for contest in runner.contests] == [["t0", "t3", "t2"]]
 
 
+def test_of_those_that_are_nearly_as_fast_the_fastest_take_part() -> None:
+    store, runner = MemoryDatabase(), _Runner(_same)
+    workload = _filled(store, [])
+    for index in range(9):
+        secs = 1.0 if index == 0 else 1.05 + 0.005 * index
+        store.commit_tuning_record(
+            TuningRecord(_trace(f"t{index}"), workload, [secs] * 5, TARGET, verified=True)
+        )
+    _settle(store, workload, runner)
+    assert [[_name(trace) for trace in contest] for contest in runner.contests] == [
+        ["t0", "t1", "t2", "t3", "t4", "t5"]
+    ]
+
+
 def test_where_many_may_be_the_fastest_all_have_their_turn() -> None:
     """Each contest takes the winner so far along."""
     times = {f"t{index}": 1.0 + 0.001 * index for index in range(40)}

@@ -9,10 +9,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from cost_models import estimate_seconds
 from database import TuningRecord, key_of_trace
-from schedules import Schedule, ScheduleError
-from schedules.dlight import default_schedule
+from schedules import Schedule
 from schedules.population import Sketch, SketchSchedule
 
 from ..context import TuneContext
@@ -30,8 +28,6 @@ def last_resorts(context: TuneContext, tried: list[TuningRecord]) -> Iterator[Me
 
 
 def _schedules(context: TuneContext) -> Iterator[Schedule]:
-    try:
-        yield default_schedule(context.mod, context.target, rank=estimate_seconds)
-    except ScheduleError:
-        pass  # no structure of the design space applies
+    if context.default is not None:
+        yield context.default
     yield Schedule(context.mod, seed=0, error_render_level="none")

@@ -181,6 +181,8 @@ class EvolutionarySearch(SearchStrategy):
         self._room = _KEPT_BYTES
         """Bytes left for features of structures that are scored completely."""
         self._seeds: list[tuple[int, np.ndarray]] = []
+        self._default_place: tuple[int, bytes] | None = None
+        """The structure and the decisions of the default, once it was proposed."""
         self._meet_structures()
         self._shared = None if database is None else SharedDatabase(database, self.context, self._structures)
         self._take_over_news()
@@ -312,7 +314,8 @@ class EvolutionarySearch(SearchStrategy):
                 for number, row, score in chosen
             ]
             if isinstance(self._cost_model, PyCostModel):
-                proposed = choose(self._cost_model, self.context, proposed, left)
+                sure = int(self._is_default(proposed[0]))
+                proposed = choose(self._cost_model, self.context, proposed, left, sure)
             granted = self._claim(proposed)
             candidates += granted
             if len(granted) == len(proposed):
@@ -496,7 +499,12 @@ class EvolutionarySearch(SearchStrategy):
         if not (arm.sketch.valid(row[None])[0] and arm.unmeasured(row[None])[0]):
             return []
         mean, _ = self._values(arm.features(row[None]))
+        self._default_place = number, row.tobytes()
         return [(number, row, float(mean[0]))]
+
+    def _is_default(self, candidate: MeasureCandidate) -> bool:
+        """Whether a candidate is the default: proposed before all others, it is measured whatever the model says of it."""
+        return (self._number_of(candidate.sketch), candidate.row.tobytes()) == self._default_place
 
     def _spread(self, pools: dict[int, _Pool], wanted: int) -> list[_Choice]:
         """The most valuable candidates, each far from those before it."""

@@ -56,16 +56,24 @@ def checked_scores(model: CostModel, scores: Any, count: int, method: str) -> np
 
 
 def choose(
-    model: PyCostModel, context: TuneContext, candidates: Sequence[MeasureCandidate], wanted: int
+    model: PyCostModel,
+    context: TuneContext,
+    candidates: Sequence[MeasureCandidate],
+    wanted: int,
+    sure: int = 0,
 ) -> list[MeasureCandidate]:
-    """The ``wanted`` candidates to which the model gives the highest scores, best first; illegal ones come last."""
+    """The ``wanted`` candidates to which the model gives the highest scores, best first; illegal ones come last.
+
+    Args:
+        sure: so many candidates, the first ones, come before all others whatever their scores are.
+    """
     scores = np.full(len(candidates), -np.inf)
     made = _scheduled(context, candidates)
     if made:
         scores[list(made)] = checked_scores(
             model, model.predict(context, list(made.values())), len(made), "predict"
         )
-    order = np.argsort(-scores, kind="stable")[:wanted]
+    order = [*range(sure), *(np.argsort(-scores[sure:], kind="stable") + sure)][:wanted]
     for position in order:
         candidates[position].score = float(scores[position])
     return [candidates[position] for position in order]

@@ -111,14 +111,17 @@ class _Collect(Visitor):
             self.accesses[self._by_data[var]] = None
 
     def visit_Call(self, call: E.Call) -> None:
-        if getattr(call.op, "name", "") == "tir.address_of" and isinstance(call.args[0], BufferLoad):
+        name = getattr(call.op, "name", "")
+        if name == "tir.address_of" and isinstance(call.args[0], BufferLoad):
             self.accesses[call.args[0].buffer] = None
+        elif name == "tir.ret":  # what is behind it may not happen
+            self.accesses = dict.fromkeys(self.accesses)
         self.generic_visit(call)
 
     def visit_BufferLoad(self, load: BufferLoad) -> None:
         self._note(load, self._store)
-        for index in load.indices:
-            self.visit(index)
+        for item in load.indices if load.predicate is None else (*load.indices, load.predicate):
+            self.visit(item)
 
     def visit_BufferStore(self, store: BufferStore) -> None:
         self._note(store, store)
@@ -233,25 +236,24 @@ class _Sharing:
         inside = {place.node for place in self._inside(last) or () if isinstance(place.node, For)}
         loops: dict[PrimExpr, tuple[int, bool]] = {}
         for loop in last.loops():
-            if not (isinstance(loop.min, IntImm) and loop.min.value == 0 and isinstance(loop.extent, IntImm)):
+            if not (isinstance(loop.min, IntImm) and loop.min.value == 0):
+                return False
+            if not (isinstance(loop.extent, IntImm) and loop.extent.value > 0):
                 return False
             loops[loop.loop_var] = (loop.extent.value, loop in inside)
         left = {var for var, (extent, _) in loops.items() if extent > 1}
         assert isinstance(last.node, BufferStore)
-        for index, dim in zip(last.node.indices, last.node.buffer.shape, strict=True):
+        for index in last.node.indices:
             found = self._digits_of(index, loops, left)
-            if found is None or not isinstance(dim, IntImm):
+            if found is None:
                 return False
-            digits, reach = found
-            if reach < dim.value:
-                return False
-            self.digits.append(digits)
+            self.digits.append(found)
         return not left and all(self._cuts_off(clause, last.node) for clause in self._conditions(last))
 
     def _digits_of(
         self, index: PrimExpr, loops: dict[PrimExpr, tuple[int, bool]], left: set[PrimExpr]
-    ) -> tuple[_Digits, int] | None:
-        """An index as digits, and how many numbers they make; its loops are taken away from those that are left."""
+    ) -> _Digits | None:
+        """An index as digits; its loops are taken away from those that are left."""
         found = self.simplifier.linear(index)
         start: dict[Any, int] = {}
         step = size = 1
@@ -267,7 +269,7 @@ class _Sharing:
                 size = step
             else:
                 start[atom] = coefficient
-        return (_Digits(start, size), step) if found.const == 0 else None
+        return _Digits(start, size) if found.const == 0 else None
 
     def _conditions(self, access: _Access) -> Iterator[PrimExpr]:
         for place in self._inside(access) or ():
@@ -420,16 +422,14 @@ def _is_plain(buffer: Buffer) -> bool:
 
 
 def _n_bytes(buffer: Buffer) -> int:
-    return prod(_extent(dim) for dim in buffer.shape) * dt.bits(buffer.dtype) // 8
+    return prod(_extent(dim) for dim in buffer.shape) * dt.bytes_of(buffer.dtype)
 
 
 def _is_alike(buffer: Buffer, output: Buffer) -> bool:
     """Whether both hold the same number of elements in the same way."""
-    return (
-        buffer.dtype == output.dtype
-        and dt.bits(buffer.dtype) % 8 == 0
-        and [_extent(dim) for dim in buffer.shape] == [_extent(dim) for dim in output.shape]
-    )
+    return buffer.dtype == output.dtype and [_extent(dim) for dim in buffer.shape] == [
+        _extent(dim) for dim in output.shape
+    ]
 
 
 class _Allocations(Visitor):

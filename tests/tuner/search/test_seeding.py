@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from cost_models import CostModel, FeatureMatrix, PriorModel, estimate_seconds
+from cost_models import CostModel, FeatureMatrix, PriorModel, PyCostModel, estimate_seconds
 from database import MemoryDatabase, TuningRecord
 from ir import structural_equal
 from ir.target import Target
@@ -130,6 +131,49 @@ def test_a_search_measures_the_default_first_and_once(func: Any) -> None:
     workload = store.commit_workload(context.mod)
     store.commit_tuning_record(TuningRecord(schedule.trace, workload, [1.0], TARGET, verified=True))
     assert first[0] not in _first_batch(TuneContext(func, TARGET, seed=1), store)
+
+
+class _Backwards(PyCostModel):
+    """Likes best what it is shown last."""
+
+    def load(self, path: Path) -> None:
+        raise NotImplementedError
+
+    def save(self, path: Path) -> None:
+        raise NotImplementedError
+
+    def update(self, context: Any, candidates: Any, results: Any) -> None:
+        pass
+
+    def predict(self, context: Any, candidates: Any) -> np.ndarray:
+        return np.arange(len(candidates), dtype="float64")
+
+
+def test_a_model_of_schedules_does_not_decide_about_the_default() -> None:
+    context = TuneContext(matmul(64), TARGET, seed=1)
+    first = _first_batch(context, MemoryDatabase(), model=_Backwards())
+    found = context.default_in(context.structures())
+    assert found is not None and first[0] == (found[0], found[1].tobytes()) and len(set(first)) == 8
+
+
+def test_the_default_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch is put together in parts where another tuner takes some of its candidates."""
+    made: list[Any] = []
+
+    def counted(*args: Any, **options: Any) -> Schedule:
+        made.append(args)
+        return default_schedule(*args, **options)
+
+    monkeypatch.setattr("tuner.context.default_schedule", counted)
+    store = MemoryDatabase()
+    contexts = [TuneContext(matmul(64), TARGET, seed=seed) for seed in (1, 1)]
+    for context in contexts:
+        context.mod = store.commit_workload(context.mod).mod
+        strategy = EvolutionarySearch(population_size=128, genetic_num_iters=1)
+        strategy.initialize_with_tune_context(context)
+        strategy.pre_tuning(16, 8, context.sketches(), store, PriorModel())
+        assert strategy.generate_measure_candidates() is not None
+    assert len(made) == 2
 
 
 def test_without_it_a_search_begins_with_what_the_model_likes() -> None:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from experiments.operators import suite
 from ir import IRModule, tir
+from ir import dtype as dt
 from ir.node import post_order_visit
 from ir.script import from_source
 from ir.script import tir as T
@@ -129,9 +130,17 @@ def test_what_moves(parts: dict[str, str], apply: Apply) -> None:
         {"behind": "D[i] = C[i, 0]"},
         {"condition": "if j < 11:"},  # the caller's number stays in the last element
         {"condition": "if D[i] > T.float32(0):"},
+        {"condition": "if j + 1 < 12:"},
+        {"condition": "if j + 1 < 12:", "stored": "i, j + 1", "value": "B[i, j + 1]"},  # nor the first one
+        {"condition": "if j < 12:\n                    D[i] = T.float32(1)\n                else:"},
         {"condition": "if not (j < 12):"},
         {"third": "for j in range(11):"},
         {"third": "for j in T.serial(1, 12):"},
+        {"third": "for k, j in T.grid(0, 12):"},  # the output keeps what it held
+        # by then the first element is another one
+        {
+            "value": "B[i, j] + T.if_then_else(D[i] > T.float32(99), A.vload([i, j], predicate=B[i, 0] > T.float32(0)), D[i])"
+        },
         {"third": "for j, k in T.grid(12, 2):"},  # the second time it would read what it has written
         {"third": "for k, l in T.grid(3, 4):", "stored": "i, k * 3 + l", "value": "B[i, k * 3 + l]"},
         {"first": "for j, l in T.grid(12, 2):", "written": "T.min(i + l, 3), j"},  # another row, too
@@ -163,6 +172,170 @@ def test_what_is_written_and_used_in_turns_stays(apply: Apply) -> None:
                 C[i] = B[i] + T.float32(1)
 
     assert allocated(apply(tir.transform.ShareOutputMemory(), turns)) == {"B"}
+
+
+def test_a_function_that_may_end_before_the_output_is_written_keeps_the_intermediate(apply: Apply) -> None:
+    @T.prim_func
+    def early(A: T.Buffer((12,), "float32"), C: T.Buffer((12,), "float32")):
+        T.func_attr({"tir.noalias": True})
+        with T.block(""):
+            B = T.alloc_buffer((12,))
+            for i in range(12):
+                B[i] = A[i] * T.float32(2)
+            if B[0] < T.float32(99):
+                T.evaluate(T.ret())
+            for i in range(12):
+                C[i] = B[i] + T.float32(1)
+
+    assert allocated(apply(tir.transform.ShareOutputMemory(), early)) == {"B"}
+
+
+BESIDE = """
+@T.prim_func
+def main(A: T.Buffer((4, 12), "float32"), C: T.Buffer((4, 12), "float32"), D: T.Buffer((4,), "float32")):
+    T.func_attr({"tir.noalias": True})
+    with T.block(""):
+        B = T.alloc_buffer((4, 12), "float32")
+        for i, j in T.grid(4, 12):
+            B[i, j] = A[i, j] * T.float32(2)
+"""
+
+
+@pytest.mark.parametrize(
+    "behind",
+    [
+        """
+for i, j in T.grid(4, 12):
+    C.vstore([i, j], B[i, j], predicate=A[i, j] > T.float32(0))
+""",
+        """
+N = T.alloc_buffer((1,), "int32")
+N[0] = 5
+while N[0] < 2:
+    N[0] = N[0] + 1
+    for i, j in T.grid(4, 12):
+        C[i, j] = B[i, j]
+""",
+        """
+for i in T.thread_binding(4, thread="threadIdx.x"):
+    for j in range(12):
+        C[i, j] = B[i, j]
+""",
+        """
+with T.launch_thread("threadIdx.x", 1) as t:
+    for i, j in T.grid(4, 12):
+        C[i, j] = B[i, j]
+""",
+        """
+V = T.decl_buffer((48,), "float32", data=B.data)
+for i, j in T.grid(4, 12):
+    C[i, j] = B[i, j]
+D[0] = V[7]
+""",
+        """
+W = T.Buffer((48,), "float32", data=B.data)
+for i, j in T.grid(4, 12):
+    C[i, j] = B[i, j]
+D[0] = W[7]
+""",
+        """
+for i, j in T.grid(4, 12):
+    C[i, j] = B[i, j]
+T.evaluate(T.call_extern("int32", "known", B.data))
+""",
+        """
+for i, j in T.grid(4, 12):
+    C[i, j] = B[i, j]
+with T.block(""):
+    T.reads(B[1, 0:12])
+    T.writes(D[0])
+    V = T.match_buffer(B[1, 0:12], (12,), "float32")
+    D[0] = V[7]
+""",
+        """
+with T.block(""):
+    T.reads(A[0, 0])
+    T.writes(B[0, 0])
+    T.block_attr({"buffer_dim_align": [[0, 0, 8, 4]]})
+    B[0, 0] = A[0, 0]
+for i, j in T.grid(4, 12):
+    C[i, j] = B[i, j]
+""",
+    ],
+    ids=[
+        "masked",
+        "while",
+        "loop of threads",
+        "thread",
+        "view",
+        "undeclared view",
+        "pointer",
+        "matched",
+        "aligned",
+    ],
+)
+def test_what_stays_for_what_is_behind_it(behind: str, apply: Apply) -> None:
+    func = from_source(BESIDE + behind.replace("\n", "\n        "))
+    assert "B" in allocated(
+        apply(tir.transform.ShareOutputMemory(), func, same_results="extern" not in behind)
+    )
+
+
+TILES = """
+@T.prim_func
+def main(A: T.Buffer((12,), "float32"), C: T.Buffer((12,), "float32")):
+    T.func_attr({{"tir.noalias": True}})
+    for k in range(3):
+        with T.block(""):
+            B = T.alloc_buffer((12,), "float32"{options})
+            for l in range({filled}):
+                if {index} >= 0 and {index} < 12:
+                    B[{index}] = A[{index}] * T.float32(2)
+            for l in range(4):
+                C[{stored}] = B[{stored}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("index", "filled", "stored", "options", "stays"),
+    [
+        ("k * 4 + l", 4, "k * 4 + l", "", False),
+        ("k * 4 + l", 5, "k * 4 + l", "", True),  # the next one's
+        ("k * 4 + l - 1", 5, "k * 4 + l", "", True),  # the one before's
+        ("l * 3 + k", 4, "l * 3 + k", "", True),  # one here and there
+        ("k * 4 + l", 4, "k * 4 + l", ', scope="local"', True),
+        ("k * 4 + l", 4, "k * 4 + l", ", strides=(2,)", True),
+    ],
+)
+def test_tiles(index: str, filled: int, stored: str, options: str, stays: bool, apply: Apply) -> None:
+    func = from_source(TILES.format(index=index, filled=filled, stored=stored, options=options))
+    assert allocated(apply(tir.transform.ShareOutputMemory(), func)) == ({"B"} if stays else set())
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int4", "uint8", "float16", "bfloat16", "float64"])
+def test_dtypes(dtype: str, apply: Apply) -> None:
+    text = TILES.format(index="k * 4 + l", filled=4, stored="k * 4 + l", options="", stays=False)
+    func = from_source(text.replace(" * T.float32(2)", "").replace("float32", dtype))
+    assert allocated(apply(tir.transform.ShareOutputMemory(), func)) == set()
+    size = 12 * dt.bytes_of(dtype)
+    assert allocated(apply(tir.transform.ShareOutputMemory(at_least=size), func)) == set()
+    assert allocated(apply(tir.transform.ShareOutputMemory(at_least=size + 1), func)) == {"B"}
+
+
+def test_an_output_takes_one_intermediate(apply: Apply) -> None:
+    @T.prim_func
+    def both(A: T.Buffer((12,), "float32"), C: T.Buffer((12,), "float32")):
+        T.func_attr({"tir.noalias": True})
+        with T.block(""):
+            B = T.alloc_buffer((12,))
+            E = T.alloc_buffer((12,))
+            for i in range(12):
+                B[i] = A[i] * T.float32(2)
+                E[i] = A[i] * T.float32(3)
+            for i in range(12):
+                C[i] = B[i] - E[i]
+
+    assert allocated(apply(tir.transform.ShareOutputMemory(), both)) == {"E"}
 
 
 def test_columns_stay(apply: Apply) -> None:
