@@ -76,8 +76,8 @@ def address_of(value: Any) -> int:
 
 
 def _refuse_masked(value: Any) -> None:
-    """What is behind a mask is no value: numpy gives whatever lies there."""
-    if np.ma.is_masked(value):
+    """What is behind a mask is no value: numpy gives whatever lies there. Its masked arrays, which it loads late, are no plain ones."""
+    if isinstance(value, np.ndarray) and type(value) is not np.ndarray and np.ma.is_masked(value):
         raise RunnerError("a masked array has elements without a value; give them one: array.filled(0)")
 
 
@@ -96,8 +96,7 @@ class NDArray:
         Raises:
             RunnerError: elements are masked.
         """
-        if type(data) is not np.ndarray:
-            _refuse_masked(data)
+        _refuse_masked(data)
         self._data = data
         self.device = _CPU if device is None else device
 
