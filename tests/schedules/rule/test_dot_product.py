@@ -207,6 +207,21 @@ def main(x: T.Buffer((8, 64), "int8"), y: T.Buffer((64, {columns}), "int8"), out
         np.testing.assert_array_equal(out, a.astype("int32") @ b.astype("int32"))
 
 
+@pytest.mark.parametrize(("step", "count"), [(1, 1), (2, 0)])
+def test_the_numbers_of_a_group_lie_side_by_side(step: int, count: int) -> None:
+    func = from_source(f"""@T.prim_func
+def main(a: T.handle, y: T.Buffer((64, 32), "int8"), out: T.Buffer((8, 32), "int32")):
+    x = T.match_buffer(a, (8, 64), "int8", strides=(160, {step}))
+    for i, j, k in T.grid(8, 32, 64):
+        with T.block("product"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            with T.init():
+                out[vi, vj] = 0
+            out[vi, vj] = out[vi, vj] + T.Cast("int32", x[vi, vk]) * T.Cast("int32", y[vk, vj])
+""")
+    assert len(grouped_sketches(func, VNNI)) == count
+
+
 def test_weights_are_packed_when_the_model_is_compiled() -> None:
     func = product(8, 33, 64).with_attr(LAYOUT_FREE_BUFFERS, [1])
     sch = default_schedule(func, VNNI)
