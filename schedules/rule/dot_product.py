@@ -115,7 +115,9 @@ def _operands(node: BlockNode) -> tuple[tir.BufferLoad, tir.BufferLoad] | None:
 def _is_contiguous(load: tir.BufferLoad, var: Any) -> bool:
     """Whether a variable runs through an operand element by element, from multiples of a group on."""
     *others, last = load.indices
-    return last is var and not any(mentions(index, {var}) for index in others)
+    strides = load.buffer.strides
+    is_dense = not strides or is_one(strides[-1])
+    return is_dense and last is var and not any(mentions(index, {var}) for index in others)
 
 
 def _stands_alone(load: tir.BufferLoad, var: Any) -> bool:

@@ -12,6 +12,7 @@ from cost_models import estimate_seconds
 from experiments.operators import suite
 from ir import IRModule, te, topi
 from ir.dtype import to_numpy
+from ir.script import from_source
 from ir.target import Target
 from ir.tir import PrimFunc
 from ir.tir.kernel_attributes import DOT_PRODUCT, LAYOUT_FREE_BUFFERS, LAYOUT_REWRITE_MAPS
@@ -185,6 +186,44 @@ def test_a_row_alone_may_not_pay_for_panels() -> None:
         found = PostOrderApply().generate_sketches(func, VNNI)
         assert any(is_plain(sketch, func) for sketch in found) == expected
         assert grouped_sketches(func, VNNI)
+
+
+@pytest.mark.parametrize("columns", [32, 33])
+def test_the_reduction_may_be_the_first_variable(columns: int) -> None:
+    func = from_source(f"""@T.prim_func
+def main(x: T.Buffer((8, 64), "int8"), y: T.Buffer((64, {columns}), "int8"), out: T.Buffer((8, {columns}), "int32")):
+    for k, i, j in T.grid(64, 8, {columns}):
+        with T.block("product"):
+            vk, vi, vj = T.axis.remap("RSS", [k, i, j])
+            with T.init():
+                out[vi, vj] = 0
+            out[vi, vj] = out[vi, vj] + T.Cast("int32", x[vi, vk]) * T.Cast("int32", y[vk, vj])
+""")
+    generator = np.random.default_rng(0)
+    a, b = (generator.integers(-128, 128, shape).astype("int8") for shape in ((8, 64), (64, columns)))
+    (sketch,) = grouped_sketches(func, VNNI)
+    for row in sketch.sample(3, generator):
+        sch = sketch.materialize(func, row)
+        assert postprocess(sch, VNNI)
+        assert "T.dot_accumulate" in lower(sch.mod, VNNI).script()
+        out = np.zeros((8, columns), "int32")
+        build_native(split_module(sch.mod), Target("cpu")).bind(a, b, out)()
+        np.testing.assert_array_equal(out, a.astype("int32") @ b.astype("int32"))
+
+
+@pytest.mark.parametrize(("step", "count"), [(1, 1), (2, 0)])
+def test_the_numbers_of_a_group_lie_side_by_side(step: int, count: int) -> None:
+    func = from_source(f"""@T.prim_func
+def main(a: T.handle, y: T.Buffer((64, 32), "int8"), out: T.Buffer((8, 32), "int32")):
+    x = T.match_buffer(a, (8, 64), "int8", strides=(160, {step}))
+    for i, j, k in T.grid(8, 32, 64):
+        with T.block("product"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            with T.init():
+                out[vi, vj] = 0
+            out[vi, vj] = out[vi, vj] + T.Cast("int32", x[vi, vk]) * T.Cast("int32", y[vk, vj])
+""")
+    assert len(grouped_sketches(func, VNNI)) == count
 
 
 def test_weights_are_packed_when_the_model_is_compiled() -> None:

@@ -21,6 +21,7 @@ MACHINE = "llvm -mcpu=znver4 -mtriple=x86_64-linux-gnu -num-cores=1"
 INJECT = tir.transform.InjectDotProduct()
 
 SHARED = 'T.Broadcast(T.Cast("int32", x[k * 4 + g]), 16)'
+COUNTED = 'T.call_extern("int32", "count")'
 OWN = 'T.Cast("int32x16", y[k * 64 + g : k * 64 + g + 64 : 4])'
 
 
@@ -133,6 +134,7 @@ def test_words_are_in_groups_of_two(apply: Callable[[Pass, PrimFunc], PrimFunc])
         {"body": f"if g == k: C[0:16] = C[0:16] + {SHARED} * {OWN}"},  # as the first value of a reduction is written
         {"body": f"C.vstore([T.Ramp(0, 1, 16)], C[0:16] + {SHARED} * {OWN}, T.Broadcast(k < 3, 16))"},
         {"value": f"C[0:16] + {SHARED} * T.Cast(\"int32x16\", y.vload([T.Ramp(k * 64 + g, 4, 16)], predicate=T.Broadcast(k < 3, 16)))"},
+        {"value": f"C[0:16] + {SHARED.replace('k * 4', COUNTED)} * {OWN}"},
         {"noalias": False},  # an operand may be the sums
         {"place": "T.Ramp(C[0] % 8, 1, 16)"},  # other sums, once the first are stored
         {"value": f"C[0:16] + {SHARED.replace('k * 4', 'C[0] % 8')} * {OWN}"},
@@ -153,6 +155,14 @@ def test_operands_in_the_memory_of_the_sums_stay_a_loop(apply: Callable[..., Pri
         for g in T.serial(4, annotations={"dot_product": 1}):
             C[0:16] = C[0:16] + T.Broadcast(T.Cast("int32", x[g]), 16) * T.Cast("int32x16", y[g : g + 64 : 4])
 
+    assert apply(INJECT, func, False) is func
+
+
+def test_a_beginning_that_may_be_computed_once_only_stays(apply: Callable[..., PrimFunc]) -> None:
+    func = group_loop()
+    outer = func.body
+    inner = outer.body.replace(min=tir.call_extern("int32", "count"))
+    func = func.replace(body=outer.replace(body=inner))
     assert apply(INJECT, func, False) is func
 
 
