@@ -148,9 +148,10 @@ def test_seeds_and_the_default_are_one_batch_without_doubles(monkeypatch: pytest
     assert first[0] == (number, row.tobytes()) and len(set(first)) == 8
 
 
-def test_the_default_may_be_of_a_structure_that_was_not_known() -> None:
+def test_the_default_may_be_of_a_structure_that_was_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
     context = TuneContext(softmax(8, 100), TARGET, PostOrderApply(max_sketches=1), seed=1)
     assert len(context.structures().known) == 1
+    monkeypatch.setattr(context.structures(), "grow", lambda *_: None)
     number, key = _first_batch(context, MemoryDatabase())[0]
     found = context.default_in(context.structures())
     assert found is not None and (number, key) == (found[0], found[1].tobytes()) and number > 0
