@@ -156,8 +156,8 @@ class NativeFunction:
     def profile(self, *args: Any) -> str:
         """Run some times and return a table of the median time of each kernel (see :mod:`runners.profile`)."""
         arrays = self.check(self.flatten(args))
-        frame, results = self._frame(), self.call_flat(arrays)
-        pointers = self._filled(frame, arrays, results)
+        results = [make() for make in self._make]
+        pointers = self._filled(self._frame(), arrays, results)
         kernels = self.entry["calls"]
         clock = np.zeros((_PROFILED_CALLS, len(kernels) + 1, 2), "int64")  # seconds and nanoseconds
         for call in clock:
@@ -426,7 +426,8 @@ class VirtualMachine:
     def profile(self, func_name: str, *args: Any) -> str:
         """Run a function and return a table of the time that each kernel of it (or instruction of the machine) took.
 
-        Kernels run as they do in any other call: with the caches as the kernel before left them.
+        Kernels run as they do in any other call: with the caches as the kernel before left them. There are several calls: a function that
+        overwrites an argument does so in each.
 
         Raises:
             ExecutableError: the machine was not made with ``profile=True``.

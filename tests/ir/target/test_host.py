@@ -81,6 +81,8 @@ def test_features_may_be_taken_from_the_host() -> None:
         "+avx2,-avx",
         "-avx,+avx2",
         "-fma,+avx512f",
+        "+avx512f,-avx512f",
+        "+f16c",
     ],
 )
 def test_vectors_are_as_wide_as_the_registers_that_llvm_has_left(cpu: str, switches: str) -> None:

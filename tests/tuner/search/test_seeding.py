@@ -16,7 +16,7 @@ from ir.target import Target
 from schedules import Schedule
 from schedules.dlight import default_schedule
 from schedules.postproc import postprocess
-from schedules.space import ScheduleFn
+from schedules.space import PostOrderApply, ScheduleFn
 from tests.programs.expressions import matmul, softmax
 from tuner import EvolutionarySearch, TuneContext
 from tuner.search.seeding import shape_distance, similar_rows
@@ -131,6 +131,30 @@ def test_a_search_measures_the_default_first_and_once(func: Any) -> None:
     workload = store.commit_workload(context.mod)
     store.commit_tuning_record(TuningRecord(schedule.trace, workload, [1.0], TARGET, verified=True))
     assert first[0] not in _first_batch(TuneContext(func, TARGET, seed=1), store)
+
+
+def test_seeds_and_the_default_are_one_batch_without_doubles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The best candidates of a similar kernel may be the default; and a batch may be full of seeds."""
+    context = TuneContext(matmul(64), TARGET, seed=1)
+    found = context.default_in(context.structures())
+    assert found is not None
+    number, row = found
+    rows = context.structures().known[number].sample(32, np.random.default_rng(0))
+    monkeypatch.setattr(
+        "tuner.search.evolutionary_search.similar_rows",
+        lambda *_: [(number, row), *((number, other) for other in np.unique(rows, axis=0))],
+    )
+    first = _first_batch(context, MemoryDatabase(), seed_share=1.0)
+    assert first[0] == (number, row.tobytes()) and len(set(first)) == 8
+
+
+def test_the_default_may_be_of_a_structure_that_was_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    context = TuneContext(softmax(8, 100), TARGET, PostOrderApply(max_sketches=1), seed=1)
+    assert len(context.structures().known) == 1
+    monkeypatch.setattr(context.structures(), "grow", lambda *_: None)
+    number, key = _first_batch(context, MemoryDatabase())[0]
+    found = context.default_in(context.structures())
+    assert found is not None and (number, key) == (found[0], found[1].tobytes()) and number > 0
 
 
 class _Backwards(PyCostModel):
