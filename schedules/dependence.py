@@ -398,9 +398,6 @@ def _runs_no_more_than_instances(block: BlockNode) -> bool:
     instances, count = math.prod(wanted), math.prod(sizes)  # type: ignore[arg-type]
     if count <= instances or block.is_unconditional:
         return count <= instances
-    below = _count_below(block.predicate, loops)
-    if below is not None:
-        return below <= instances
     starts = [constant_difference(loop.min, 0) for loop in loops]
     if count > _MOST_TILES or None in starts:
         return False
@@ -410,21 +407,6 @@ def _runs_no_more_than_instances(block: BlockNode) -> bool:
         return False
     holds = np.broadcast_to(evaluate(block.predicate, values), sizes)  # type: ignore[arg-type]
     return int(np.count_nonzero(holds)) <= instances
-
-
-def _count_below(condition: Any, loops: Sequence[LoopNode]) -> int | None:
-    """In how many iterations of some loops a number whose digits they are is below a bound; None where a condition says something else."""
-    if not isinstance(condition, tir.LT) or not isinstance(condition.b, tir.IntImm):
-        return None
-    steps = dict(polynomial(condition.a).terms)
-    total = 1
-    for loop in sorted(loops, key=lambda loop: steps.get((loop.var,), 0)):
-        extent, start = constant_difference(loop.extent, 0), constant_difference(loop.min, 0)
-        if extent is None or start != 0 or (extent > 1 and steps.get((loop.var,)) != total):
-            return None
-        steps.pop((loop.var,), None)
-        total *= extent
-    return None if steps else max(0, min(total, condition.b.value))
 
 
 def _are_disjoint(first: Touch, second: Touch, loop: LoopNode, outer: Sequence[LoopNode]) -> bool:
