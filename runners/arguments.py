@@ -9,7 +9,7 @@ import numpy as np
 
 from .device import Device
 from .error import RunnerError
-from .ndarray import NDArray, from_dlpack, numpy_dtype
+from .ndarray import NDArray, from_dlpack, has_masked_elements, numpy_dtype
 from .program import ArgumentError
 
 
@@ -50,10 +50,8 @@ def as_numpy(value: Any, name: str, dtype: str | None = None) -> np.ndarray[Any,
         ArgumentError: it is none of them, lives on another device, has masked elements, or is a number that ``dtype`` does
             not hold.
     """
-    if type(value) is np.ndarray:
-        return value
     if isinstance(value, np.ndarray):
-        if np.ma.is_masked(value):
+        if has_masked_elements(value):
             raise ArgumentError(
                 f"argument {name} is a masked array with elements without a value; give them one: {name}.filled(0)"
             )

@@ -75,9 +75,13 @@ def address_of(value: Any) -> int:
         return int(value.ctypes.data)
 
 
+def has_masked_elements(value: Any) -> bool:
+    """Whether an array has elements without a value: numpy gives whatever lies behind a mask. It loads its masked arrays late."""
+    return isinstance(value, np.ndarray) and type(value) is not np.ndarray and bool(np.ma.is_masked(value))
+
+
 def _refuse_masked(value: Any) -> None:
-    """What is behind a mask is no value: numpy gives whatever lies there. Its masked arrays, which it loads late, are no plain ones."""
-    if isinstance(value, np.ndarray) and type(value) is not np.ndarray and np.ma.is_masked(value):
+    if has_masked_elements(value):
         raise RunnerError("a masked array has elements without a value; give them one: array.filled(0)")
 
 

@@ -355,6 +355,7 @@ def build(
         mod_or_func = IRModule({symbol: mod_or_func.with_attr("global_symbol", symbol)})
     options = replace(native.options_of(target), unroll=unroll)
     lowered = lower(mod_or_func, target)
+    # Most programs have no such product, and LLVM is asked only of those that do.
     hoisted = HoistSignCorrection()(lowered)
     if hoisted is not lowered and needs_sign_corrections(options):
         lowered = hoisted

@@ -44,7 +44,8 @@ class LoopAxis:
     extent: np.ndarray
     """int64 [N]."""
     mark: str
-    """"" (serial), "parallel", "vectorize", "unroll", or a thread axis such as "threadIdx.x"."""
+    """"" (serial), "parallel", "vectorize", "unroll", "dot" (the group of a dot product, which no finished nest has as its innermost
+    loop), or a thread axis such as "threadIdx.x"."""
     is_reduction: bool
     key: int
     """Equal for the same loop seen from several nests (shared outer loops)."""

@@ -119,9 +119,8 @@ class RegisterTiling(ScheduleRule):
         dot = dot_product_of(node, vector_var, self.target) if packs else None
         if dot is not None and not dt.is_float(node.writes[0].buffer.dtype):
             found += self._in_groups(sch, block, vector_var, packs, dot)
-            if found and any(node.reads[index].buffer is dot.panels for index in constant):
-                return found
-            if found and rows_of(node, dot.panels) >= _PAYS_FOR_PANELS:
+            panels_are_there = any(node.reads[index].buffer is dot.panels for index in constant)
+            if found and (panels_are_there or rows_of(node, dot.panels) >= _PAYS_FOR_PANELS):
                 return found
         paddings = self._paddings(node, vector_var)
         for padding, pack in product(paddings, variants):
@@ -134,10 +133,7 @@ class RegisterTiling(ScheduleRule):
                 padding=padding,
                 is_inside=False,
             )
-            staged = partial(tile, stage=_stage_in_cache)
-            found += unless_refused(sch, partial(tile, stage=_stage_for_consumer)) or unless_refused(
-                sch, staged
-            )
+            found += _staged(sch, tile)
         found += self._in_blocks(sch, block, vector_var, variants[-1], frozenset(constant), paddings[0])
         # without reuse registers save no loads: whole rows, one after the other, may come faster from memory than columns of tiles
         return found if found and reuses else [*found, sch]
@@ -169,9 +165,7 @@ class RegisterTiling(ScheduleRule):
                 is_inside=False,
                 dot=dot,
             )
-            found += unless_refused(sch, partial(tile, stage=_stage_for_consumer)) or unless_refused(
-                sch, partial(tile, stage=_stage_in_cache)
-            )
+            found += _staged(sch, tile)
         return found
 
     def _tile_inside(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
@@ -356,6 +350,13 @@ class RegisterTiling(ScheduleRule):
         last = len(structure) - 1 - structure[::-1].index("R")
         for loop in levels[last]:
             sch.annotate(loop, UNROLL, 1)
+
+
+def _staged(sch: Schedule, tile: Callable[..., list[Schedule]]) -> list[Schedule]:
+    """A variant whose results the elementwise block behind it takes, or a copy where there is no such block."""
+    return unless_refused(sch, partial(tile, stage=_stage_for_consumer)) or unless_refused(
+        sch, partial(tile, stage=_stage_in_cache)
+    )
 
 
 def _stage_for_consumer(sch: Schedule, block: BlockRV) -> BlockRV:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import accumulate
 from typing import Any
 
@@ -186,10 +187,14 @@ class _Replace(StmtExprMutator):
 
 
 class _Hoist(StmtExprMutator):
-    def __init__(self, own: frozenset[Var]) -> None:
+    def __init__(self, func: PrimFunc) -> None:
         super().__init__()
-        self.own = own
+        self.func = func
+
+    @cached_property
+    def own(self) -> frozenset[Var]:
         """Memory that is read by one name only: that of sums by others would tell of corrections that are missing."""
+        return own_memory(self.func)
 
     def visit_PrimExpr(self, node: PrimExpr) -> PrimExpr:
         return node
@@ -299,5 +304,5 @@ class HoistSignCorrection(PrimFuncPass):
 
     def transform_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         """The function with corrections behind its loops."""
-        body = _Hoist(own_memory(func)).visit(func.body)
+        body = _Hoist(func).visit(func.body)
         return func if body is func.body else func.replace(body=body)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from ... import dtype as dt
@@ -37,11 +38,15 @@ class _Operand:
 
 
 class _Inject(StmtExprMutator):
-    def __init__(self, own: frozenset[Var]) -> None:
+    def __init__(self, func: PrimFunc) -> None:
         super().__init__()
-        self.own = own
-        """Memory that is read by one name only."""
+        self.func = func
         self.simplifier = IndexSimplifier()
+
+    @cached_property
+    def own(self) -> frozenset[Var]:
+        """Memory that is read by one name only; found where there is a loop that asks for it."""
+        return own_memory(self.func)
 
     def visit_PrimExpr(self, node: PrimExpr) -> PrimExpr:
         return node
@@ -191,5 +196,5 @@ class InjectDotProduct(PrimFuncPass):
 
     def transform_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         """The function with dot products."""
-        body = _Inject(own_memory(func)).visit(func.body)
+        body = _Inject(func).visit(func.body)
         return func if body is func.body else func.replace(body=body)
