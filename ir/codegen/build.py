@@ -36,6 +36,7 @@ from .llvm.dot_product import features_of, instructions, needs_sign_corrections
 from .llvm.forking import hold_at_fork
 from .llvm.kernel_context import PYTHON_RAISED, PackedSite
 from .llvm.loaded_object import LoadedObject, symbol_exists
+from .llvm.matrix import MATRIX_FEATURES, has_matrix_unit, uses_matrix_unit
 from .llvm.object_file import code_bytes
 from .llvm.runtime import SYMBOLS, runtime, runtime_object
 from .llvm.signature import Signature, passed_float
@@ -220,7 +221,8 @@ class NativeModule:
     @property
     def features(self) -> set[str]:
         """LLVM's names of features of the processor that the code uses beside those that all code for it does."""
-        return features_of(self._text, self.options)
+        found = features_of(self._text, self.options)
+        return found.union(MATRIX_FEATURES) if uses_matrix_unit(self._text) else found
 
     @property
     def code_bytes(self) -> int | None:
@@ -367,6 +369,7 @@ def build(
         native.has_fused_instructions(options),
         native.vector_constraints(options),
         partial(instructions, options),
+        partial(has_matrix_unit, options),
     )
     # Asked before lowering, which moves the stores of parallel loops into functions of their own.
     for var, func in mod_or_func.functions.items():

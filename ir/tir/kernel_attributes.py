@@ -36,6 +36,13 @@ It stands inside of a vectorized loop; :class:`ir.tir.transform.InjectDotProduct
 instruction for, :func:`ir.codegen.llvm.dot_product.group_of` says.
 """
 
+MATRIX_TILE = "matrix_tile"
+"""Of a loop: it runs over the sixteen groups of narrow numbers of which registers of a matrix unit have one in each row or column.
+
+The loops of a tile's rows and columns stand in it, and one over the group, see :data:`DOT_PRODUCT`, in these.
+:class:`ir.tir.transform.InjectMatrixTiles` makes instructions of all of them.
+"""
+
 
 def layout_free_positions(func: PrimFunc) -> list[int]:
     """The positions of a function's parameters that are constants of a model, in the order in which the function names them."""

@@ -39,6 +39,7 @@ def _llvm(target: Target, added: Callable[[int], list[Pass]]) -> list[Pass]:
         T.SimplifyIndices(),  # indices and conditions under the bounds of loops
         T.HoistIfThenElse(),  # conditions leave the loops that do not change them
         T.LoopPartition(),  # the insides of tiles need no conditions
+        T.InjectMatrixTiles(),  # instructions for whole tiles of products
         T.VectorizeLoop(vector_bits=target.vector_bits),  # vectors instead of loops
         T.InjectDotProduct(),  # instructions for groups of products
         T.PrefetchPanels(),  # what is used next comes from memory early

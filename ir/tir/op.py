@@ -36,6 +36,7 @@ if _IS_READ_ONLY:
     from .intrinsic.control import *
     from .intrinsic.gpu import *
     from .intrinsic.math import *
+    from .intrinsic.matrix import *
     from .intrinsic.memory import *
     from .intrinsic.rounding import *
     from .intrinsic.runtime import *

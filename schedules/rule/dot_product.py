@@ -41,12 +41,14 @@ class DotProduct:
         size: numbers in a group.
         panels: the operand whose groups lie side by side for the lanes.
         has_corrections: whether a tile has sums of what signs add, one for each vector of a row (:class:`HoistSignCorrection`).
+        in_tiles: whether tiles are registers of a matrix unit (:mod:`.matrix_tile`).
     """
 
     axis: int
     size: int
     panels: tir.Buffer
     has_corrections: bool = False
+    in_tiles: bool = False
 
     def registers(self, registers: RegisterFile) -> RegisterFile:
         """What tiles go by."""

@@ -60,12 +60,14 @@ class TiledLoops:
         factors: by kind and axis the factors of those that were split.
         vector: of the vector axis, where it was split.
         innermost: the loop of the variable that was to stay inside of all levels.
+        split: by block variable, the loops and the factors where its loop was split.
     """
 
     loops: dict[str, list[list[LoopRV]]] = field(default_factory=lambda: {"S": [], "R": []})
     factors: dict[str, list[list[ExprRV]]] = field(default_factory=lambda: {"S": [], "R": []})
     vector: VectorLoop | None = None
     innermost: LoopRV | None = None
+    split: dict[Any, tuple[list[LoopRV], list[ExprRV]]] = field(default_factory=dict)
 
 
 def require_structure(rule: str, structure: str) -> None:
@@ -104,6 +106,7 @@ def split_loops(
     apart = position_of(node, innermost) if innermost is not None else None
     n_shared = len(loops_around(node)) - len(loops_of_its_own(node)) if is_inside else 0
     vector_position = position_of(node, vector_var) if vector_var is not None else None
+    variables = {position_of(node, item.var): item.var for item in node.iter_vars}
     loop_nodes = loops_around(node)
     tiled = TiledLoops()
     for position, loop in list(enumerate(sch.get_loops(block)))[n_shared:]:
@@ -120,6 +123,7 @@ def split_loops(
         parts = sch.split(loop, factors)
         tiled.loops[kind].append(parts)
         tiled.factors[kind].append(factors)
+        tiled.split[variables[position]] = (parts, factors)
         if is_vector:
             tiled.vector = VectorLoop(parts[-1], factors[-1])
     return tiled
@@ -167,6 +171,13 @@ def keep_within_machine(
             return tile * steps <= np.where(tile >= registers.registers // 2, 112, 256)
 
         sch.constrain([*inner, *unrolled], short)
+    keep_cores_busy(sch, tiled, cores, serial)
+
+
+def keep_cores_busy(
+    sch: SketchSchedule, tiled: TiledLoops, cores: int, serial: Sequence[ExprRV] = ()
+) -> None:
+    """Let there be work for all cores, but not too little for each piece; the outermost factors in ``serial`` run on one of them."""
     shared = [factors for factors in tiled.factors["S"] if factors[0] not in serial]
     outer = [factors[0] for factors in shared]
     if outer:

@@ -54,6 +54,7 @@ from .block_facts import (
 )
 from .cache_blocking import Blocking, may_be_blocked, most_blocks, turned_axes
 from .dot_product import DotProduct, dot_product_of, group_reduction, has_vectors, rows_of
+from .matrix_tile import in_matrix_tiles, keep_within_matrix_unit, mark_matrix_tile, matrix_padding
 from .padding import choose_padding, pad_loops
 from .register_tile import (
     FactorLimits,
@@ -146,15 +147,22 @@ class RegisterTiling(ScheduleRule):
         packs: Sequence[tuple[int, bool]],
         dot: DotProduct,
     ) -> list[Schedule]:
-        """The block for dot-product instructions, whose operand with the vector axis is packed in any case."""
+        """The block for dot-product instructions, and for a matrix unit: the operand with the vector axis is packed in any case."""
         node = node_of(sch, block)
         packed = [index for index, _ in packs if node.reads[index].buffer is dot.panels]
         if not packed:
             return []
+        lanes = registers_for(node, self.target).lanes
+        forms = [
+            (dot, padding)
+            for padding in self._paddings(node, vector_var)
+            if has_vectors(node, vector_var, padding, lanes)
+        ]
+        tiles = in_matrix_tiles(node, vector_var, dot, self.target) if self.structure.count("R") > 1 else None
+        if tiles is not None:
+            forms.append((tiles, matrix_padding(node, vector_var, tiles)))
         found: list[Schedule] = []
-        for padding in self._paddings(node, vector_var):
-            if not has_vectors(node, vector_var, padding, registers_for(node, self.target).lanes):
-                continue
+        for form, padding in forms:
             tile = partial(
                 self._tile,
                 block=block,
@@ -163,7 +171,7 @@ class RegisterTiling(ScheduleRule):
                 constants={index for index, is_constant in packs if is_constant},
                 padding=padding,
                 is_inside=False,
-                dot=dot,
+                dot=form,
             )
             found += _staged(sch, tile)
         return found
@@ -310,9 +318,13 @@ class RegisterTiling(ScheduleRule):
         )
         outermost = [factors[0] for factors in tiled.factors["S"]]
         registers, serial = registers_for(node, self.target), outermost if is_inside else ()
-        if dot is not None:
-            registers = dot.registers(registers)
-        keep_within_machine(sch, tiled, registers, self.target.num_cores, serial)
+        in_tiles = dot is not None and dot.in_tiles
+        if dot is not None and in_tiles:
+            keep_within_matrix_unit(sch, node_of(sch, block), tiled, dot, self.target.num_cores)
+        else:
+            if dot is not None:
+                registers = dot.registers(registers)
+            keep_within_machine(sch, tiled, registers, self.target.num_cores, serial)
         levels = _levels(structure, tiled.loops)
         group_loops = [] if tiled.innermost is None else [tiled.innermost]
         sch.reorder(*[loop for level in levels for loop in level], *group_loops)
@@ -326,7 +338,10 @@ class RegisterTiling(ScheduleRule):
         mark_register_tile(sch, innermost, tiled.vector)
         for loop in group_loops:
             sch.annotate(loop, DOT_PRODUCT, 1)
-        self._mark_inner_reduction(sch, levels, structure)
+        if dot is not None and in_tiles:
+            mark_matrix_tile(sch, node_of(sch, block), tiled, dot)
+        else:
+            self._mark_inner_reduction(sch, levels, structure)
         sch.reverse_compute_at(epilogue, place, preserve_unit_loops=True)
         mark_epilogue(sch, epilogue)
         if tiled.vector is not None:

@@ -22,6 +22,7 @@ from .conversion import convert
 from .emitter import FunctionEmitter
 from .extent import evaluate
 from .kernel_context import OK, KernelContext, PackedSite
+from .matrix import with_matrix_registers
 from .signature import BoundParameter, Signature, bind_parameters, passed_float
 from .symbols import function_name
 from .types import element_bytes, register_type
@@ -59,7 +60,8 @@ def emit_function(context: KernelContext, var: GlobalVar, func: PrimFunc) -> Sig
         emitter.variables[item.var] = value
     emitter.body = func.body
     emitter.exact = exact_floats(func.body)
-    emitter.statement(func.body)
+    with with_matrix_registers(emitter, func.body):
+        emitter.statement(func.body)
     builder.ret(Value(str(OK), "i32"))
     context.module.define(name, builder.text())
     if outlined == "parallel":
@@ -126,6 +128,7 @@ def generate(
     fuses: bool = True,
     vector_constraints: Mapping[int, str] | None = None,
     dot_products: Callable[[], Mapping[tuple[str, str], tuple[str, tuple[int, ...]]]] = dict,
+    has_matrix_unit: Callable[[], bool] = bool,
 ) -> GeneratedModule:
     """LLVM assembly of all PrimFuncs of a lowered module.
 
@@ -137,13 +140,21 @@ def generate(
         fuses: whether the machine multiplies and adds in one operation that rounds once.
         vector_constraints: what a vector register of so many bits is called in inline assembly, as far as that is known.
         dot_products: tells what instructions for products of narrow numbers the machine has, see :func:`.dot_product.instructions`.
+        has_matrix_unit: tells whether the machine has a matrix unit, see :func:`.matrix.has_matrix_unit`.
 
     Raises:
         CodegenError: a statement or intrinsic has no native form; the message names it and the function.
     """
     module = ModuleBuilder(fuses)
     context = KernelContext(
-        module, program, vector_bits, computes_halves, repairs_nan, vector_constraints, dot_products
+        module,
+        program,
+        vector_bits,
+        computes_halves,
+        repairs_nan,
+        vector_constraints,
+        dot_products,
+        has_matrix_unit,
     )
     signatures = {}
     for var, func in program.functions.items():

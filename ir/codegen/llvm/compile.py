@@ -170,6 +170,13 @@ def require_host(options: MachineOptions, features: Collection[str] = ()) -> Non
         )
 
 
+def options_text(options: MachineOptions) -> tuple[str, str]:
+    """The processor and the features that LLVM is told, those of the host where no other one is named."""
+    if options.triple or options.cpu not in ("", host_info().cpu):
+        return options.cpu, options.features
+    return host_info().cpu, ",".join(filter(None, (host_info().flags, options.features)))
+
+
 @lru_cache(maxsize=16)
 def target_machine(options: MachineOptions = MachineOptions()) -> llvm.TargetMachine:
     """The LLVM target machine for the options, made once per process.
@@ -187,10 +194,7 @@ def target_machine(options: MachineOptions = MachineOptions()) -> llvm.TargetMac
             target = llvm.Target.from_default_triple()
     except RuntimeError as error:
         raise CodegenError(f"LLVM has no target for triple {options.triple!r}: {error}") from error
-    cpu, features = options.cpu, options.features
-    if not options.triple and cpu in ("", host_info().cpu):
-        cpu = host_info().cpu
-        features = ",".join(filter(None, (host_info().flags, options.features)))
+    cpu, features = options_text(options)
     with _llvm_complaints() as complaints, LLVM_LOCK:
         machine = target.create_target_machine(
             cpu=cpu,

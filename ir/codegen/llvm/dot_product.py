@@ -190,7 +190,15 @@ def dot_accumulate(emitter: FunctionEmitter, call: E.Call) -> Value:
     """A call of ``dot_accumulate``, by registers where there is an instruction."""
     sums, first, second = (emitter.value(arg) for arg in call.args)
     kinds = dt.element_of(call.args[1].dtype), dt.element_of(call.args[2].dtype)
-    lanes, group = lanes_of(sums.type), dt.lanes(call.args[2].dtype) // dt.lanes(call.dtype)
+    return sum_of_groups(emitter, kinds, sums, first, second)
+
+
+def sum_of_groups(
+    emitter: FunctionEmitter, kinds: tuple[str, str], sums: Value, first: Value, second: Value
+) -> Value:
+    """What :func:`dot_accumulate` gives, of operands in registers; ``kinds`` are the dtypes of the elements of both factors."""
+    lanes = lanes_of(sums.type)
+    group = lanes_of(second.type) // lanes
     name, widths = _form_of(emitter.context.dot_products(), kinds)
     usable = [bits // 32 for bits in widths if bits <= emitter.context.vector_bits]
     if not usable or lanes == 1:

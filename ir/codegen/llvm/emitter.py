@@ -17,6 +17,7 @@ from .compile import CodegenError
 from .kernel_context import KernelContext
 
 if TYPE_CHECKING:
+    from .matrix import MatrixRegisters
     from .tile_order import Tile
 
 _Expression = TypeVar("_Expression", bound=Callable[["FunctionEmitter", Any], Value])
@@ -72,6 +73,8 @@ class FunctionEmitter:
         """Memory that nothing else has the address of."""
         self.tile: Tile | None = None
         """The register tile at hand, see :mod:`.tile_order`."""
+        self.matrix_registers: MatrixRegisters | None = None
+        """The registers of a matrix unit that the function uses; None where vectors take their place."""
         self.exact: set[int] = set()
         """Float arithmetic that must not contract, by identity."""
         self.body: Stmt | None = None

@@ -23,6 +23,7 @@ from .compile import CodegenError
 from .conversion import from_memory, number_of, to_memory
 from .dot_product import dot_accumulate
 from .emitter import FunctionEmitter, prints
+from .matrix import matrix_accumulate, matrix_load, matrix_store
 from .memory import address, flat_index
 from .types import memory_type, register_type
 
@@ -239,5 +240,6 @@ PRIMITIVES: dict[str, Callable[[Any, Any], Value]] = {
     "tir.call_llvm_intrin": _call_llvm, "tir.call_llvm_pure_intrin": _call_llvm,
     "tir.tvm_call_packed": call_packed, "tir.tvm_call_cpacked": call_packed, "tir.assume": _assume, "tir.undef": _undef,
     "tir.optimization_barrier": _optimization_barrier, "tir.in_order": _in_order, "tir.dot_accumulate": dot_accumulate,
+    "tir.matrix_load": matrix_load, "tir.matrix_store": matrix_store, "tir.matrix_accumulate": matrix_accumulate,
 }  # fmt: skip
 """The calls that are printed as they are; all others were rewritten to these (``T.ret`` is a statement's)."""

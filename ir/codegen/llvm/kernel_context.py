@@ -34,6 +34,7 @@ class KernelContext:
         repairs_nan: bool = False,
         vector_constraints: Mapping[int, str] | None = None,
         dot_products: Callable[[], Mapping[tuple[str, str], tuple[str, tuple[int, ...]]]] = dict,
+        has_matrix_unit: Callable[[], bool] = bool,
     ) -> None:
         self.module = module
         self.program = program
@@ -51,6 +52,8 @@ class KernelContext:
         """The letter of assembly for a vector register of so many bits; none where there is no such register."""
         self.dot_products = dot_products
         """What :func:`.dot_product.instructions` says of the machine, asked when it is wanted."""
+        self.has_matrix_unit = has_matrix_unit
+        """Whether the machine has one, asked when that is wanted."""
         width = f'"prefer-vector-width"="{vector_bits}" "min-legal-vector-width"="{vector_bits}"'
         self.attributes = module.attributes(f"nounwind {width}")
         self.outlined_attributes = module.attributes(f"noinline nounwind {width}")

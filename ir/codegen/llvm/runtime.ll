@@ -551,6 +551,30 @@ define internal void @fill_below() noinline {
   ret void
 }
 
+; ---- matrix units ------------------------------------------------------------
+
+@matrix.permitted = internal global i32 0, align 4    ; this process has asked the system, and may use the matrix unit
+
+; Linux gives a process the registers of AMX (18) when it asks: ARCH_REQ_XCOMP_PERM (0x1023) of arch_prctl (158), for all of its
+; threads. Returns whether it has them; only code for x86-64 asks.
+define i32 @loopsmith_use_matrix_unit() {
+entry:
+  %known = load atomic i32, ptr @matrix.permitted monotonic, align 4
+  %may = icmp ne i32 %known, 0
+  br i1 %may, label %yes, label %ask
+ask:
+  %refused = call i64 (i64, ...) @syscall(i64 158, i64 4131, i64 18)
+  %granted = icmp eq i64 %refused, 0
+  br i1 %granted, label %note, label %no
+note:
+  store atomic i32 1, ptr @matrix.permitted monotonic, align 4
+  br label %yes
+yes:
+  ret i32 1
+no:
+  ret i32 0
+}
+
 ; ---- errors ------------------------------------------------------------------
 
 ; Text of the last error of any kernel in this process; empty when there was none.

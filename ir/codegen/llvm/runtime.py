@@ -28,6 +28,7 @@ SYMBOLS = (
     "loopsmith_workspace_release",
     "loopsmith_last_error",
     "loopsmith_set_error",
+    "loopsmith_use_matrix_unit",
 )
 
 #: How many parameters :meth:`Runtime.call_filled` passes on.
@@ -84,6 +85,7 @@ class Runtime:
         self._get_threads = ctypes.CFUNCTYPE(ctypes.c_int32)(a["loopsmith_get_num_threads"])
         self._last_error = ctypes.CFUNCTYPE(ctypes.c_char_p)(a["loopsmith_last_error"])
         self._set_error = ctypes.CFUNCTYPE(None, ctypes.c_char_p)(a["loopsmith_set_error"])
+        self._use_matrix_unit = ctypes.CFUNCTYPE(ctypes.c_int32)(a["loopsmith_use_matrix_unit"])
         self._call_filled = ctypes.CFUNCTYPE(
             ctypes.c_int32, ctypes.c_int32, *[ctypes.c_void_p] * (1 + MOST_FILLED)
         )(self._code.address("loopsmith_call_filled"))
@@ -98,6 +100,10 @@ class Runtime:
     def get_num_threads(self) -> int:
         """Threads that the next parallel loop uses."""
         return int(self._get_threads())
+
+    def use_matrix_unit(self) -> bool:
+        """Ask the system for the registers of an x86 processor's matrix unit; whether this process may use them."""
+        return bool(self._use_matrix_unit())
 
     def call_filled(self, address: int, pointers: Sequence[int], byte: int) -> int:
         """Call a kernel that finds this byte in all scratch memory that it has not written; its status.

@@ -18,6 +18,7 @@ from .compile import CodegenError
 from .conversion import to_memory
 from .emitter import FunctionEmitter, prints_statement
 from .kernel_context import FAILED, OK, OUT_OF_MEMORY
+from .matrix import allocate_register, is_matrix_register
 from .memory import store
 from .tile_order import step_of, store_step
 from .types import element_bytes, memory_type
@@ -267,6 +268,9 @@ def _loop_body(emitter: FunctionEmitter, body: S.Stmt) -> bool:
 # -- memory ------------------------------------------------------------------------
 @prints_statement(S.Allocate)
 def _allocate(emitter: FunctionEmitter, node: S.Allocate) -> None:
+    if is_matrix_register(emitter, node):
+        allocate_register(emitter, node)
+        return
     count, *others = [_extent(emitter, extent) for extent in node.extents] or [Value("1", "i64")]
     for extent in others:
         count = _exactly(emitter, "mul", count, extent)

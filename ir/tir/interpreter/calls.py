@@ -16,6 +16,7 @@ from .access import Use
 from .arithmetic import data_operation
 from .error import InterpreterError, refusal
 from .lanes import Closure, lifted
+from .matrix import matrix_accumulate, matrix_load, matrix_store
 from .memory import Pointer
 from .numbers import as_numpy, from_numpy, number, wrapping
 
@@ -267,6 +268,9 @@ INTRINSIC_FORMS: dict[str, Form] = {
     "tir.prefetch": _prefetch,
     "tir.address_of": _address_of,
     "tir.atomic_add": _atomic_add,
+    "tir.matrix_load": matrix_load,
+    "tir.matrix_store": matrix_store,
+    "tir.matrix_accumulate": matrix_accumulate,
     "tir.tvm_call_packed": _call_packed,
     "tir.tvm_call_cpacked": _call_packed,
 }

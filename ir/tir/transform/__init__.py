@@ -21,6 +21,7 @@ from .hoist_if_then_else import HoistIfThenElse
 from .hoist_sign_correction import HoistSignCorrection
 from .if_conversion import IfConversion
 from .inject_dot_product import InjectDotProduct
+from .inject_matrix_tiles import InjectMatrixTiles
 from .keep_float_order import KeepFloatOrder
 from .keep_shaped_loops import KeepShapedLoops
 from .loop_partition import LoopPartition

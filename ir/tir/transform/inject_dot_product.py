@@ -71,7 +71,7 @@ class _Inject(StmtExprMutator):
             or any(self._may_read(index, store.buffer.data) for index in store.indices)
         ):
             return None
-        found = _sum_and_product(store)
+        found = sum_and_product(store)
         if found is None:
             return None
         sums, factors = found
@@ -135,7 +135,7 @@ def _mentions(expr: PrimExpr, var: Var) -> bool:
     return var in undefined_vars(expr)
 
 
-def _sum_and_product(store: BufferStore) -> tuple[BufferLoad, tuple[PrimExpr, PrimExpr]] | None:
+def sum_and_product(store: BufferStore) -> tuple[BufferLoad, tuple[PrimExpr, PrimExpr]] | None:
     """What stands where the sum is stored, and the factors of what is added to it."""
     value = store.value
     if not isinstance(value, Add):

@@ -16,6 +16,7 @@ from ..analysis.undefined_vars import undefined_vars
 from ..buffer import Buffer
 from ..expr import BufferLoad, Call, IntImm, PrimExpr, Var
 from ..function import OUTLINED, PrimFunc
+from ..intrinsic.matrix_registers import MATRIX_SCOPE
 from ..operators import const
 from ..stmt import WORKSPACE, Allocate, AllocateConst, DeclBuffer, Evaluate, LetStmt, Stmt
 from ..stmt_functor import substitute
@@ -74,6 +75,8 @@ class _TakeOut(Mutator):
         elements = max(1, prod(extents))
         size = elements * max(1, dt.bits(node.dtype) // 8) * dt.lanes(node.dtype)
         scope = getattr(node.buffer_var.type_annotation, "storage_scope", "")
+        if scope == MATRIX_SCOPE:  # registers
+            return self.generic_visit(node)
         limit = self.options.largest_local if scope.startswith("local") else self.options.largest_on_stack
         if size <= limit and self._stack + size <= self.options.stack_bytes:
             self._stack += size

@@ -30,7 +30,7 @@ from ir.tir.intrinsic.declaration import (
     intrinsic,
     primitive,
 )
-from ir.tir.op import call_intrin, type_annotation
+from ir.tir.op import address_of, call_intrin, type_annotation
 from ir.tir.stmt import BufferStore, Evaluate, For, ForKind
 from ir.tir.transform import LowerIntrin
 
@@ -39,6 +39,13 @@ F, G, I, J, P, H = (Var(n, d) for n, d in zip("fgijph", "float32 float32 int32 i
 V, BYTES = Var("v", "float32x4"), Var("b", "int8x4")
 SUMS, GROUPS = Var("s", "int32x2"), Var("u", "uint8x8")
 LOAD = BufferLoad(BUFFER, [I])
+MANY_BYTES = decl_buffer((4096,), "int8", "many")
+REGISTERS = [
+    decl_buffer((extent,), dtype, f"{dtype}_register", scope="matrix")
+    for extent, dtype in ((256, "int32"), (1024, "int8"))
+]
+LOAD_OF_BYTES = BufferLoad(MANY_BYTES, [I])
+TOTALS, ROWS = (address_of(BufferLoad(register, [0])) for register in REGISTERS)
 FRAGMENTS = [H, 0, H, 0, H, 0, H, 0]
 MATRIX = ["m16n8k8", "row", "col", "fp16", "fp16", "fp32", H, 0, H, 0, H, 0]
 
@@ -67,7 +74,8 @@ SAMPLES: dict[str, list[Any]] = {
     "tvm_access_ptr": [type_annotation("float32"), H, 0, 4, 1], "handle_add_byte_offset": [H, I], "isnullptr": [H],
     "prefetch": [H, 0, 3, 1], "vectorlow": ["float32x2", V], "vectorhigh": ["float32x2", V],
     "vectorcombine": ["float32x8", V, V], "dp4a": [BYTES, BYTES, I], "dot_accumulate": [SUMS, BYTES, GROUPS],
-    "get_active_lane_mask": ["boolx4", I, 8],
+    "get_active_lane_mask": ["boolx4", I, 8], "matrix_load": [ROWS, address_of(LOAD_OF_BYTES), 64],
+    "matrix_store": [address_of(LOAD_OF_BYTES), ROWS, 64], "matrix_accumulate": [TOTALS, ROWS, ROWS],
     "tvm_storage_sync": ["shared"], "tvm_thread_allreduce": [1, F, P, H, I], "atomic_add": ["float32", H, F],
     "tvm_fill_fragment": [H, 16, 16, 16, 0, F], "ptx_mma": ["float32", *MATRIX, False],
     "ptx_mma_sp": ["float32", *MATRIX, H, 0, 0, False], "ptx_ldmatrix": ["float16", False, 4, ".b16", H, 0, H, 0],
@@ -131,7 +139,8 @@ def test_a_wrong_number_of_arguments_is_an_error(record: Intrinsic) -> None:
 @pytest.mark.parametrize("record", RECORDS)
 def test_text(record: Intrinsic) -> None:
     call = sample(record)
-    func = PrimFunc([F, G, I, J, P, H, V, BYTES, SUMS, GROUPS, BUFFER], Evaluate(call))
+    buffers = [BUFFER, MANY_BYTES, *REGISTERS]
+    func = PrimFunc([F, G, I, J, P, H, V, BYTES, SUMS, GROUPS, *buffers], Evaluate(call))
     text = func.script()
     assert "call_intrin" not in text
     name = record.name if record.dtype_first else record.script_name

@@ -1,0 +1,303 @@
+"""Matrix units: the instructions of Intel's AMX on numbered registers, and vectors in their place on other machines.
+
+A function that uses registers sets up at its beginning how many rows each of them has, and gives them up at its end: the system saves
+what a thread keeps in them. Where two parts of a function need them otherwise, or something is called that may use them itself, each
+part sets them up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from functools import lru_cache
+
+from ... import dtype as dt
+from ...expr import GlobalVar
+from ...node import Visitor
+from ...tir import expr as E
+from ...tir import stmt as S
+from ...tir.buffer import Buffer
+from ...tir.intrinsic.calls import LIBRARY
+from ...tir.intrinsic.matrix_registers import (
+    MATRIX_PRODUCTS,
+    MATRIX_REGISTERS,
+    MATRIX_ROW_BYTES,
+    MATRIX_ROWS,
+    MATRIX_SCOPE,
+    pointed_to,
+    register_of,
+    rows_of,
+)
+from .builder import Value, vector
+from .compile import CodegenError, MachineOptions, architecture_of, optimize, options_text
+from .dot_product import sum_of_groups
+from .emitter import FunctionEmitter
+from .kernel_context import FAILED
+from .memory import address, flat_index
+from .runtime import runtime
+from .types import element_bytes, memory_type
+
+_INSTRUCTIONS = {
+    ("int8", "int8"): "tdpbssd",
+    ("int8", "uint8"): "tdpbsud",
+    ("uint8", "int8"): "tdpbusd",
+    ("uint8", "uint8"): "tdpbuud",
+    ("bfloat16", "bfloat16"): "tdpbf16ps",
+}
+MATRIX_FEATURES = ("amx-tile", "amx-int8", "amx-bf16")
+"""LLVM's names of what code for a matrix unit needs."""
+
+
+# -- which machines have one -----------------------------------------------------------
+@lru_cache(maxsize=16)
+def has_matrix_unit(options: MachineOptions = MachineOptions()) -> bool:
+    """Whether a machine has AMX for bytes and bfloat16; of the host, whether the system lets this process use it.
+
+    LLVM copies a function into another one where the second may use all features of the first, and is asked so.
+    """
+    if not architecture_of(options.triple).startswith("x86_64"):
+        return False
+    cpu, features = options_text(options)
+    own, more = (
+        f'"target-cpu"="{cpu}" "target-features"="{features}',
+        "".join(f",+{name}" for name in MATRIX_FEATURES),
+    )
+    probe = (
+        f'define internal i32 @needs(i32 %x) {own}{more if features else more[1:]}" {{\n %y = add i32 %x, 7\n ret i32 %y\n}}\n'
+        f'define i32 @f(i32 %x) {own}" {{\n %y = call i32 @needs(i32 %x)\n ret i32 %y\n}}'
+    )
+    if "@needs" in str(optimize(probe, options, level=2)):
+        return False
+    return bool(options.triple or options.cpu) or runtime().use_matrix_unit()
+
+
+def uses_matrix_unit(text: str) -> bool:
+    """Whether a module in LLVM's assembly has instructions of a matrix unit."""
+    return "@llvm.x86.ldtilecfg(" in text
+
+
+# -- registers of a function -----------------------------------------------------------
+@dataclass(frozen=True)
+class _Register:
+    """One of the registers, by its number."""
+
+    number: int
+    rows: int
+
+
+_Nest = dict[E.Var, _Register]
+"""The registers of allocations that stand in each other."""
+
+
+class _Allocations(Visitor):
+    """Numbers the registers of a function."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.nests: dict[E.Var, _Nest] = {}
+        """By the variable of the outermost allocation."""
+        self.calls_others = False
+        self._nest: _Nest | None = None
+        self._depth = 0
+
+    def visit_Buffer(self, buffer: Buffer) -> None:
+        pass
+
+    def visit_Allocate(self, node: S.Allocate) -> None:
+        if _scope(node) != MATRIX_SCOPE:
+            self.generic_visit(node)
+            return
+        outer = self._nest
+        if self._nest is None:
+            self._nest = self.nests[node.buffer_var] = {}
+        if self._depth == MATRIX_REGISTERS:
+            raise CodegenError(f"more than {MATRIX_REGISTERS} matrix registers are used at a time")
+        buffer = Buffer(node.buffer_var, node.dtype, node.extents, name=node.buffer_var.name)
+        self._nest[node.buffer_var] = _Register(self._depth, rows_of(buffer))
+        self._depth += 1
+        self.generic_visit(node)
+        self._depth -= 1
+        self._nest = outer
+
+    def visit_Call(self, call: E.Call) -> None:
+        name = getattr(call.op, "name", "")
+        is_foreign = isinstance(call.op, GlobalVar) or name.startswith("tir.tvm_call_")
+        if name in ("tir.call_extern", "tir.call_pure_extern"):
+            is_foreign = not str(getattr(call.args[0], "value", "")).startswith(LIBRARY)
+        self.calls_others = self.calls_others or is_foreign
+        self.generic_visit(call)
+
+
+def _scope(node: S.Allocate) -> str:
+    return str(getattr(node.buffer_var.type_annotation, "storage_scope", ""))
+
+
+def _rows_by_number(*nests: _Nest) -> dict[int, int] | None:
+    """How many rows the registers have; None where nests do not agree."""
+    found: dict[int, int] = {}
+    for nest in nests:
+        for register in nest.values():
+            if found.setdefault(register.number, register.rows) != register.rows:
+                return None
+    return found
+
+
+class MatrixRegisters:
+    """The registers that a function uses, and where they are set up."""
+
+    def __init__(self, body: S.Stmt) -> None:
+        allocations = _Allocations()
+        allocations.visit(body)
+        self._nests = allocations.nests
+        self.numbers = {var: item for nest in self._nests.values() for var, item in nest.items()}
+        self.of_function = None if allocations.calls_others else _rows_by_number(*self._nests.values())
+        """By number, the rows that registers have all the time; None where parts of the function set them up."""
+
+    def of_nest(self, outermost: E.Var) -> dict[int, int] | None:
+        """What is set up at an allocation; None where nothing is."""
+        if self.of_function is not None or outermost not in self._nests:
+            return None
+        return _rows_by_number(self._nests[outermost])
+
+
+@contextmanager
+def _set_up(emitter: FunctionEmitter, rows: dict[int, int]) -> Iterator[None]:
+    """Registers with so many rows, by their numbers, for what is printed meanwhile."""
+    b, module = emitter.b, emitter.module
+    module.declare("loopsmith_use_matrix_unit", "i32", [], " nounwind")
+    emitter.fail_if(
+        b.icmp("eq", b.call("loopsmith_use_matrix_unit", "i32", []), Value("0", "i32")),
+        lambda: emitter.set_error(
+            "the system does not let this process use the processor's matrix unit (AMX)", FAILED
+        ),
+    )
+    configuration = bytearray(64)  # palette 1; bytes of rows as 16-bit numbers from 16 on, rows from 48 on
+    configuration[0] = 1
+    for number, count in rows.items():
+        configuration[16 + 2 * number], configuration[48 + number] = MATRIX_ROW_BYTES, count
+    name = f"{b.name}.{b.fresh('tiles')}"
+    body = "".join(f"\\{byte:02X}" for byte in configuration)
+    module.add_global(f'@{name} = private unnamed_addr constant [64 x i8] c"{body}", align 64')
+    module.declare("llvm.x86.ldtilecfg", "void", ["ptr"])
+    module.declare("llvm.x86.tilerelease", "void", [])
+    b.call("llvm.x86.ldtilecfg", "void", [Value(f"@{name}", "ptr")])
+    with emitter.releasing(lambda: _give_up(emitter)):
+        yield
+
+
+def _give_up(emitter: FunctionEmitter) -> None:
+    emitter.b.call("llvm.x86.tilerelease", "void", [])
+
+
+@contextmanager
+def with_matrix_registers(emitter: FunctionEmitter, body: S.Stmt) -> Iterator[None]:
+    """A function's body, for which the registers that it uses are there.
+
+    Raises:
+        CodegenError: it uses more of them than there are.
+    """
+    registers = MatrixRegisters(body)
+    if not registers.numbers or not emitter.context.has_matrix_unit():
+        yield
+        return
+    emitter.matrix_registers = registers
+    with _set_up(emitter, registers.of_function) if registers.of_function is not None else nullcontext():
+        yield
+
+
+def is_matrix_register(emitter: FunctionEmitter, node: S.Allocate) -> bool:
+    """Whether an allocation is a register, and no memory."""
+    return emitter.matrix_registers is not None and node.buffer_var in emitter.matrix_registers.numbers
+
+
+def allocate_register(emitter: FunctionEmitter, node: S.Allocate) -> None:
+    """The allocation of a register, and what stands in it."""
+    assert emitter.matrix_registers is not None
+    rows = emitter.matrix_registers.of_nest(node.buffer_var)
+    with _set_up(emitter, rows) if rows is not None else nullcontext():
+        emitter.statement(node.body)
+
+
+# -- instructions ------------------------------------------------------------------------
+def matrix_load(emitter: FunctionEmitter, call: E.Call) -> Value:
+    """Rows of memory to a register."""
+    register, memory, stride = call.args
+    return _moved(emitter, register_of(register), memory, stride, "tileloadd64")
+
+
+def matrix_store(emitter: FunctionEmitter, call: E.Call) -> Value:
+    """A register's rows to memory."""
+    memory, register, stride = call.args
+    return _moved(emitter, register_of(register), memory, stride, "tilestored64")
+
+
+def _moved(
+    emitter: FunctionEmitter, register: Buffer, memory: E.PrimExpr, stride: E.PrimExpr, instruction: str
+) -> Value:
+    b, size = emitter.b, element_bytes(register.dtype)
+    pointer, distance = _address(emitter, memory), emitter.index(stride)
+    number = _number(emitter, register)
+    if number is not None:
+        name = emitter.module.declare(f"llvm.x86.{instruction}", "void", ["i8 immarg", "ptr", "i64"])
+        return b.call(name, "void", [number, pointer, b.mul(distance, Value(str(size), "i64"))])
+    type_ = _row_type(register)
+    for row in range(rows_of(register)):
+        places = [
+            _row(emitter, register, row),
+            b.element_pointer(pointer, memory_type(register.dtype), b.mul(distance, Value(str(row), "i64"))),
+        ]
+        if instruction == "tileloadd64":
+            places.reverse()
+        source, destination = places
+        b.store(b.load(type_, source, size), destination, size)
+    return Value("0", "i32")
+
+
+def matrix_accumulate(emitter: FunctionEmitter, call: E.Call) -> Value:
+    """The product of two registers, added to a third."""
+    sums, first, second = registers = [register_of(arg) for arg in call.args]
+    kinds = first.dtype, second.dtype
+    numbers = [number for item in registers if (number := _number(emitter, item)) is not None]
+    if numbers:
+        name = emitter.module.declare(f"llvm.x86.{_INSTRUCTIONS[kinds]}", "void", ["i8 immarg"] * 3)
+        return emitter.b.call(name, "void", numbers)
+    b, group = emitter.b, MATRIX_PRODUCTS[first.dtype, second.dtype, sums.dtype]
+    shared = vector(memory_type(first.dtype), group)
+    for step in range(MATRIX_ROWS):
+        columns = b.load(_row_type(second), _row(emitter, second, step), element_bytes(second.dtype))
+        for row in range(rows_of(sums)):
+            start = Value(str(step * group), "i64")
+            place = b.element_pointer(_row(emitter, first, row), memory_type(first.dtype), start)
+            factors = b.load(shared, place, element_bytes(first.dtype))
+            total = _row(emitter, sums, row)
+            size = element_bytes(sums.dtype)
+            b.store(
+                sum_of_groups(emitter, kinds, b.load(_row_type(sums), total, size), factors, columns),
+                total,
+                size,
+            )
+    return Value("0", "i32")
+
+
+def _address(emitter: FunctionEmitter, argument: E.PrimExpr) -> Value:
+    element = pointed_to(argument)
+    emitter.private.discard(element.buffer.data)
+    return address(emitter, element.buffer, flat_index(element.indices, element.buffer))
+
+
+def _number(emitter: FunctionEmitter, register: Buffer) -> Value | None:
+    """Which register of the machine it is; None where vectors take their place."""
+    if emitter.matrix_registers is None:
+        return None
+    return Value(str(emitter.matrix_registers.numbers[register.data].number), "i8")
+
+
+def _row_type(register: Buffer) -> str:
+    return vector(memory_type(register.dtype), MATRIX_ROW_BYTES // dt.bytes_of(register.dtype))
+
+
+def _row(emitter: FunctionEmitter, register: Buffer, row: int) -> Value:
+    """Where a row of a register is that lies in memory."""
+    start = Value(str(row * MATRIX_ROW_BYTES // dt.bytes_of(register.dtype)), "i64")
+    return emitter.b.element_pointer(emitter.variable(register.data), memory_type(register.dtype), start)
