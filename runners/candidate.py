@@ -355,7 +355,7 @@ def _time(
 
 
 def _bound(kernel: Kernel, arguments: list[Array], config: EvaluatorConfig) -> Callable[[], object]:
-    return bind_with_cold_weights(kernel, arguments) if config.cold_weights else kernel.bind(arguments)
+    return bind_with_cold_weights(kernel, arguments, config.weight_distance)
 
 
 def _energy(call: Callable[[], object], secs: float, limit: float) -> dict[str, float]:

@@ -1,9 +1,10 @@
-"""Calls of a kernel as in its model: the weights come from memory, what the kernel before has written is in the caches.
+"""Calls of a kernel as in its model: as many bytes of weights are read between two of them as the model has.
 
-A kernel that is called again and again finds everything in the caches, its weights too; in a model whose weights are larger than the
-last-level cache they have been displaced by those of the other kernels since its last turn. The calls here take turns with copies of the
-weights, which together are twice as large as that cache, so that each copy is displaced before its next turn. Inputs and outputs
-are the same arrays in all calls. Nothing has to be emptied between two calls, and threads stay awake.
+A kernel that is called again and again finds everything in the caches, its weights too; in its model, those of all other kernels have been
+read since its last turn. The calls here take turns with copies of the weights, which together are as large as the weights of the model.
+So each copy is where those of the model would be: in a cache that keeps all of them, or displaced. Whether a cache does is not asked; of
+one that other machines on the same processor share, nobody could tell. Inputs and outputs are the same arrays in all calls. Nothing has
+to be emptied between two calls, and threads stay awake.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from ir.target.host import last_level_cache_bytes
 from ir.tir.kernel_attributes import LAYOUT_REWRITE_MAPS, layout_free_positions
 
 from .kernel import Kernel
@@ -23,8 +23,8 @@ from .verify import Array, entry
 
 _MOST_COPIES = 256
 """Weights of which so many copies fit into the caches stay there: reading them from memory would take microseconds."""
-_MOST_BYTES = 1 << 30
-"""Copies take no more memory: a few candidates that are timed in turns have their own each."""
+_MOST_BYTES = 1 << 28
+"""Copies take no more memory, and the time to make them: each candidate has its own."""
 
 
 def weight_positions(func: Any) -> list[int]:
@@ -33,26 +33,22 @@ def weight_positions(func: Any) -> list[int]:
     return sorted({*layout_free_positions(func), *packed})
 
 
-def bind_with_cold_weights(
-    kernel: Kernel, arguments: Sequence[Array], cache_bytes: int | None = None
-) -> Callable[[], object]:
-    """A call on fixed arguments that finds its weights in memory; like any other where the kernel has none.
+def bind_with_cold_weights(kernel: Kernel, arguments: Sequence[Array], distance: int) -> Callable[[], object]:
+    """A call on fixed arguments that finds its weights where its model would; like any other where the kernel has none.
 
     Args:
         kernel: the built kernel.
         arguments: in the layouts that it takes.
-        cache_bytes: of the last-level caches; those of this machine by default.
+        distance: bytes of weights that are read from one use of a weight to the next.
     """
     weights = weight_positions(entry(kernel.mod))
     size = sum(arguments[position].nbytes for position in weights)
-    if not size:
-        return kernel.bind(list(arguments))
-    room = min(2 * (last_level_cache_bytes() if cache_bytes is None else cache_bytes), _MOST_BYTES)
     calls = [kernel.bind(list(arguments))]
-    for _ in range(min(-(-room // size), _MOST_COPIES) - 1):
+    copies = min(-(-min(distance, _MOST_BYTES) // size), _MOST_COPIES) if size else 1
+    for _ in range(copies - 1):
         calls.append(kernel.bind(_with_copies(arguments, weights)))
     turn = cycle(calls)
-    return lambda: next(turn)()
+    return calls[0] if len(calls) == 1 else lambda: next(turn)()
 
 
 def _with_copies(arguments: Sequence[Array], positions: Sequence[int]) -> list[Array]:

@@ -41,14 +41,14 @@ class EvaluatorConfig:
     """A group is made longer until it takes about this many milliseconds."""
     enable_cpu_cache_flush: bool = False
     """Empty the caches before every call, and time each call by itself."""
-    cold_weights: bool = False
-    """Let each call find its weights in memory and the rest in the caches, as in a model that is larger than these; see
-    :mod:`runners.cold_weights`."""
+    weight_distance: int = 0
+    """Bytes of weights that are read between two uses of a kernel's own, as in a model of so many; see :mod:`runners.cold_weights`."""
 
     def __post_init__(self) -> None:
-        if self.number < 1 or self.repeat < 1 or self.min_repeat_ms < 0:
+        if self.number < 1 or self.repeat < 1 or self.min_repeat_ms < 0 or self.weight_distance < 0:
             raise RunnerError(
-                f"expected number, repeat >= 1, min_repeat_ms >= 0, got {self.number=}, {self.repeat=}, {self.min_repeat_ms=}"
+                "expected number, repeat >= 1, min_repeat_ms, weight_distance >= 0,"
+                f" got {self.number=}, {self.repeat=}, {self.min_repeat_ms=}, {self.weight_distance=}"
             )
 
     @staticmethod

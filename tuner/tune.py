@@ -42,7 +42,7 @@ from .scheduler.base import TaskScheduler
 from .search.base import SearchStrategy
 from .search.records import pretrain
 from .task import ExtractedTask, extract_tasks
-from .weights import weights_are_cold
+from .weights import weight_distance
 
 
 def _strategy(kind: str | SearchStrategy | type[SearchStrategy]) -> SearchStrategy:
@@ -54,8 +54,8 @@ def _strategy(kind: str | SearchStrategy | type[SearchStrategy]) -> SearchStrate
 def _runner_options(strategies: Sequence[SearchStrategy], tasks: Sequence[TuneContext]) -> dict[str, Any]:
     """How the local runner measures: what strategies minimize beside the time, and with which data in the caches."""
     options: dict[str, Any] = {}
-    if weights_are_cold(tasks):
-        options["evaluator_config"] = EvaluatorConfig(cold_weights=True)
+    if (distance := weight_distance(tasks)) > 0:
+        options["evaluator_config"] = EvaluatorConfig(weight_distance=distance)
     if any(len(strategy.objectives) > 1 for strategy in strategies):
         options["cut_ratio"] = math.inf  # one that is slow may be the best in something else
     if any("energy" in strategy.objectives for strategy in strategies):

@@ -1,4 +1,4 @@
-"""Where a model's weights are when one of its kernels is called: in the caches, or in memory."""
+"""How much of its weights a model reads between two calls of a kernel."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ir.target.host import last_level_cache_bytes
 from ir.tir import IntImm, PrimFunc
 from runners.cold_weights import weight_positions
 from runners.ndarray import numpy_dtype
@@ -25,14 +24,10 @@ def weight_bytes(func: PrimFunc) -> int:
     return total
 
 
-def weights_are_cold(tasks: Sequence[TuneContext], cache_bytes: int | None = None) -> bool:
-    """Whether the weights of all calls of a model's kernels together are larger than the last-level caches.
-
-    Each call's weights are then displaced by those of the others before its next turn.
+def weight_distance(tasks: Sequence[TuneContext]) -> int:
+    """Bytes of weights that a model reads from one call of a kernel to its next turn: those of all calls of its kernels.
 
     Args:
         tasks: the kernels of the model, each with the number of its calls.
-        cache_bytes: of those caches; this machine's by default.
     """
-    total = sum(task.weight * weight_bytes(task.func) for task in tasks)
-    return total > (last_level_cache_bytes() if cache_bytes is None else cache_bytes)
+    return int(sum(task.weight * weight_bytes(task.func) for task in tasks))

@@ -138,20 +138,20 @@ def test_a_runner_that_measures_nothing_again_says_so() -> None:
 
 
 def test_cold_weights_are_asked_for_by_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
-    bound: list[Kernel] = []
+    distances: list[int] = []
 
-    def bind(kernel: Kernel, arguments: list[Any]) -> Callable[[], object]:
-        bound.append(kernel)
+    def bind(kernel: Kernel, arguments: list[Any], distance: int) -> Callable[[], object]:
+        distances.append(distance)
         return kernel.bind(arguments)
 
     monkeypatch.setattr(candidate, "bind_with_cold_weights", bind)
     kernel = Kernel(matmul(), lambda *arrays: None)
-    for cold in (False, True):
-        config = replace(QUICK, cold_weights=cold)
+    for distance in (0, 7):
+        config = replace(QUICK, weight_distance=distance)
         assert _time(kernel, None, None, RunSettings(config, 10.0, 3.5)).run_secs
     entries = [(-20, matmul(), "cpu", None, False)]
     assert candidate.run_rivals(entries, matmul(), 1, 0.001, 5.0, config)[0].run_secs
-    assert bound[0] is kernel and len(bound) == 2
+    assert distances == [0, 7, 7]
 
 
 def test_only_a_candidate_that_would_be_the_best_is_checked_in_another_process(

@@ -1,4 +1,4 @@
-"""When a model's weights are in memory: when those of all calls exceed the caches."""
+"""How much of its weights a model reads between two calls of a kernel."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from runners import LocalRunner
 from tests.programs.expressions import matmul
 from tuner import TuneContext, tune_tasks
 from tuner.scheduler import GradientBased
-from tuner.weights import weight_bytes, weights_are_cold
+from tuner.weights import weight_bytes, weight_distance
 
 
 def kernel(size: int, free: bool = True) -> PrimFunc:
@@ -28,23 +28,21 @@ def test_the_weights_of_all_calls_count() -> None:
         TuneContext(kernel(16)),
         TuneContext(kernel(64, free=False)),
     ]
-    total = 3 * 4096 + 1024
-    assert weights_are_cold(tasks, total - 1) and not weights_are_cold(tasks, total)
-    assert not weights_are_cold([], 0)
+    assert weight_distance(tasks) == 3 * 4096 + 1024
+    assert weight_distance([]) == 0
 
 
-@pytest.mark.parametrize("cold", [True, False])
-def test_a_search_measures_as_the_model_runs(cold: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tuner.weights.last_level_cache_bytes", lambda: 4095 if cold else 4096)
-    asked: list[bool] = []
+@pytest.mark.parametrize("free", [True, False])
+def test_a_search_measures_as_the_model_runs(free: bool) -> None:
+    asked: list[int] = []
 
     class Scheduler(GradientBased):
         def tune(self, *args: object, runner: object, **options: object) -> None:  # type: ignore[override]
             assert isinstance(runner, LocalRunner)
-            asked.append(runner.evaluator_config.cold_weights)
+            asked.append(runner.evaluator_config.weight_distance)
 
     tune_tasks(
-        tasks=[TuneContext(kernel(32))], max_trials_global=1, task_scheduler=Scheduler(), measure_callbacks=[],
+        tasks=[TuneContext(kernel(32, free))], max_trials_global=1, task_scheduler=Scheduler(), measure_callbacks=[],
         calibrate="never",
     )  # fmt: skip
-    assert asked == [cold]
+    assert asked == [4096 if free else 0]
