@@ -16,6 +16,9 @@ from pathlib import Path
 from typing import Any
 
 _SYSFS_CACHE = Path("/sys/devices/system/cpu/cpu0/cache")
+_MOST_L3_BYTES_OF_A_CORE = 32 << 20
+"""No processor has a larger last-level cache for each of its cores. A virtual machine that has a few of them may say that it has all of
+the cache (480 MiB for two cores); what it counts on beyond this bound its neighbours take."""
 
 
 @dataclass(frozen=True)
@@ -149,6 +152,9 @@ def _cache_facts() -> dict[str, Any]:
         found["l3_cache_cores"] = 1
         if "l2_cache_ways" in found:
             found["l3_cache_ways"] = found["l2_cache_ways"]
+    if "l3_cache_bytes" in found:
+        most = _MOST_L3_BYTES_OF_A_CORE * found.get("l3_cache_cores", available_cores())
+        found["l3_cache_bytes"] = min(found["l3_cache_bytes"], most)
     return found
 
 

@@ -65,17 +65,17 @@ def test_a_flush_is_larger_than_all_last_level_caches(
     """sysfs describes one cache and who shares it; a processor of several dies has several."""
     cache = tmp_path / "index3"
     cache.mkdir()
-    facts = {"type": "Unified", "level": "3", "size": "480M", "shared_cpu_list": "0-7"}
+    facts = {"type": "Unified", "level": "3", "size": "96M", "shared_cpu_list": "0-7"}
     for name, text in facts.items():
         (cache / name).write_text(f"{text}\n")
     monkeypatch.setattr(host, "_SYSFS_CACHE", tmp_path)
     monkeypatch.setattr(host, "available_cores", lambda: 20)
     host.last_level_cache_bytes.cache_clear()
-    assert host.last_level_cache_bytes() == 3 * (480 << 20)
+    assert host.last_level_cache_bytes() == 3 * (96 << 20)
     asked: list[int] = []
     monkeypatch.setattr(evaluator.np, "zeros", lambda size, dtype: asked.append(8 * size))
     CacheFlusher()
-    assert asked == [6 * (480 << 20)]
+    assert asked == [6 * (96 << 20)]
     host.last_level_cache_bytes.cache_clear()
 
 

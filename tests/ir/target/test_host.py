@@ -105,7 +105,7 @@ def test_caches_are_read_with_their_units(monkeypatch: pytest.MonkeyPatch, tmp_p
         {"type": "Data", "level": "1", "size": "48K", "ways_of_associativity": "12", **line},
         {"type": "Instruction", "level": "1", "size": "32K", "ways_of_associativity": "4", **line},
         {"type": "Unified", "level": "2", "size": "2M", "ways_of_associativity": "0", **line},
-        {"type": "Unified", "level": "3", "size": "1G", "shared_cpu_list": "0-7,64-71"},
+        {"type": "Unified", "level": "3", "size": "512M", "shared_cpu_list": "0-7,64-71"},
         {},  # a level that the kernel does not describe
     )
     monkeypatch.setattr(host, "_SYSFS_CACHE", tmp_path)
@@ -114,9 +114,19 @@ def test_caches_are_read_with_their_units(monkeypatch: pytest.MonkeyPatch, tmp_p
         "l1_cache_ways": 12,
         "cache_line_bytes": 128,
         "l2_cache_bytes": 2 << 20,
-        "l3_cache_bytes": 1 << 30,
+        "l3_cache_bytes": 512 << 20,
         "l3_cache_cores": 16,
     }
+
+
+@pytest.mark.parametrize(("cpus", "size"), [("0-1", 64 << 20), ("0", 32 << 20), ("0-15", 480 << 20)])
+def test_a_few_cores_do_not_have_the_cache_of_a_whole_processor(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cpus: str, size: int
+) -> None:
+    """A virtual machine says so of the cores that it has."""
+    _describe(tmp_path, {"type": "Unified", "level": "3", "size": "480M", "shared_cpu_list": cpus})
+    monkeypatch.setattr(host, "_SYSFS_CACHE", tmp_path)
+    assert host._cache_facts()["l3_cache_bytes"] == size
 
 
 def test_a_second_level_may_be_the_last(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
