@@ -2,6 +2,9 @@
 
 A matrix product or convolution reads a panel of packed weights once per tile of its output: the first time from memory,
 then from the cache.  Without help the first tile waits for memory, which is idle during all the others.
+
+Where a panel is used once (a product of few rows), it is fetched a page ahead: processors do so themselves, but each time only up to the
+end of a page, and lose sight of the panel where they follow too many other rows.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from ..expr import BufferLoad, IntImm, PrimExpr, Ramp, Var
 from ..function import PrimFunc
 from ..op import address_of, prefetch
 from ..operators import const
-from ..stmt import Allocate, Evaluate, For, ForKind, Stmt, seq
+from ..stmt import Allocate, BufferStore, Evaluate, For, ForKind, Stmt, seq
 from ..stmt_functor import StmtExprMutator, StmtVisitor
 from .prim_func_pass import PrimFuncPass
 
@@ -28,6 +31,11 @@ _LINE_BYTES = 64
 
 #: Cache lines that one run of the innermost body may fetch: with more, memory is the limit whatever is fetched when.
 _MAX_LINES_PER_BODY = 2
+
+_PAGE_BYTES = 4096
+
+#: Lines of results that a body adds to for each line that it fetches ahead, at least: with fewer, memory is the limit.
+_STORES_PER_LINE = 8
 
 
 @dataclass(frozen=True)
@@ -48,6 +56,24 @@ class _Panel:
     elements: int
     runs: list[_Loop]
     """The serial loops inside of that step, outermost first; their bodies' runs share the fetching."""
+    most_lines: int = _MAX_LINES_PER_BODY
+
+
+@dataclass(frozen=True)
+class _Access:
+    """What a body reads of a buffer, whose flat index is a sum of multiples of loop variables."""
+
+    terms: dict[Var, int]
+    const: int
+    lanes: int
+    dtype: str
+    """Of the index."""
+
+    def stretch(self, inner: Mapping[Var, int], extents: Mapping[Var, int]) -> int | None:
+        """How many elements some loops access, if they are one stretch of memory."""
+        elements = prod(extents[var] for var in inner) * self.lanes
+        reach = sum(c * (extents[var] - 1) for var, c in inner.items()) + self.lanes
+        return elements if reach == elements and all(c >= 0 for c in inner.values()) else None
 
 
 class _Prefetch(StmtExprMutator):
@@ -91,17 +117,16 @@ class _Prefetch(StmtExprMutator):
                 loads.setdefault(node.buffer, node)
 
         post_order_visit(body, visit)
-        return [
-            item
-            for load in loads.values()
-            if _bytes(load.buffer) >= self.min_bytes
-            for panel in [self._panel(load, extents)]
-            if panel is not None
-            for item in _fetch(load.buffer, panel)
-        ]
+        found = []
+        for buffer, load in loads.items():
+            access = self._access(load, extents) if _bytes(buffer) >= self.min_bytes else None
+            if access is not None:
+                panel = self._panel(access, extents) or self._ahead(access, buffer, extents, body)
+                found += _fetch(buffer, panel) if panel is not None else []
+        return found
 
-    def _panel(self, load: BufferLoad, extents: dict[Var, int]) -> _Panel | None:
-        """The panel of a load; None where nothing is used again, or where it is not one stretch of memory."""
+    def _access(self, load: BufferLoad, extents: Mapping[Var, int]) -> _Access | None:
+        """What a load accesses; None where elements lie apart, or an index is of another form."""
         ramp = load.indices[0]
         index, lanes = ramp, 1
         if isinstance(ramp, Ramp):
@@ -110,20 +135,42 @@ class _Prefetch(StmtExprMutator):
             index, lanes = ramp.base, ramp.lanes
         linear = self.simplifier.linear(index)
         terms = {atom: c for atom, c in linear.terms.items() if isinstance(atom, Var) and atom in extents}
+        if len(terms) < len(linear.terms) or self.loops[-1].var not in terms:
+            return None
+        return _Access(terms, linear.const, lanes, index.dtype)
+
+    def _panel(self, access: _Access, extents: Mapping[Var, int]) -> _Panel | None:
+        """The panel behind the one of an access; None where nothing is used again, or where it is not one stretch of memory."""
+        terms = access.terms
         step = self._step(terms)
-        if step is None or len(terms) < len(linear.terms) or self.loops[-1].var not in terms:
+        if step is None:
             return None
         outer = {loop.var for loop in self.loops[: step + 1]}
-        inner = {var: c for var, c in terms.items() if var not in outer}
-        elements = prod(extents[var] for var in inner) * lanes
-        stretch = sum(c * (extents[var] - 1) for var, c in inner.items()) + lanes
-        if stretch != elements or any(c < 0 for c in inner.values()):
+        elements = access.stretch({var: c for var, c in terms.items() if var not in outer}, extents)
+        if elements is None:
             return None
-        rest: dict[PrimExpr, int] = {var: c for var, c in terms.items() if var in outer}
-        following = Linear(rest, linear.const + terms[self.loops[step].var])
+        following = self._start(access, outer, terms[self.loops[step].var])
         runs = [loop for loop in self.loops[step + 1 :] if loop.kind == ForKind.SERIAL]
-        built = self.simplifier.try_build(following, index.dtype)
-        return None if built is None else _Panel(built, elements, runs)
+        return None if following is None else _Panel(following, elements, runs)
+
+    def _ahead(
+        self, access: _Access, buffer: Buffer, extents: Mapping[Var, int], body: Stmt
+    ) -> _Panel | None:
+        """What a body reads a page later, where run after run reads on; None where it computes too little for each line."""
+        if self._step(access.terms) is not None:
+            return None
+        around = {loop.var for loop in self.loops}
+        elements = access.stretch({var: c for var, c in access.terms.items() if var not in around}, extents)
+        if elements is None or elements != access.terms[self.loops[-1].var]:
+            return None
+        start = self._start(access, around, _PAGE_BYTES * 8 // dt.bits(buffer.dtype))
+        most_lines = _stores(body) // _STORES_PER_LINE
+        return None if start is None else _Panel(start, elements, [], most_lines)
+
+    def _start(self, access: _Access, outer: set[Var], distance: int) -> PrimExpr | None:
+        """The index so many elements behind what an access begins with in an iteration of outer loops."""
+        rest: dict[PrimExpr, int] = {var: c for var, c in access.terms.items() if var in outer}
+        return self.simplifier.try_build(Linear(rest, access.const + distance), access.dtype)
 
     def _step(self, terms: Mapping[Var, int]) -> int | None:
         """The loop whose steps go from panel to panel: the innermost around the first that uses a panel again."""
@@ -141,7 +188,7 @@ def _fetch(buffer: Buffer, panel: _Panel) -> list[Stmt]:
     runs = prod(loop.extent for loop in panel.runs)
     share = ceil(panel.elements / runs)
     line = _LINE_BYTES * 8 // dt.bits(buffer.dtype)
-    if share > _MAX_LINES_PER_BODY * line:
+    if share > panel.most_lines * line:
         return []
     dtype = panel.start.dtype
     run: PrimExpr = const(0, dtype)
@@ -158,6 +205,26 @@ def _bytes(buffer: Buffer) -> int:
     if not all(isinstance(extent, IntImm) for extent in buffer.shape):
         return 0
     return prod(extent.value for extent in buffer.shape) * dt.bits(buffer.dtype) // 8  # type: ignore[attr-defined]
+
+
+def _stores(body: Stmt) -> int:
+    """Cache lines that an unrolled body stores to, each time that it does."""
+    count, runs = 0, 1
+
+    class Counter(StmtVisitor):
+        def visit_For(self, loop: For) -> None:
+            nonlocal runs
+            extent = loop.extent.value if isinstance(loop.extent, IntImm) else 1
+            runs *= extent
+            self.visit(loop.body)
+            runs //= max(extent, 1)
+
+        def visit_BufferStore(self, node: BufferStore) -> None:
+            nonlocal count
+            count += runs * ceil(dt.lanes(node.value.dtype) * dt.bits(node.value.dtype) / 8 / _LINE_BYTES)
+
+    Counter().visit(body)
+    return count
 
 
 def _is_zero(value: PrimExpr) -> bool:
@@ -191,7 +258,7 @@ class PrefetchPanels(PrimFuncPass):
 
     A panel is what an innermost loop nest reads of a parameter again and again, while a loop that the access does not
     depend on runs around it.  Each run of the innermost body fetches an equal share of the panel behind it.  An
-    address beyond the buffer is harmless: a prefetch never faults.
+    address beyond the buffer is harmless: a prefetch never faults. What is read once, run after run, is fetched a page before.
 
     Before::
 

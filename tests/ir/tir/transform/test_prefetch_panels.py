@@ -75,3 +75,37 @@ def test_native_code_fetches_beyond_the_end():
     kernel["main"](a, w, c)
     wanted = np.stack([a.reshape(8, 16) @ w[p * 512 : p * 512 + 512].reshape(16, 32) for p in range(4)])
     np.testing.assert_allclose(c, wanted.ravel(), rtol=1e-5)
+
+
+def stream(rows: int, index: str = "p * 2048 + k * 32", loop: str = "range(64)"):
+    """Products of a few rows with panels of 64 x 32 weights, each of which is used once."""
+    return from_source(f"""
+@T.prim_func
+def main(A: T.Buffer(({rows * 64},), "float32"), W: T.Buffer((8192,), "float32"), C: T.Buffer(({rows * 128},), "float32")):
+    for p in T.parallel(4):
+        for k in {loop}:
+            for i in T.unroll({rows}):
+                C[(p * {rows} + i) * 32:(p * {rows} + i) * 32 + 32] = C[(p * {rows} + i) * 32:(p * {rows} + i) * 32 + 32] + T.Broadcast(
+                    A[i * 64 + k], 32) * W[{index}:{index} + 32]
+""")
+
+
+def test_what_is_used_once_is_fetched_a_page_ahead(apply):
+    text = apply(SMALL, stream(8)).script()
+    lines = [line.strip() for line in text.splitlines() if "T.prefetch" in line]
+    assert lines == [
+        "T.prefetch(T.address_of(W[p * 2048 + k * 32 + 1024]), 0, 3, 1)",
+        "T.prefetch(T.address_of(W[p * 2048 + k * 32 + 1024 + 16]), 0, 3, 1)",
+    ]
+
+
+@pytest.mark.parametrize(
+    "func",
+    [
+        stream(7),  # 14 lines of results for two of weights: memory is the limit
+        stream(8, index="p * 2048 + k * 64"),  # with gaps
+        stream(8, index="p * 2048 - k * 32 + 2016"),  # backwards
+    ],
+)
+def test_what_is_not_fetched_ahead(apply, func):
+    assert apply(SMALL, func, same_results=False) is func
