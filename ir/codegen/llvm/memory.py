@@ -6,7 +6,14 @@ from collections.abc import Callable
 
 from ... import dtype as dt
 from ...tir import expr as E
-from ...tir.analysis.contiguous import first_of_piece, is_picked, may_read_the_start, stride_of
+from ...tir.analysis.contiguous import (
+    Lanes,
+    constant_lanes,
+    first_of_piece,
+    is_picked,
+    may_read_the_start,
+    stride_of,
+)
 from ...tir.buffer import Buffer
 from ...tir.expr import PrimExpr
 from .builder import Value, element_of, lanes_of, mangled, vector
@@ -14,6 +21,9 @@ from .compile import CodegenError
 from .conversion import from_memory, to_memory
 from .emitter import FunctionEmitter, prints
 from .types import element_bytes, memory_type
+
+_MOST_SHARED = 4
+"""Elements that the lanes of an access share, up to which each of them is loaded by itself."""
 
 
 # -- addresses ---------------------------------------------------------------------
@@ -118,10 +128,27 @@ def _plain_load(emitter: FunctionEmitter, expr: E.BufferLoad, index: PrimExpr | 
     # Registers are addressed piece by piece: vectors that overlap would keep them in memory.
     if isinstance(index, E.Ramp) and is_picked(index) and buffer.scope() != "local":
         return _picked_from_pieces(emitter, buffer, index)
+    lanes = constant_lanes(index)
+    if lanes is not None and len(set(lanes.offsets)) <= _MOST_SHARED:
+        return _shared_by_lanes(emitter, buffer, lanes)
     result = Value("poison", type_)
     for i, pointer in enumerate(_lane_addresses(emitter, buffer, index)):
         result = b.insert(result, b.load(element, pointer, align), i)
     return result
+
+
+def _shared_by_lanes(emitter: FunctionEmitter, buffer: Buffer, lanes: Lanes) -> Value:
+    """The lanes of an access that many of them share: each element is loaded once, and put into all lanes that it is for."""
+    b, base = emitter.b, E.IntImm("int64", 0) if lanes.base is None else lanes.base
+    element, align = memory_type(buffer.dtype), element_bytes(buffer.dtype)
+    count = len(lanes.offsets)
+    first, *others = sorted(set(lanes.offsets))
+    whole = b.splat(b.load(element, address(emitter, buffer, base, first), align), count)
+    for offset in others:
+        part = b.splat(b.load(element, address(emitter, buffer, base, offset), align), count)
+        picked = [count + lane if lanes.offsets[lane] == offset else lane for lane in range(count)]
+        whole = b.shuffle(whole, part, picked)
+    return whole
 
 
 def _joined(emitter: FunctionEmitter, parts: list[Value]) -> Value:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass
+
 from ... import dtype as dt
-from ..expr import BufferLoad, IntImm, PrimExpr, Ramp
+from ..expr import Add, Broadcast, BufferLoad, FloorDiv, FloorMod, IntImm, Mul, PrimExpr, Ramp, Sub
+from ..operators import const
 
 MOST_PICKED = 4
 """How far apart lanes may be of which a load takes whole vectors: as many of them, which it combines two by two, each lane picked out."""
@@ -37,6 +42,76 @@ def is_picked(index: PrimExpr | None) -> bool:
         and stride is not None
         and 2 <= abs(stride) <= min(MOST_PICKED, index.lanes // 2)
     )
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """The lanes of an index as one scalar, and what is added to it in each of them."""
+
+    base: PrimExpr | None
+    """None for zero."""
+    offsets: tuple[int, ...]
+
+    def plus(self, other: Lanes, sign: int) -> Lanes:
+        """The sum, or with ``sign`` -1 the difference, lane by lane."""
+        base = self.base
+        if other.base is not None:
+            zero = const(0, other.base.dtype)
+            base = (base if base is not None else zero) + other.base * sign
+        return Lanes(base, tuple(a + sign * b for a, b in zip(self.offsets, other.offsets, strict=True)))
+
+    def times(self, factor: int) -> Lanes:
+        """All lanes multiplied by one number."""
+        base = None if self.base is None else self.base * factor
+        return Lanes(base, tuple(factor * offset for offset in self.offsets))
+
+
+_ON_CONSTANTS: dict[type[PrimExpr], Callable[[int, int], int]] = {
+    Mul: operator.mul,
+    FloorDiv: operator.floordiv,
+    FloorMod: operator.mod,
+}
+
+
+def constant_lanes(index: PrimExpr) -> Lanes | None:
+    """The lanes of a vector of indices that differ by constants, as those of groups of channels do; None where they may not.
+
+    >>> from ir.tir import Broadcast, Ramp, Var
+    >>> groups = Ramp(0, 1, 4) // Broadcast(2, 4) * Broadcast(2, 4)
+    >>> constant_lanes(Broadcast(Var("i"), 4) + groups).offsets
+    (0, 0, 2, 2)
+    """
+    if not dt.is_index(dt.element_of(index.dtype)):
+        return None  # lanes of data may have wrapped
+    if isinstance(index, Broadcast):
+        return _from(index.value, 0, index.lanes)
+    if isinstance(index, Ramp):
+        return (
+            _from(index.base, index.stride.value, index.lanes) if isinstance(index.stride, IntImm) else None
+        )
+    if not isinstance(index, Add | Sub | Mul | FloorDiv | FloorMod):
+        return None
+    a, b = constant_lanes(index.a), constant_lanes(index.b)
+    if a is None or b is None:
+        return None
+    if isinstance(index, Add | Sub):
+        return a.plus(b, 1 if isinstance(index, Add) else -1)
+    if a.base is None and b.base is None:
+        if not isinstance(index, Mul) and 0 in b.offsets:
+            return None
+        compute = _ON_CONSTANTS[type(index)]
+        return Lanes(None, tuple(compute(x, y) for x, y in zip(a.offsets, b.offsets, strict=True)))
+    for one, other in ((a, b), (b, a)):
+        if isinstance(index, Mul) and other.base is None and len(set(other.offsets)) == 1:
+            return one.times(other.offsets[0])
+    return None
+
+
+def _from(base: PrimExpr, stride: int, lanes: int) -> Lanes:
+    offsets = tuple(stride * lane for lane in range(lanes))
+    if isinstance(base, IntImm):
+        return Lanes(None, tuple(base.value + offset for offset in offsets))
+    return Lanes(base, offsets)
 
 
 def may_read_the_start(load: BufferLoad) -> bool:

@@ -157,3 +157,33 @@ def test_what_lies_between_lanes_is_read_and_nothing_beside_them(stride: int, la
     finally:
         for protected in (start, start + 2 * page):
             libc.mprotect(ctypes.c_void_p(protected), ctypes.c_size_t(page), mmap.PROT_READ | mmap.PROT_WRITE)
+
+
+@pytest.mark.parametrize(
+    ("lanes", "loads"),
+    [
+        ("T.Broadcast(i, 8) + T.Ramp(0, 1, 8) // T.Broadcast(4, 8) * T.Broadcast(4, 8)", 2),
+        ("T.Broadcast(i * 2, 8) + T.Ramp(0, 1, 8) // T.Broadcast(2, 8) * T.Broadcast(3, 8)", 4),
+        ("T.Broadcast(9 - i, 8) - T.Ramp(0, 1, 8) % T.Broadcast(3, 8)", 3),
+        ("T.Ramp(0, 1, 8) // T.Broadcast(4, 8) + T.Broadcast(2, 8)", 2),
+        ("T.Ramp(0, 1, 8) % T.Broadcast(5, 8) + T.Broadcast(i, 8)", None),  # too many to be loaded one by one
+    ],
+)
+@pytest.mark.parametrize("dtype", ["float32", "int8", "bool", "float16", "int64"])
+def test_elements_that_lanes_share(lanes: str, loads: int | None, dtype: str) -> None:
+    """As the channels of grouped convolutions do."""
+    func = from_source(f"""@T.prim_func
+def main(A: T.Buffer((16,), "{dtype}"), B: T.Buffer((32,), "{dtype}")):
+    for i in range(4):
+        B[i * 8:i * 8 + 8] = A[{lanes}]
+""")
+    a = (np.arange(16) % 7 % 2 if dtype == "bool" else np.arange(16)).astype(dtype)
+    expected, native = np.zeros(32, dtype), np.zeros(32, dtype)
+    interpreter.run(func, a, expected)
+    kernel = build(func)
+    kernel["main"](a, native)
+    np.testing.assert_array_equal(native, expected)
+    text = kernel.llvm_ir
+    scalar_loads = sum("= load " in line and "<" not in line for line in text.splitlines())
+    assert scalar_loads == loads or loads is None
+    assert ("extractelement" in text) is (loads is None)
