@@ -60,6 +60,17 @@ _NOTE = """Columns of peers say how many times as fast as the peer loopsmith is 
 ratio). A row with * was measured while other processes used more than a tenth of the processors: measure it again."""
 
 
+def _machines(rows: Rows) -> str:
+    """A line for each machine, with the rows that were measured there where there are several."""
+    measured: dict[str, list[str]] = {}
+    for key, row in rows.items():
+        if "machine" in row:
+            measured.setdefault(f"{row['machine']['processor']}, {row['machine']['target']}", []).append(key)
+    if len(measured) == 1:
+        return f"\n\nMachine: {next(iter(measured))}"
+    return "".join(f"\n\nMachine: {machine}: {', '.join(keys)}" for machine, keys in measured.items())
+
+
 def operators(rows: Rows) -> str:
     """Time, speed, shares of the machine's limits, and the ratio to every peer."""
     peers = peers_of(rows)
@@ -80,7 +91,7 @@ def operators(rows: Rows) -> str:
         )
     means = [number(geometric_mean(ratios_to(rows, peer))) for peer in peers]
     lines.append(["geometric mean", "", "", "", "", "", *means])
-    return f"{markdown(header, lines)}\n\n{_NOTE}"
+    return f"{markdown(header, lines)}\n\n{_NOTE}{_machines(rows)}"
 
 
 def models(rows: Rows) -> str:
@@ -104,7 +115,9 @@ def models(rows: Rows) -> str:
                 *[number(row["contestants"].get(peer, {}).get("ratio")) for peer in peers],
             ]
         )
-    return f"{markdown(header, lines)}\n\n{_NOTE}"
+    means = [number(geometric_mean(ratios_to(rows, peer))) for peer in peers]
+    lines.append(["geometric mean", *[""] * (len(header) - 1 - len(peers)), *means])
+    return f"{markdown(header, lines)}\n\n{_NOTE}{_machines(rows)}"
 
 
 def search(rows: Rows) -> str:
@@ -194,14 +207,13 @@ def cost_models(rows: Rows) -> str:
         means = [[sum(column) / len(keys) for column in zip(*part, strict=True)] for part in (ranks, regrets)]
         deviations = [_deviation([rows[key][model]["ratio"] for key in keys]) for model in models[:2]]
         lines.append([f"mean of {name}", "", *_figures(*means), *deviations])
-    machines = sorted({f"{row['machine']['processor']}, {row['machine']['target']}" for row in rows.values()})
     return (
         markdown(header, lines)
         + "\n\nRank: Spearman's correlation of scores and speeds, 1 for the same order. Regret of 3: how much slower the best of a model's"
         "\nfirst three is than the best. The learned model has seen the records of all other operators of its name, and none of the row's."
         "\nAssumed and calibrated: the figures that the estimate, which is a feature of the learned model, goes by."
-        "\nMeasured/estimated: geometric mean of an operator's candidates; below, by which factor operators deviate from each other.\n\n"
-        + "\n".join(f"Machine: {item}" for item in machines)
+        "\nMeasured/estimated: geometric mean of an operator's candidates; below, by which factor operators deviate from each other."
+        + _machines(rows)
     )
 
 

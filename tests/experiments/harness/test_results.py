@@ -48,6 +48,19 @@ def test_the_table_has_every_peer_and_the_mean() -> None:
     assert len({len(line) for line in lines if line.startswith("|")}) == 1
 
 
+def test_a_table_of_models_has_their_mean_and_names_the_machines() -> None:
+    def model(ratio: float, processor: str) -> dict[str, Any]:
+        found = row(1.0, ratio)
+        found["contestants"]["loopsmith"] |= {"error": 0.0, "compile_s": 1.0}
+        return {**found, "tuning": {}, "machine": {"processor": processor, "target": "llvm"}}
+
+    text = tables.models({"a": model(2.0, "x"), "b": model(8.0, "x")})
+    mean = next(line for line in text.splitlines() if line.startswith("| geometric mean"))
+    assert "4.00" in mean and text.endswith("Machine: x, llvm")
+    text = tables.models({"a": model(2.0, "x"), "b": model(8.0, "y"), "c": model(1.0, "x")})
+    assert text.endswith("Machine: x, llvm: a, c\n\nMachine: y, llvm: b")
+
+
 def test_plots(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     from experiments.harness.plots import PANEL_ROWS, growth, ratios
