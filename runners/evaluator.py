@@ -45,6 +45,8 @@ class EvaluatorConfig:
     """Bytes of weights that are read between two uses of a kernel's own, as in a model of so many; see :mod:`runners.cold_weights`."""
 
     def __post_init__(self) -> None:
+        if not isinstance(self.weight_distance, int) or isinstance(self.weight_distance, bool):
+            raise RunnerError(f"weight_distance is a whole number of bytes, got {self.weight_distance!r}")
         if self.number < 1 or self.repeat < 1 or self.min_repeat_ms < 0 or self.weight_distance < 0:
             raise RunnerError(
                 "expected number, repeat >= 1, min_repeat_ms, weight_distance >= 0,"

@@ -584,7 +584,7 @@ def _array(value: Any, size: int) -> np.ndarray:
     return np.broadcast_to(np.asarray(value, dtype=np.int64), (size,))
 
 
-_MATRIX_CYCLES = 32
+_MATRIX_CYCLES = 2 * MATRIX_ROWS
 """What the product of two registers takes, in multiply-adds of a core that does two in a cycle: a row a cycle."""
 _KIND_MARKS = {ForKind.PARALLEL: "parallel", ForKind.VECTORIZED: "vectorize", ForKind.UNROLLED: "unroll"}
 _ANNOTATED_MARKS = {

@@ -19,10 +19,16 @@ from ir import tir
 from ir.codegen.llvm.compile import options_of
 from ir.codegen.llvm.matrix import has_matrix_unit
 from ir.target import Target
-from ir.tir.intrinsic.matrix_registers import MATRIX_PRODUCTS, MATRIX_REGISTERS, MATRIX_ROW_BYTES, MATRIX_ROWS
+from ir.tir.intrinsic.matrix_registers import (
+    MATRIX_COLUMNS,
+    MATRIX_PRODUCTS,
+    MATRIX_ROWS,
+    registers_of_rows,
+    registers_suffice,
+)
 from ir.tir.kernel_attributes import MATRIX_TILE
 
-from ..affine import mentions
+from ..affine import coefficient_of, mentions
 from ..population.sketch import SketchSchedule
 from ..random_variable import ExprRV
 from ..schedule import Schedule
@@ -31,7 +37,6 @@ from .block_facts import operand_loads, spatial_vars
 from .dot_product import DotProduct
 from .register_tile import TiledLoops, keep_cores_busy
 
-_COLUMNS = MATRIX_ROW_BYTES // 4
 _FEWEST_ROWS = 5
 """With fewer, most of a matrix unit's work is for nothing."""
 
@@ -49,9 +54,11 @@ def in_matrix_tiles(node: BlockNode, vector_var: Any, dot: DotProduct, target: T
         or rest
         or not groups
         or groups % MATRIX_ROWS
-        or extents.get(vector_var, 0) < _COLUMNS
+        or extents.get(vector_var, 1) % MATRIX_COLUMNS
         or max((extents.get(var, 0) for var in rows), default=0) < _FEWEST_ROWS
-        or target.vector_bits // 32 != _COLUMNS
+        or any(coefficient_of(index, var) is None for index in other.indices for var in rows)
+        or target.vector_bits // 32
+        != MATRIX_COLUMNS  # vectors of the epilogue, and of what unwinds, are rows of registers
         or not has_matrix_unit(options_of(target))
     ):
         return None
@@ -70,11 +77,9 @@ def row_vars(node: BlockNode, dot: DotProduct) -> list[Any]:
     ]
 
 
-def matrix_padding(node: BlockNode, vector_var: Any, dot: DotProduct) -> dict[Any, int]:
-    """Padded extents by variable: whole registers of columns, and of rows where these have no shares of a good size."""
-    extents = _extents(node)
-    columns = extents[vector_var]
-    padding = {vector_var: -(-columns // _COLUMNS) * _COLUMNS} if columns % _COLUMNS else {}
+def matrix_padding(node: BlockNode, dot: DotProduct) -> dict[Any, int]:
+    """Padded extents by variable: whole registers of rows where these have no shares of a good size."""
+    extents, padding = _extents(node), {}
     rows = [var for var in row_vars(node, dot) if extents.get(var, 0) > MATRIX_ROWS]
     if rows and all(extents[rows[-1]] % share for share in range(MATRIX_ROWS // 2, MATRIX_ROWS + 1)):
         padding[rows[-1]] = -(-extents[rows[-1]] // MATRIX_ROWS) * MATRIX_ROWS
@@ -98,7 +103,7 @@ def keep_within_matrix_unit(
     inner: list[ExprRV] = []
     for var, (_, factors) in tiled.split.items():
         if factors[-1] is vector:
-            sch.restrict_tile(factors, lambda table: table[:, -1] % _COLUMNS == 0)
+            sch.restrict_tile(factors, lambda table: table[:, -1] % MATRIX_COLUMNS == 0)
         elif any(var is item for item in rows):
             inner.append(factors[-1])
         else:
@@ -107,7 +112,7 @@ def keep_within_matrix_unit(
 
     def fits(columns: np.ndarray, *rows: np.ndarray) -> np.ndarray:
         tall, are_shares = _registers_of_rows(rows)
-        fitting: np.ndarray = are_shares & (tall * (columns // _COLUMNS) + tall + 1 <= MATRIX_REGISTERS)
+        fitting: np.ndarray = are_shares & registers_suffice(tall, columns // MATRIX_COLUMNS)
         return fitting
 
     sch.constrain([vector, *inner], fits)
@@ -134,7 +139,7 @@ def _registers_of_rows(values: Sequence[np.ndarray]) -> tuple[np.ndarray, np.nda
     """How many registers hold a tile's rows, and whether these are equal shares of the innermost loop that has several iterations."""
     count, ok, is_outside = np.ones(1), np.ones(1, dtype=bool), np.zeros(1, dtype=bool)
     for value in reversed(values):
-        shares = -(-value // MATRIX_ROWS)
+        shares = registers_of_rows(value)
         ok = ok & (is_outside | (value % shares == 0))
         count = count * np.where(is_outside, value, shares)
         is_outside = is_outside | (value > 1)

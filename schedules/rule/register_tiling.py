@@ -160,7 +160,7 @@ class RegisterTiling(ScheduleRule):
         ]
         tiles = in_matrix_tiles(node, vector_var, dot, self.target) if self.structure.count("R") > 1 else None
         if tiles is not None:
-            forms.append((tiles, matrix_padding(node, vector_var, tiles)))
+            forms.append((tiles, matrix_padding(node, tiles)))
         found: list[Schedule] = []
         for form, padding in forms:
             tile = partial(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -37,6 +38,12 @@ def test_flushing_times_each_call_alone() -> None:
     secs = group_timer(lambda: calls.append(1), config, 1e-9)()
     assert len(calls) == 5, "twenty calls in all groups together"
     assert secs < 1e-3  # the flush itself takes several milliseconds and is not counted
+
+
+@pytest.mark.parametrize("distance", [-1, 1.5, True, "5", float("nan")])
+def test_distances_are_whole_numbers(distance: Any) -> None:
+    with pytest.raises(RunnerError, match="weight_distance"):
+        EvaluatorConfig(weight_distance=distance)
 
 
 def test_caches_are_flushed_before_every_call(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ... import dtype as dt
 from ...tir.expr import Add, Broadcast, Cast, IntImm, Mul, PrimExpr, Ramp, Sub, Var
+from ...tir.intrinsic.matrix_registers import MATRIX_SCOPE
 from ...tir.stmt import For, Stmt
 from .builder import FunctionBuilder, Value
 from .compile import CodegenError
@@ -192,6 +193,10 @@ class FunctionEmitter:
         try:
             return self.variables[var]
         except KeyError:
+            if getattr(var.type_annotation, "storage_scope", "") == MATRIX_SCOPE:
+                raise CodegenError(
+                    f"matrix register {var.name} is no memory: only matrix_load, matrix_store and matrix_accumulate use it"
+                ) from None
             raise CodegenError(f"variable {var.name} is used where it is not defined") from None
 
     def offset(self, base: Value, element: str, index: Value) -> Value:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from ... import dtype as dt
@@ -29,6 +29,7 @@ from ...tir.intrinsic.matrix_registers import (
     register_of,
     rows_of,
 )
+from ...tir.stmt_functor import post_order_visit
 from .builder import Value, vector
 from .compile import CodegenError, MachineOptions, architecture_of, optimize, options_text
 from .dot_product import sum_of_groups
@@ -54,8 +55,10 @@ MATRIX_FEATURES = ("amx-tile", "amx-int8", "amx-bf16")
 def has_matrix_unit(options: MachineOptions = MachineOptions()) -> bool:
     """Whether a machine has AMX for bytes and bfloat16; of the host, whether the system lets this process use it.
 
-    LLVM copies a function into another one where the second may use all features of the first, and is asked so.
+    LLVM copies a function into another one where the second may use all features of the first, and is asked so: at a level at which it
+    copies.
     """
+    options = replace(options, opt_level=2)
     if not architecture_of(options.triple).startswith("x86_64"):
         return False
     cpu, features = options_text(options)
@@ -91,15 +94,20 @@ _Nest = dict[E.Var, _Register]
 
 
 class _Allocations(Visitor):
-    """Numbers the registers of a function."""
+    """Numbers the registers of a function.
+
+    Raises:
+        CodegenError: more registers are used at a time than there are, or something is called while they hold anything.
+    """
 
     def __init__(self) -> None:
         super().__init__()
-        self.nests: dict[E.Var, _Nest] = {}
-        """By the variable of the outermost allocation."""
+        self.nests: dict[int, _Nest] = {}
+        """By identity of the outermost allocation."""
         self.calls_others = False
         self._nest: _Nest | None = None
-        self._depth = 0
+        self._used: dict[int, int] = {}  # rows by number, of the nest at hand
+        self._active: list[int] = []
 
     def visit_Buffer(self, buffer: Buffer) -> None:
         pass
@@ -109,15 +117,26 @@ class _Allocations(Visitor):
             self.generic_visit(node)
             return
         outer = self._nest
-        if self._nest is None:
-            self._nest = self.nests[node.buffer_var] = {}
-        if self._depth == MATRIX_REGISTERS:
-            raise CodegenError(f"more than {MATRIX_REGISTERS} matrix registers are used at a time")
-        buffer = Buffer(node.buffer_var, node.dtype, node.extents, name=node.buffer_var.name)
-        self._nest[node.buffer_var] = _Register(self._depth, rows_of(buffer))
-        self._depth += 1
+        if outer is None:
+            self._nest, self._used = {}, {}
+            self.nests[id(node)] = self._nest
+        assert self._nest is not None
+        rows = rows_of(Buffer(node.buffer_var, node.dtype, node.extents, name=node.buffer_var.name))
+        free = [
+            number
+            for number in range(MATRIX_REGISTERS)
+            if number not in self._active and self._used.get(number, rows) == rows
+        ]
+        if not free or node.buffer_var in self._nest:
+            raise CodegenError(
+                f"more than {MATRIX_REGISTERS} matrix registers are used at a time, registers of other numbers of rows counted, or"
+                f" {node.buffer_var.name} is allocated twice in a nest"
+            )
+        self._used[free[0]] = rows
+        self._nest[node.buffer_var] = _Register(free[0], rows)
+        self._active.append(free[0])
         self.generic_visit(node)
-        self._depth -= 1
+        self._active.pop()
         self._nest = outer
 
     def visit_Call(self, call: E.Call) -> None:
@@ -125,6 +144,11 @@ class _Allocations(Visitor):
         is_foreign = isinstance(call.op, GlobalVar) or name.startswith("tir.tvm_call_")
         if name in ("tir.call_extern", "tir.call_pure_extern"):
             is_foreign = not str(getattr(call.args[0], "value", "")).startswith(LIBRARY)
+        if is_foreign and self._nest is not None:
+            raise CodegenError(
+                f"{call} is called while matrix registers hold something, which it may use itself: call it before they are allocated,"
+                " or behind"
+            )
         self.calls_others = self.calls_others or is_foreign
         self.generic_visit(call)
 
@@ -133,14 +157,9 @@ def _scope(node: S.Allocate) -> str:
     return str(getattr(node.buffer_var.type_annotation, "storage_scope", ""))
 
 
-def _rows_by_number(*nests: _Nest) -> dict[int, int] | None:
-    """How many rows the registers have; None where nests do not agree."""
-    found: dict[int, int] = {}
-    for nest in nests:
-        for register in nest.values():
-            if found.setdefault(register.number, register.rows) != register.rows:
-                return None
-    return found
+def _rows_by_number(nest: _Nest) -> dict[int, int]:
+    """How many rows the registers of a nest have."""
+    return {register.number: register.rows for register in nest.values()}
 
 
 class MatrixRegisters:
@@ -149,16 +168,19 @@ class MatrixRegisters:
     def __init__(self, body: S.Stmt) -> None:
         allocations = _Allocations()
         allocations.visit(body)
-        self._nests = allocations.nests
-        self.numbers = {var: item for nest in self._nests.values() for var, item in nest.items()}
-        self.of_function = None if allocations.calls_others else _rows_by_number(*self._nests.values())
+        self.nests = allocations.nests
+        self.current: _Nest = {}
+        """The registers of what is printed."""
+        self.of_function: dict[int, int] | None = None
         """By number, the rows that registers have all the time; None where parts of the function set them up."""
-
-    def of_nest(self, outermost: E.Var) -> dict[int, int] | None:
-        """What is set up at an allocation; None where nothing is."""
-        if self.of_function is not None or outermost not in self._nests:
-            return None
-        return _rows_by_number(self._nests[outermost])
+        rows: dict[int, int] = {}
+        agree = all(
+            rows.setdefault(number, count) == count
+            for nest in self.nests.values()
+            for number, count in _rows_by_number(nest).items()
+        )
+        if agree and not allocations.calls_others:
+            self.of_function = rows
 
 
 @contextmanager
@@ -197,26 +219,42 @@ def with_matrix_registers(emitter: FunctionEmitter, body: S.Stmt) -> Iterator[No
     Raises:
         CodegenError: it uses more of them than there are.
     """
-    registers = MatrixRegisters(body)
-    if not registers.numbers or not emitter.context.has_matrix_unit():
+    if not _has_registers(body) or not emitter.context.has_matrix_unit():
         yield
         return
-    emitter.matrix_registers = registers
+    registers = emitter.matrix_registers = MatrixRegisters(body)
     with _set_up(emitter, registers.of_function) if registers.of_function is not None else nullcontext():
         yield
 
 
+def _has_registers(body: S.Stmt) -> bool:
+    found = False
+
+    def check(node: object) -> None:
+        nonlocal found
+        found = found or (isinstance(node, S.Allocate) and _scope(node) == MATRIX_SCOPE)
+
+    post_order_visit(body, check)
+    return found
+
+
 def is_matrix_register(emitter: FunctionEmitter, node: S.Allocate) -> bool:
     """Whether an allocation is a register, and no memory."""
-    return emitter.matrix_registers is not None and node.buffer_var in emitter.matrix_registers.numbers
+    return emitter.matrix_registers is not None and _scope(node) == MATRIX_SCOPE
 
 
 def allocate_register(emitter: FunctionEmitter, node: S.Allocate) -> None:
     """The allocation of a register, and what stands in it."""
-    assert emitter.matrix_registers is not None
-    rows = emitter.matrix_registers.of_nest(node.buffer_var)
-    with _set_up(emitter, rows) if rows is not None else nullcontext():
+    registers = emitter.matrix_registers
+    assert registers is not None
+    nest = registers.nests.get(id(node))
+    if nest is None:  # inside of another one
         emitter.statement(node.body)
+        return
+    registers.current = nest
+    with _set_up(emitter, _rows_by_number(nest)) if registers.of_function is None else nullcontext():
+        emitter.statement(node.body)
+    registers.current = {}
 
 
 # -- instructions ------------------------------------------------------------------------
@@ -240,7 +278,8 @@ def _moved(
     number = _number(emitter, register)
     if number is not None:
         name = emitter.module.declare(f"llvm.x86.{instruction}", "void", ["i8 immarg", "ptr", "i64"])
-        return b.call(name, "void", [number, pointer, b.mul(distance, Value(str(size), "i64"))])
+        b.call(name, "void", [number, pointer, b.mul(distance, Value(str(size), "i64"))])
+        return Value("0", "i32")
     type_ = _row_type(register)
     for row in range(rows_of(register)):
         places = [
@@ -256,28 +295,40 @@ def _moved(
 
 def matrix_accumulate(emitter: FunctionEmitter, call: E.Call) -> Value:
     """The product of two registers, added to a third."""
-    sums, first, second = registers = [register_of(arg) for arg in call.args]
-    kinds = first.dtype, second.dtype
+    registers = [register_of(arg) for arg in call.args]
+    kinds = registers[1].dtype, registers[2].dtype
     numbers = [number for item in registers if (number := _number(emitter, item)) is not None]
     if numbers:
         name = emitter.module.declare(f"llvm.x86.{_INSTRUCTIONS[kinds]}", "void", ["i8 immarg"] * 3)
-        return emitter.b.call(name, "void", numbers)
-    b, group = emitter.b, MATRIX_PRODUCTS[first.dtype, second.dtype, sums.dtype]
-    shared = vector(memory_type(first.dtype), group)
-    for step in range(MATRIX_ROWS):
-        columns = b.load(_row_type(second), _row(emitter, second, step), element_bytes(second.dtype))
-        for row in range(rows_of(sums)):
-            start = Value(str(step * group), "i64")
-            place = b.element_pointer(_row(emitter, first, row), memory_type(first.dtype), start)
-            factors = b.load(shared, place, element_bytes(first.dtype))
-            total = _row(emitter, sums, row)
-            size = element_bytes(sums.dtype)
-            b.store(
-                sum_of_groups(emitter, kinds, b.load(_row_type(sums), total, size), factors, columns),
-                total,
-                size,
-            )
+        emitter.b.call(name, "void", numbers)
+        return Value("0", "i32")
+    _by_vectors(emitter, kinds, registers)
     return Value("0", "i32")
+
+
+def _by_vectors(emitter: FunctionEmitter, kinds: tuple[str, str], registers: list[Buffer]) -> None:
+    """A loop over the sixteen rows of the second register: each of the sums' rows takes a group of the first for each of them."""
+    sums, first, second = registers
+    b, group = emitter.b, MATRIX_PRODUCTS[first.dtype, second.dtype, sums.dtype]
+    shared, size = vector(memory_type(first.dtype), group), element_bytes(sums.dtype)
+    head, done, name, before = b.fresh("products"), b.fresh("done"), b.fresh("k"), b.block
+    step = Value(f"%{name}", "i64")
+    b.branch(head)
+    b.label(head)
+    b.emit(f"{step.ref} = phi i64 [0, %{before}], [{step.ref}.next, %{head}]")
+    per_row = Value(str(MATRIX_ROW_BYTES // dt.bytes_of(second.dtype)), "i64")
+    place = b.element_pointer(emitter.variable(second.data), memory_type(second.dtype), b.mul(step, per_row))
+    columns = b.load(_row_type(second), place, element_bytes(second.dtype))
+    start = b.mul(step, Value(str(group), "i64"))
+    for row in range(rows_of(sums)):
+        place = b.element_pointer(_row(emitter, first, row), memory_type(first.dtype), start)
+        factors = b.load(shared, place, element_bytes(first.dtype))
+        total = _row(emitter, sums, row)
+        added = sum_of_groups(emitter, kinds, b.load(_row_type(sums), total, size), factors, columns)
+        b.store(added, total, size)
+    b.emit(f"{step.ref}.next = add nuw nsw i64 {step.ref}, 1")
+    b.cond_branch(b.icmp("slt", Value(f"{step.ref}.next", "i64"), Value(str(MATRIX_ROWS), "i64")), head, done)
+    b.label(done)
 
 
 def _address(emitter: FunctionEmitter, argument: E.PrimExpr) -> Value:
@@ -287,10 +338,20 @@ def _address(emitter: FunctionEmitter, argument: E.PrimExpr) -> Value:
 
 
 def _number(emitter: FunctionEmitter, register: Buffer) -> Value | None:
-    """Which register of the machine it is; None where vectors take their place."""
+    """Which register of the machine it is; None where vectors take their place.
+
+    Raises:
+        CodegenError: it is none, or the buffer has not the rows that were allocated.
+    """
     if emitter.matrix_registers is None:
         return None
-    return Value(str(emitter.matrix_registers.numbers[register.data].number), "i8")
+    found = emitter.matrix_registers.current.get(register.data)
+    if found is None or found.rows != rows_of(register):
+        has = "is not allocated here" if found is None else f"has {found.rows} rows"
+        raise CodegenError(
+            f"matrix register {register.name} of {rows_of(register)} rows: what it lies in {has}"
+        )
+    return Value(str(found.number), "i8")
 
 
 def _row_type(register: Buffer) -> str:

@@ -9,6 +9,7 @@ from .. import expr as E
 from .. import stmt as S
 from ..function import PrimFunc
 from ..intrinsic.declaration import CallEffectKind, effect_of
+from ..intrinsic.matrix_registers import pointed_to
 
 
 class _Written(Visitor):
@@ -38,7 +39,10 @@ class _Written(Visitor):
                 self.data.add(region.source.buffer.data)
 
     def visit_Call(self, call: E.Call) -> None:
-        if effect_of(call) > CallEffectKind.READ_STATE and getattr(call.op, "name", "") != "tir.ret":
+        name = getattr(call.op, "name", "")
+        if name in ("tir.matrix_load", "tir.matrix_store", "tir.matrix_accumulate"):
+            self.data.add(pointed_to(call.args[0]).buffer.data)  # a register, or what a store goes to
+        elif effect_of(call) > CallEffectKind.READ_STATE and name != "tir.ret":
             self.anything = True
         self.generic_visit(call)
 

@@ -6,6 +6,8 @@ A register is a buffer of the scope :data:`MATRIX_SCOPE` with one dimension, row
 
 from __future__ import annotations
 
+from typing import Any
+
 from ... import dtype as dt
 from ...error import IRTypeError
 from ..buffer import Buffer
@@ -21,8 +23,21 @@ MATRIX_ROWS = 16
 MATRIX_ROW_BYTES = 64
 """Bytes of a row."""
 
+MATRIX_COLUMNS = MATRIX_ROW_BYTES // 4
+"""Of a register of sums, which have 32 bits."""
+
 MATRIX_PRODUCTS = {kinds: group for kinds, group in DOT_GROUPS.items() if "int16" not in kinds}
 """How many numbers of a row of the first operand a result takes from each row of the second, by the dtypes of both and of the sums."""
+
+
+def registers_of_rows(extent: Any) -> Any:
+    """How many registers at least hold so many rows; of arrays, too. They are used where each gets an equal share."""
+    return -(-extent // MATRIX_ROWS)
+
+
+def registers_suffice(rows: Any, columns: Any) -> Any:
+    """Whether there are registers for the sums of so many by so many, for the rows, and for one of the columns; of arrays, too."""
+    return rows * columns + rows + 1 <= MATRIX_REGISTERS
 
 
 def rows_of(register: Buffer) -> int:

@@ -17,26 +17,27 @@ from ...type import PointerType, PrimType
 from ..analysis.own_memory import own_memory
 from ..analysis.undefined_vars import undefined_vars
 from ..buffer import Buffer
+from ..effects import has_effect
 from ..expr import BufferLoad, Cast, IntImm, PrimExpr, Var
 from ..function import PrimFunc
 from ..intrinsic.matrix import matrix_accumulate, matrix_load, matrix_store
 from ..intrinsic.matrix_registers import (
+    MATRIX_COLUMNS,
     MATRIX_PRODUCTS,
     MATRIX_REGISTERS,
     MATRIX_ROW_BYTES,
     MATRIX_ROWS,
     MATRIX_SCOPE,
+    registers_of_rows,
+    registers_suffice,
 )
 from ..intrinsic.memory import address_of
 from ..kernel_attributes import DOT_PRODUCT, MATRIX_TILE
 from ..operators import const
 from ..stmt import Allocate, BufferStore, Evaluate, For, ForKind, Stmt, seq
-from ..stmt_functor import StmtExprMutator
+from ..stmt_functor import StmtExprMutator, loads_in
 from .inject_dot_product import sum_and_product
 from .prim_func_pass import PrimFuncPass
-
-_COLUMNS = MATRIX_ROW_BYTES // 4
-"""Of a register of sums, which have 32 bits."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +124,8 @@ class _Inject(StmtExprMutator):
         """What a loop over tiles, or of one, becomes where all of it adds to the same sums; None where it does not."""
         around = []
         while MATRIX_TILE not in loop.annotations:
-            if loop.kind not in _IN_ORDER or _extent(loop) < 1 or not isinstance(loop.body, For):
+            runs_in_order = loop.kind in _IN_ORDER and _extent(loop) > 0 and isinstance(loop.min, IntImm)
+            if not runs_in_order or not isinstance(loop.body, For):
                 return None
             around.append(loop)
             self.simplifier.bind_range(loop.loop_var, loop.min, loop.extent)
@@ -137,7 +139,7 @@ class _Inject(StmtExprMutator):
     def _tile_of(self, loop: For) -> _Tile | None:
         """The tile of annotated loops, if they are one that a matrix unit computes."""
         loops = [loop]
-        while DOT_PRODUCT not in loops[-1].annotations:
+        while len(loops) == 1 or DOT_PRODUCT not in loops[-1].annotations:
             body = loops[-1].body
             if not isinstance(body, For):
                 return None
@@ -173,6 +175,8 @@ class _Inject(StmtExprMutator):
         (index,) = access.indices
         if not dt.is_index(index.dtype) or dt.lanes(index.dtype) != 1 or dt.lanes(access.buffer.dtype) != 1:
             return None
+        if has_effect(index) or loads_in(index):
+            return None  # it may be another one each time
         inside = {item.loop_var for item in loops}
         element = self.simplifier.linear(index)
         if any(atom not in inside and inside.intersection(undefined_vars(atom)) for atom in element.terms):
@@ -281,29 +285,23 @@ def _arranged(loops: Sequence[For], sums: _Place, first: _Place, second: _Place)
     }
     if any(place.step(loop) != step for place, expected in wanted.items() for loop, step in expected):
         return None
-    share = _share(_extent(rows[-1])) if rows else 1
-    if not share or _extent(columns[-1]) % _COLUMNS:
+    heights, widths = [_extent(loop) for loop in rows], [_extent(loop) for loop in columns]
+    n_rows = prod(heights[:-1]) * registers_of_rows(heights[-1]) if rows else 1
+    share = heights[-1] // registers_of_rows(heights[-1]) if rows else 1
+    if share * n_rows != prod(heights) or widths[-1] % MATRIX_COLUMNS:
         return None
-    strides = (sums.step(rows[-1]), first.step(rows[-1])) if rows else (_COLUMNS, _COLUMNS)
-    tile = _Tile(
+    if not registers_suffice(n_rows, prod(widths) // MATRIX_COLUMNS) or not _are_different(sums, between):
+        return None
+    strides = (sums.step(rows[-1]), first.step(rows[-1])) if rows else (MATRIX_COLUMNS, MATRIX_COLUMNS)
+    return _Tile(
         _Axis(tuple(rows), share),
-        _Axis(tuple(columns), _COLUMNS),
+        _Axis(tuple(columns), MATRIX_COLUMNS),
         sums,
         first,
         second,
         (*strides, second.step(steps)),
         frozenset(loop.loop_var for loop in loops),
     )
-    n_rows, n_columns = len(tile.rows.starts), len(tile.columns.starts)
-    if n_rows * n_columns + n_rows + 1 > MATRIX_REGISTERS or not _are_different(sums, between):
-        return None
-    return tile
-
-
-def _share(extent: int) -> int:
-    """Rows of a register where as few of them as possible take equal shares; 0 where none are equal."""
-    count = -(-extent // MATRIX_ROWS)
-    return extent // count if extent % count == 0 else 0
 
 
 def _are_different(place: _Place, loops: Sequence[For]) -> bool:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from ir.codegen.build import build
+from ir.codegen.entry import KernelError
 from ir.codegen.llvm import matrix
 from ir.codegen.llvm.compile import CodegenError, MachineOptions
 from ir.codegen.llvm.matrix import has_matrix_unit
@@ -45,6 +46,10 @@ def steps(assembly: str) -> list[str]:
 )
 def test_llvm_tells_which_processors_have_one(cpu: str, features: str, triple: str, has_one: bool) -> None:
     assert has_matrix_unit(MachineOptions(triple, cpu, features)) is has_one
+
+
+def test_the_level_of_optimization_does_not_matter() -> None:
+    assert has_matrix_unit(MachineOptions("x86_64-unknown-linux-gnu", "sapphirerapids", opt_level=0))
 
 
 def test_the_host_has_one_where_the_system_gives_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,6 +138,85 @@ def test_registers_are_set_up_once_where_that_is_possible(
     wanted = source.copy()
     wanted[rows[0] * 16 : 256] = wanted[256 + rows[1] * 16 :] = 0
     np.testing.assert_array_equal(copy, wanted)
+
+
+def held_beside(first: int, second: int) -> PrimFunc:
+    """Two registers one after the other, while a third one holds something; what they are copied to is ``B``."""
+    inner = "".join(
+        f"""        with T.allocate([{count * 16}], "int32", "matrix") as held_{n}:
+            register_{n} = T.Buffer(({count * 16},), "int32", data=held_{n}, scope="matrix")
+            T.matrix_load(T.address_of(register_{n}[0]), T.address_of(A[{n * 256}]), 16)
+            T.matrix_store(T.address_of(B[{n * 256}]), T.address_of(register_{n}[0]), 16)
+"""
+        for n, count in enumerate((first, second), 1)
+    )
+    return from_source(f"""@T.prim_func
+def main(A: T.Buffer((768,), "int32"), B: T.Buffer((768,), "int32")):
+    with T.allocate([256], "int32", "matrix") as held_0:
+        register_0 = T.Buffer((256,), "int32", data=held_0, scope="matrix")
+        T.matrix_load(T.address_of(register_0[0]), T.address_of(A[0]), 16)
+{inner}        T.matrix_store(T.address_of(B[0]), T.address_of(register_0[0]), 16)
+""")
+
+
+@pytest.mark.parametrize("rows", [(16, 16), (16, 5), (5, 16)])
+def test_registers_beside_each_other_in_a_nest(rows: tuple[int, int]) -> None:
+    """Of different numbers of rows they are different registers."""
+    func = held_beside(*rows)
+    assert steps(build(func, WITH_UNIT).assembly).count("ldtilecfg") == 1
+    source, copy = np.arange(768, dtype="int32"), np.zeros(768, "int32")
+    build(func)(source, copy)
+    wanted = source.copy()
+    for n, count in enumerate(rows, 1):
+        wanted[n * 256 + count * 16 : (n + 1) * 256] = 0
+    np.testing.assert_array_equal(copy, wanted)
+
+
+def copying(between: str = "T.evaluate(0)", rows: int = 16, load: str = "T.evaluate({load})") -> PrimFunc:
+    """One register, and something that happens while it holds rows."""
+    load = load.format(load="T.matrix_load(T.address_of(register[0]), T.address_of(A[0]), 16)")
+    return from_source(f"""@T.prim_func
+def main(A: T.Buffer((256,), "int32"), B: T.Buffer((256,), "int32")):
+    held = T.allocate([256], "int32", "matrix")
+    register = T.Buffer(({rows * 16},), "int32", data=held, scope="matrix")
+    {load}
+    {between}
+    T.matrix_store(T.address_of(B[0]), T.address_of(register[0]), 16)
+""")
+
+
+@pytest.mark.parametrize(
+    ("func", "message"),
+    [
+        (copying('T.call_extern("int32", "getpid")'), "is called while matrix registers hold something"),
+        (copying('T.call_packed("a.function")'), "is called while matrix registers hold something"),
+        (copying(rows=4), "of 4 rows: what it lies in has 16 rows"),
+        (copying("B[0] = register[0]"), "matrix register held is no memory"),
+    ],
+)
+def test_what_registers_are_not_for(func: PrimFunc, message: str) -> None:
+    with pytest.raises(CodegenError, match=message):
+        build(func, WITH_UNIT)
+
+
+def test_instructions_have_a_value() -> None:
+    """Zero, as hints have."""
+    func = copying(load="B[1] = {load} + 5")
+    assert "tileloadd" in build(func, WITH_UNIT).assembly
+
+
+def test_what_is_written_may_not_be_read_only() -> None:
+    func = copying()
+    array = np.zeros(256, "int32")
+    array.flags.writeable = False
+    with pytest.raises(KernelError, match="B.*(read-only|writ)"):
+        build(func)(np.zeros(256, "int32"), array)
+
+
+def test_code_for_machines_without_a_unit_is_a_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of sixteen steps, not as many copies."""
+    kernel = build(accumulation(16, "int8", "int8", "int32"), "llvm -mcpu=x86-64 -mtriple=x86_64-linux-gnu")
+    assert kernel.code_bytes is not None and kernel.code_bytes < 12_000
 
 
 def test_an_error_gives_the_registers_up(monkeypatch: pytest.MonkeyPatch) -> None:

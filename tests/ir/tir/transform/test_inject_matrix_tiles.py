@@ -158,6 +158,24 @@ def main(A: T.Buffer((8192,), "int8"), B: T.Buffer((4096,), "int8"), C: T.Buffer
     assert after.script().count('T.allocate([48], "int32", "matrix")') == 4  # three rows each
 
 
+@pytest.mark.parametrize(
+    ("changed", "outside"),
+    [
+        ({}, True),
+        ({"outer": "for k0 in range(1, 2)"}, True),
+        ({"a": "i * 128 + k0 * 64 + k1 * 4 + g + 3"}, True),  # the constant part counts
+        ({"outer": "for k0 in T.parallel(2)", "c": "k0 * 256 + i * 16 + j"}, False),
+        ({"c": "k0 % 2 * 256 + i * 16 + j"}, False),
+        ({"outer": "for k0 in range(T.floormod(C[0], 2), 2)"}, False),  # asked for in each round
+    ],
+)
+def test_which_loops_sums_stay_for(
+    apply: Callable[[Pass, PrimFunc], PrimFunc], changed: dict[str, Any], outside: bool
+) -> None:
+    text = apply(INJECT, tile(**changed)).script()
+    assert (text.index("T.matrix_load(") < text.index("for k0")) is outside
+
+
 def test_sums_stay_while_outer_loops_run(apply: Callable[[Pass, PrimFunc], PrimFunc]) -> None:
     """Loops that change the place of the sums are outside of what keeps them."""
     func = from_source(f"""@T.prim_func
@@ -211,6 +229,13 @@ REFUSED: dict[str, dict[str, Any]] = {
                                 "int32", B[k0 * 1024 + k1 * 64 + j * 4 + g])"""},
     "another total": {"statement": """C[i * 16 + j] = C[i * 16 + j + 1] + T.Cast("int32", A[i * 128 + k0 * 64 + k1 * 4 + g]) * T.Cast(
                             "int32", B[k0 * 1024 + k1 * 64 + j * 4 + g])"""},
+    "an index that reads what changes": {"a": "i * 128 + k0 * 64 + k1 * 4 + g + T.floormod(C[0], 2)"},
+    "results where what changes says": {"c": "i * 16 + j + T.floormod(C[0], 2) * 256"},
+    "an index with an effect": {"a": "i * 128 + k0 * 64 + k1 * 4 + g + T.call_extern('int32', 'count')"},
+    "one loop for both": {"tile_loop": 'T.serial(16, annotations={"dot_product": 1, "matrix_tile": 1})', "group": "range(4)"},
+    "groups backwards": {"b": "k0 * 1024 + k1 * 64 + j * 4 + 3 - g"},
+    "results along a group": {"c": "i * 16 + j + g * 256"},
+    "nine registers": {"rows": 32, "columns": 48},
     "one operand is what changes": {"x": "int32", "y": "int32", "y_buffer": "C"},
 }  # fmt: skip
 
