@@ -110,7 +110,6 @@ OPERANDS = {
     "every other element": ("B[T.Ramp(j * 8 + 1, 2, 8)]", NUMBER + " * {}"),
     "backwards": ("B[T.Ramp(j * 8 + 7, -1, 8)]", NUMBER + " * {}"),
     "two numbers": ("B[T.Broadcast(j * 5, 8)]", NUMBER + " * {}"),
-    "the tile's number": ("X[T.Broadcast(i * 3, 8)]", "{} * " + VECTOR),
 }  # fmt: skip
 
 
@@ -136,6 +135,13 @@ def test_numbers_of_two_places_and_of_two_buffers() -> None:
     step = "X[{0}:{0} + 8] = X[{0}:{0} + 8] + T.Broadcast({1}, 8) * B[0:8]"
     numbers = ["A[0]", "A[1]", "B[1]", "A[1]", "B[0]"]
     steps = [step.format(8 * place, number) for place, number in enumerate(numbers)]
+    assert_has_the_right_values(program("\n    ".join(steps)))
+
+
+def test_vectors_of_two_buffers() -> None:
+    """At one place of each, beside one number."""
+    step = "X[{0}:{0} + 8] = X[{0}:{0} + 8] + T.Broadcast(A[9], 8) * {1}[0:8]"
+    steps = [step.format(8 * place, vector) for place, vector in enumerate("BYAB")]
     assert_has_the_right_values(program("\n    ".join(steps)))
 
 
