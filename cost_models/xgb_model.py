@@ -144,9 +144,10 @@ class XGBModel(CostModel):
         if training is None:
             return
         # Constant columns would only cost time.
-        self._columns = np.flatnonzero(training.rows.min(axis=0) != training.rows.max(axis=0))
-        if len(self._columns) == 0:
+        columns = np.flatnonzero(training.rows.min(axis=0) != training.rows.max(axis=0))
+        if len(columns) == 0:
             return
+        self._columns = columns
         import xgboost
 
         rows = np.ascontiguousarray(training.rows[:, self._columns])

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from sqlalchemy import Engine, Select, create_engine, delete, event, func, inspect, or_, select, update
 from sqlalchemy.engine import URL, Connection, make_url
@@ -210,6 +211,9 @@ class SQLDatabase(Database):
             if self._engine is not None and self._engine_pid == os.getpid():
                 self._engine.dispose()
             self._engine = None
+            # What is opened next at this place may be another file, with other numbers for other programs.
+            self._workloads.clear()
+            self._target_ids.clear()
 
     def __reduce__(self) -> Any:
         return (SQLDatabase, (self.url,))
@@ -359,9 +363,9 @@ class SQLDatabase(Database):
             return create_engine(self.url, pool_pre_ping=True, pool_size=2)
         url = self.url
         if self._read_only:
-            url = url.set(database=f"file:{Path(url.database or '').absolute()}").update_query_dict(
-                {"mode": "ro", "immutable": "1", "uri": "true"}
-            )
+            url = url.set(
+                database=f"file:{quote(str(Path(url.database or '').absolute()))}"
+            ).update_query_dict({"mode": "ro", "immutable": "1", "uri": "true"})
         engine = create_engine(url, connect_args={"timeout": _BUSY_SECONDS})
         read_only = self._read_only
 

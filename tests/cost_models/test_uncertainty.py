@@ -181,3 +181,12 @@ def test_uncertain_times_hardly_move_the_offset() -> None:
     training = training_set(samples)
     known = (noise == 0.0) & (training.target > WORST)
     np.testing.assert_allclose(training.base[known], training.target[known], atol=1e-3)
+
+
+def test_newest_measurements_of_one_candidate_leave_a_trained_model_usable() -> None:
+    """They teach nothing; the trees go on as they are."""
+    model = XGBModel(max_samples=12)
+    model.update_arrays(points(list(range(12)), list(range(12))), np.arange(1.0, 13.0), "a")
+    before = model.predict_arrays(points([1.0], [1.0]))
+    model.update_arrays(points([3.0] * 12, [3.0] * 12), np.arange(1.0, 13.0), "a")
+    assert np.array_equal(model.predict_arrays(points([1.0], [1.0])), before)
