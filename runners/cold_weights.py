@@ -24,7 +24,7 @@ from .verify import Array, entry
 _MOST_COPIES = 256
 """Weights of which so many copies fit into the caches stay there: reading them from memory would take microseconds."""
 _MOST_BYTES = 1 << 28
-"""Copies take no more memory, and the time to make them: each candidate has its own."""
+"""Copies take no more memory than this: each candidate has its own, and making them takes time."""
 
 
 def weight_positions(func: Any) -> list[int]:

@@ -19,7 +19,7 @@ from ir.node import Visitor
 from ir.tir import ForKind, IterVar
 from ir.tir.evaluate import evaluate
 from ir.tir.intrinsic.declaration import is_transparent
-from ir.tir.intrinsic.matrix_registers import MATRIX_ROW_BYTES, MATRIX_ROWS
+from ir.tir.intrinsic.matrix_registers import MATRIX_COLUMNS, MATRIX_ROW_BYTES, MATRIX_ROWS
 from ir.tir.kernel_attributes import DOT_PRODUCT, LAYOUT_REWRITE_PREPROC, MATRIX_TILE
 from ir.tir.stmt_functor import loads_in, substitute
 
@@ -532,7 +532,7 @@ def _by_matrix_tiles(nest: Nest) -> Nest:
     for place in reversed(range(start + 1, len(nest.loops))):
         extent = nest.loops[place].extent
         if nest.loops[place].mark == "vectorize":
-            sizes[place] = MATRIX_ROWS
+            sizes[place] = MATRIX_COLUMNS
         else:  # the innermost loop of rows that has several
             sizes[place] = np.where(rows, 1, np.minimum(extent, MATRIX_ROWS))
             rows |= extent > 1

@@ -43,12 +43,12 @@ _FEWEST_ROWS = 5
 
 def in_matrix_tiles(node: BlockNode, vector_var: Any, dot: DotProduct, target: Target) -> DotProduct | None:
     """The groups of a block for the registers of a matrix unit; None where there is no such unit, or too little for it to do."""
-    loads = [load for load in operand_loads(node) if load.buffer is not node.writes[0].buffer]
-    (other,) = [load for load in loads if load.buffer is not dot.panels]
+    (other,) = [load for load in operand_loads(node) if load.buffer is not dot.panels]
     kinds = (other.buffer.dtype, dot.panels.dtype, node.writes[0].buffer.dtype)
     extents = _extents(node)
     groups, rest = divmod(extents.get(node.iter_vars[dot.axis].var, 0), dot.size)
     rows = row_vars(node, dot)
+    lanes = target.vector_bits // 32  # loops of narrower vectors would divide the columns of a register
     if (
         kinds not in MATRIX_PRODUCTS
         or rest
@@ -57,8 +57,7 @@ def in_matrix_tiles(node: BlockNode, vector_var: Any, dot: DotProduct, target: T
         or extents.get(vector_var, 1) % MATRIX_COLUMNS
         or max((extents.get(var, 0) for var in rows), default=0) < _FEWEST_ROWS
         or any(coefficient_of(index, var) is None for index in other.indices for var in rows)
-        or target.vector_bits // 32
-        != MATRIX_COLUMNS  # vectors of the epilogue, and of what unwinds, are rows of registers
+        or lanes != MATRIX_COLUMNS
         or not has_matrix_unit(options_of(target))
     ):
         return None
@@ -67,7 +66,7 @@ def in_matrix_tiles(node: BlockNode, vector_var: Any, dot: DotProduct, target: T
 
 def row_vars(node: BlockNode, dot: DotProduct) -> list[Any]:
     """The spatial variables of the operand that is no panel, and of it alone."""
-    loads = [load for load in operand_loads(node) if load.buffer is not node.writes[0].buffer]
+    loads = operand_loads(node)
     panels = [load for load in loads if load.buffer is dot.panels]
     others = [load for load in loads if load.buffer is not dot.panels]
     return [

@@ -60,7 +60,7 @@ class TiledLoops:
         factors: by kind and axis the factors of those that were split.
         vector: of the vector axis, where it was split.
         innermost: the loop of the variable that was to stay inside of all levels.
-        split: by block variable, the loops and the factors where its loop was split.
+        split: by block variable that has a loop of its own, the loops and the factors where that was split.
     """
 
     loops: dict[str, list[list[LoopRV]]] = field(default_factory=lambda: {"S": [], "R": []})
@@ -123,7 +123,8 @@ def split_loops(
         parts = sch.split(loop, factors)
         tiled.loops[kind].append(parts)
         tiled.factors[kind].append(factors)
-        tiled.split[variables[position]] = (parts, factors)
+        if position in variables:
+            tiled.split[variables[position]] = (parts, factors)
         if is_vector:
             tiled.vector = VectorLoop(parts[-1], factors[-1])
     return tiled

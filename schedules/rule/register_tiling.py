@@ -318,9 +318,9 @@ class RegisterTiling(ScheduleRule):
         )
         outermost = [factors[0] for factors in tiled.factors["S"]]
         registers, serial = registers_for(node, self.target), outermost if is_inside else ()
-        in_tiles = dot is not None and dot.in_tiles
-        if dot is not None and in_tiles:
-            keep_within_matrix_unit(sch, node_of(sch, block), tiled, dot, self.target.num_cores)
+        matrix = dot if dot is not None and dot.in_tiles else None
+        if matrix is not None:
+            keep_within_matrix_unit(sch, node_of(sch, block), tiled, matrix, self.target.num_cores)
         else:
             if dot is not None:
                 registers = dot.registers(registers)
@@ -338,8 +338,8 @@ class RegisterTiling(ScheduleRule):
         mark_register_tile(sch, innermost, tiled.vector)
         for loop in group_loops:
             sch.annotate(loop, DOT_PRODUCT, 1)
-        if dot is not None and in_tiles:
-            mark_matrix_tile(sch, node_of(sch, block), tiled, dot)
+        if matrix is not None:
+            mark_matrix_tile(sch, node_of(sch, block), tiled, matrix)
         else:
             self._mark_inner_reduction(sch, levels, structure)
         sch.reverse_compute_at(epilogue, place, preserve_unit_loops=True)

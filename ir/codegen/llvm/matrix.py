@@ -29,7 +29,7 @@ from ...tir.intrinsic.matrix_registers import (
     register_of,
     rows_of,
 )
-from ...tir.stmt_functor import post_order_visit
+from ...tir.stmt_functor import StmtVisitor
 from .builder import Value, vector
 from .compile import CodegenError, MachineOptions, architecture_of, optimize, options_text
 from .dot_product import sum_of_groups
@@ -227,15 +227,22 @@ def with_matrix_registers(emitter: FunctionEmitter, body: S.Stmt) -> Iterator[No
         yield
 
 
+class _FindRegister(StmtVisitor):
+    """Finds out whether a function has registers: most have none, and their expressions need no look."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_found = False
+
+    def visit_Allocate(self, node: S.Allocate) -> None:
+        self.is_found = self.is_found or _scope(node) == MATRIX_SCOPE
+        self.visit(node.body)
+
+
 def _has_registers(body: S.Stmt) -> bool:
-    found = False
-
-    def check(node: object) -> None:
-        nonlocal found
-        found = found or (isinstance(node, S.Allocate) and _scope(node) == MATRIX_SCOPE)
-
-    post_order_visit(body, check)
-    return found
+    finder = _FindRegister()
+    finder.visit(body)
+    return finder.is_found
 
 
 def is_matrix_register(emitter: FunctionEmitter, node: S.Allocate) -> bool:
