@@ -36,6 +36,7 @@ def graph_passes(*, enable_warning: bool = False) -> list[Pass]:
         transform.EliminateCommonSubexpr(),
         transform.CanonicalizeBindings(),
         transform.DeadCodeElimination(),
+        transform.FuseAttention(),
         transform.LegalizeOps(enable_warning=enable_warning),
         transform.AnnotateTIROpPattern(),
         transform.FoldConstant(),

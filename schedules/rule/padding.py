@@ -19,7 +19,7 @@ from ..affine import polynomial, split_by
 from ..random_variable import BlockRV, LoopRV
 from ..schedule import Schedule
 from ..tree import BlockNode
-from .block_facts import loop_position, node_of, operand_loads, operand_vars
+from .block_facts import loop_position, node_of, operand_loads, operand_vars, own_loop_position
 
 _MAX_COLUMNS = 8
 """Vectors side by side in a register tile at most, as far as this estimate looks."""
@@ -67,7 +67,7 @@ def choose_padding(
     only iteration binds nothing.
     """
     extents = _extents(node)
-    if vector_var not in extents or max_padding <= 0 or not _is_affine_in(node, vector_var):
+    if vector_var not in extents or max_padding <= 0 or not is_affine_in(node, vector_var):
         return {}, 1.0
     rows = [var for var in _row_vars(node, vector_var) if extents[var] > 1]
     plain = min(_plain(extents, rows, vector_var, machine), key=lambda item: item.cost)
@@ -82,7 +82,7 @@ def choose_padding(
 def pad_loops(sch: Schedule, block: BlockRV, extents: dict[Any, int]) -> None:
     """Replace the loops of some block variables by loops with the given larger extents, cut by a predicate."""
     for var, extent in extents.items():
-        position = loop_position(node_of(sch, block), var)
+        position = own_loop_position(node_of(sch, block), var)
         assert position is not None
         pad_loop(sch, sch.get_loops(block)[position], extent)
 
@@ -112,7 +112,7 @@ def _extents(node: BlockNode) -> dict[Any, int]:
     }
 
 
-def _is_affine_in(node: BlockNode, var: Any) -> bool:
+def is_affine_in(node: BlockNode, var: Any) -> bool:
     """Whether the regions of tiles along an axis are boxes also where it is padded (groups of channels are none)."""
     indices = [index for load in operand_loads(node) for index in load.indices]
     return all(split_by(polynomial(index), {var: 1}) is not None for index in indices)
@@ -159,7 +159,7 @@ def _padded(
     vectors = -(-size // lanes)
     total = prod(extents[var] for var in rows)
     axes: list[tuple[Any, int, int]] = [(None, 1, 1)]
-    for var in (item for item in rows if _is_affine_in(node, item)):
+    for var in (item for item in rows if is_affine_in(node, item)):
         for tall in range(1, machine.registers):
             padded = _round_up(extents[var], tall)
             if tall <= extents[var] and padded <= extents[var] * (1 + max_padding):

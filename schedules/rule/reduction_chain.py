@@ -121,15 +121,19 @@ class ReductionChain(ScheduleRule):
             per_key = chain.key_bytes + n_rows * chain.element_bytes
             keys = (budget - n_rows * chain.row_bytes) // per_key
             keys = self._good_size(chain, keys) if keys > 0 else 0
-            if 1 < keys < chain.extent or (keys == chain.extent and chain.has_product):
+            # Products of several rows fill registers in whole tiles only; without any, one tile of all keys saves nothing.
+            is_whole = chain.extent % keys == 0 if keys else False
+            if keys > 1 and (is_whole if n_rows > 1 else keys < chain.extent or chain.has_product):
                 yield Tile(keys, n_rows)
 
     def _good_size(self, chain: _Chain, most: int) -> int:
-        """The most keys in whole vectors, up to ``most``, that divide the extent, if they are half as many; else a power of two."""
+        """The most keys up to ``most``: whole vectors that divide the extent, if they are half as many; else all; else a power of two."""
         most = min(chain.extent, most)
         lanes = max(1, int(self.target.vector_bits) // 8 // chain.item_bytes)
         good = [size for size in range(lanes, most + 1, lanes) if chain.extent % size == 0]
-        return good[-1] if good and 2 * good[-1] > most else 1 << (most.bit_length() - 1)
+        if good and 2 * good[-1] > most:
+            return good[-1]
+        return most if most == chain.extent else 1 << (most.bit_length() - 1)
 
     def _leaves_cores_idle(self, chain: _Chain, tile: Tile) -> bool:
         jobs, cores = prod(chain.rows) // tile.rows, int(self.target.num_cores)

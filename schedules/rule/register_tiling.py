@@ -25,6 +25,7 @@ from itertools import product
 from typing import Any
 
 from ir import dtype as dt
+from ir import tir
 from ir.tir.kernel_attributes import DOT_PRODUCT
 from ir.tir.stmt_functor import variables_in
 
@@ -34,7 +35,7 @@ from ..error import ScheduleError
 from ..layout_rewrite import layout_free_parameters
 from ..random_variable import BlockRV, LoopRV
 from ..schedule import Schedule
-from ..tree import BlockNode
+from ..tree import BlockNode, loops_around
 from .base import ScheduleRule, unless_refused
 from .block_facts import (
     contiguous_var,
@@ -55,7 +56,7 @@ from .block_facts import (
 from .cache_blocking import Blocking, may_be_blocked, most_blocks, turned_axes
 from .dot_product import DotProduct, dot_product_of, group_reduction, has_vectors, rows_of
 from .matrix_tile import in_matrix_tiles, keep_within_matrix_unit, mark_matrix_tile, matrix_padding
-from .padding import choose_padding, pad_loops
+from .padding import choose_padding, is_affine_in, pad_loops, padded_extent
 from .register_tile import (
     FactorLimits,
     keep_within_machine,
@@ -71,6 +72,8 @@ _WORTH_PADDING = 1.04
 """Offer padded extents where they are estimated to be faster by this factor,"""
 _CLEARLY_BETTER = 1.3
 """and only them from here on."""
+_COLUMNS = 4
+"""Vectors side by side to which a padded axis in another nest's tile can be divided, or half as many."""
 _PAYS_FOR_PANELS = 4
 """Rows of a product from which on groups are all that is offered: with fewer, packing the other operand may take longer than it saves."""
 
@@ -190,11 +193,28 @@ class RegisterTiling(ScheduleRule):
             vector_var=vector_var,
             packs=scattered,
             constants={index for index, is_constant in packs if is_constant},
-            padding={},
             is_inside=True,
             stage=_stage_in_cache,
         )
-        return unless_refused(sch, tile) or [sch]
+        padding = self._whole_vectors(node, vector_var)
+        return (
+            unless_refused(sch, partial(tile, padding=padding))
+            or unless_refused(sch, partial(tile, padding={}))
+            or [sch]
+        )
+
+    def _whole_vectors(self, node: BlockNode, vector_var: Any) -> dict[Any, int]:
+        """The padded extent of a vector axis in another nest's tile that takes all of it; behind a part of it the next tile begins."""
+        extent = next(item.dom.extent for item in node.iter_vars if item.var is vector_var)
+        position = own_loop_position(node, vector_var)
+        if not isinstance(extent, tir.IntImm) or position is None or not is_affine_in(node, vector_var):
+            return {}
+        lanes = registers_for(node, self.target).lanes
+        own = loops_around(node)[position].extent
+        takes_all = isinstance(own, tir.IntImm) and own.value == extent.value
+        if not takes_all or extent.value % lanes == 0 or extent.value < lanes:
+            return {}
+        return {vector_var: padded_extent(extent.value, lanes, _COLUMNS)}
 
     def _in_blocks(
         self,

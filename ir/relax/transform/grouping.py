@@ -11,6 +11,7 @@ from ...module import IRModule, fresh_name
 from ...structural import structural_equal, structural_hash
 from ...tir.expr import PrimExpr
 from ...tir.expr import Var as TirVar
+from ...tir.function import PrimFunc
 from ..expr import (
     Binding,
     BindingBlock,
@@ -37,15 +38,15 @@ class NameTable:
 
     def __init__(self, mod: IRModule) -> None:
         self._taken = {var.name_hint for var in mod.functions}
-        self._added: dict[int, list[tuple[GlobalVar, Function]]] = {}
+        self._added: dict[int, list[tuple[GlobalVar, Function | PrimFunc]]] = {}
 
-    def add(self, mod: IRModule, name: str, function: Function) -> GlobalVar:
+    def add(self, mod: IRModule, name: str, function: Function | PrimFunc) -> GlobalVar:
         """Add a function to the module; one that is equal to a function added before is that one."""
         found = self._added.setdefault(structural_hash(function), [])
         for var, other in found:
             if structural_equal(function, other):
                 return var
-        var = GlobalVar(self.fresh(name), function.struct_info_)
+        var = GlobalVar(self.fresh(name), function.struct_info)
         found.append((var, function))
         mod.functions[var] = function
         return var
@@ -95,15 +96,22 @@ class Group:
         name: of the function.
         attrs: of the function.
         lift_constants: whether constants become parameters (kernels cannot hold them) or stay inside.
+        keeps_scalars: whether those of one element stay inside in any case, for operators that become kernels later.
     """
 
     def __init__(
-        self, bindings: Sequence[VarBinding], name: str, attrs: dict[str, Any], lift_constants: bool = True
+        self,
+        bindings: Sequence[VarBinding],
+        name: str,
+        attrs: dict[str, Any],
+        lift_constants: bool = True,
+        keeps_scalars: bool = False,
     ) -> None:
         self.bindings = list(bindings)
         self.name = name
         self.attrs = attrs
         self.lift_constants = lift_constants
+        self.keeps_scalars = keeps_scalars
         self.args: list[Expr] = []
         self.outputs: list[Var] = []
         self.function: Function | None = None
@@ -129,7 +137,7 @@ class Group:
                     self.args.append(expr)
                 return renamed[expr]
             if isinstance(expr, Constant):
-                if not self.lift_constants:
+                if not self.lift_constants or (self.keeps_scalars and expr.data.size == 1):
                     return expr
                 if id(expr) not in constants:
                     constants[id(expr)] = Var(f"param_{len(constants)}", expr.struct_info_)

@@ -47,4 +47,4 @@ from .rearrange import (
     upsampling,
     upsampling3d,
 )
-from .softmax import fast_softmax, log_softmax, softmax
+from .softmax import fast_softmax, log_softmax, softmax, softmax_matmul

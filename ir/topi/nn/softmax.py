@@ -67,6 +67,29 @@ def softmax_common(x: Tensor, axis: int, use_fast_exp: bool) -> Tensor:
     )
 
 
+def softmax_matmul(x: Tensor, values: Tensor) -> Tensor:
+    """``softmax(x) @ values``, where the division by the sums comes last, so that rows of ``x`` can be taken piece by piece.
+
+    Args:
+        x: [..., m, k], float32 or float64; the softmax is along ``k``.
+        values: [..., k, n], with the extents of ``x`` in front.
+
+    Returns:
+        [..., m, n]. A row of ``x`` that has a NaN, an infinity, or nothing but -infinity is NaN where ``softmax(x)`` is.
+    """
+    length = x.shape[-1]
+    k1, k2, k3 = (reduce_over(length, "k") for _ in range(3))
+    peak = compute(x.shape[:-1], lambda *i: te_max(x(*i, k1.var), axis=k1), name="T_softmax_maxelem")
+    weights = compute(x.shape, lambda *i: T.exp(x(*i) - peak(*i[:-1])), name="T_softmax_exp")
+    total = compute(x.shape[:-1], lambda *i: te_sum(weights(*i, k2.var), axis=k2), name="T_softmax_expsum")
+    mixed = compute(
+        [*x.shape[:-1], values.shape[-1]],
+        lambda *i: te_sum(weights(*i[:-1], k3.var) * values(*i[:-2], k3.var, i[-1]), axis=k3),
+        name="T_softmax_mix",
+    )
+    return compute(mixed.shape, lambda *i: mixed(*i) / total(*i[:-1]), name="T_softmax_matmul")
+
+
 def log_softmax(x: Tensor, axis: int = -1) -> Tensor:
     """``x - max - log(sum(exp(x - max)))`` along ``axis``."""
     along = normalize_axis(axis, x.ndim)

@@ -88,6 +88,34 @@ def test_attention_is_computed_tile_by_tile(mask: str) -> None:
         assert sch._loop(sch.get_loops("attention")[1]) is sch._loop(sch.get_loops("mixed_rf")[1])
 
 
+def last_tile(func: PrimFunc) -> list[int]:
+    """Of the largest tile that is offered, the extents of the loops over tiles of keys, over its rows and over its keys."""
+    target = Target("llvm -mcpu=x86-64-v3 -num-cores 1 -l1-cache-bytes 512 -l2-cache-bytes 16384")
+    largest = offers(func, target=target, max_row_tile=8)[-2]
+    return loops_of(largest, "weight")[2:]
+
+
+def test_keys_that_fill_no_vectors_are_taken_all_together() -> None:
+    """Of 62 keys no tile of whole vectors divides: so few rows that all keys fit, and where none fit, one row with what does."""
+    assert last_tile(chains.attention(2, 60, 128, 8)) == [2, 6, 64]
+    assert last_tile(chains.attention(2, 60, 62, 8)) == [1, 6, 62]
+    assert last_tile(chains.attention(2, 60, 194, 8)) == [4, 64]
+
+
+def test_scores_beside_all_keys_are_computed_in_whole_vectors() -> None:
+    """18 columns are 24, of which 6 are cut off: a register tile has one vector of them, or all three."""
+    func = chains.attention(2, 8, 18, 8)
+    sketches = PostOrderApply(max_sketches=64).generate_sketches(func, ONE_CORE)
+    widths = set()
+    for sketch in sketches:
+        if any(inst.kind.name == "RFactorChain" for inst in sketch.trace.insts):
+            for row in sketch.sample(8, np.random.default_rng(0)):
+                sch = sketch.materialize(IRModule({"main": func}), row)
+                if loops_of(sch, "weight")[-1] == 18:
+                    widths.add(loops_of(sch, "score")[-1])
+    assert widths == {8, 24}
+
+
 def test_tiles_of_the_keys_go_to_the_cores_where_there_are_few_rows() -> None:
     """Flash decoding: what combines the tiles stands behind the loops over all of them."""
     func = chains.attention(2, 1, 256, 8)
@@ -213,6 +241,7 @@ CANDIDATES = {
     "attention to earlier keys": chains.attention(1, 64, 64, 16, "earlier"),
     "attention that hides later keys": chains.attention(1, 64, 64, 16, "hidden"),
     "attention to a window": chains.attention(1, 48, 64, 16, "window"),
+    "attention to keys that fill no vectors": chains.attention(2, 8, 18, 8),
     "decoding": chains.attention(3, 1, 200, 8),
 }
 
