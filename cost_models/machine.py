@@ -122,7 +122,7 @@ class Machine:
             vector_registers=target.vector_registers,
             caches=(
                 level(target.l1_cache_bytes, ways[0], "l1", 40.0, 40.0 * cores, 0.0),
-                level(target.l2_cache_bytes, ways[1], "l2", 38.0, 38.0 * cores, 10.0),
+                level(target.l2_cache_bytes, ways[1], "l2", 12.0, 12.0 * cores, 10.0),
                 level(l3, ways[2], "l3", 6.0, memory, 60.0),
             ),
             line_bytes=line,

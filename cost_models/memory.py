@@ -20,6 +20,8 @@ from .machine import CacheLevel, Machine
 
 _PAGE = 4096
 """Bytes that hardware reads ahead of an access at most."""
+_STREAMS = 16
+"""Stretches of memory, gone through by turns, of which hardware can read ahead."""
 
 
 @dataclass
@@ -175,7 +177,8 @@ class Traffic:
     lines: list[Array]
     """Per cache level, lines fetched per slot over the whole nest: list of float64 [slots, N]."""
     runs: list[Array]
-    """Per cache level, stretches of memory that these lines come from and that are shorter than a page: list of float64 [N]."""
+    """Per cache level, stretches of memory that these lines come from, one after the other, and that are shorter than a page: list of
+    float64 [N]."""
     fitting: list[Array]
     """Per cache level, the outermost loop level whose working set fits: list of int64 [N]."""
     footprint: Array
@@ -224,15 +227,24 @@ def traffic_of(
     machine: Machine,
     in_registers: list[Array],
     beside: Sequence[Companion] = (),
+    ahead: Array | float = 0.0,
 ) -> Traffic:
-    """Cache traffic of a nest; slots held in registers [N, per slot] take no part where they are, what is touched ``beside`` takes room."""
+    """Cache traffic of a nest; slots held in registers [N, per slot] take no part where they are, what is touched ``beside`` takes room.
+
+    So does what is fetched ``ahead`` into the second cache, in bytes from each level inwards [L + 1, N].
+    """
     size = loops.inner.shape[1]
     footprint = np.zeros((loops.count + 1, size))
     for slot, resident in zip(slots, in_registers, strict=True):
         footprint += np.where(resident, 0.0, slot.lines) * machine.line_bytes
     all_lines, all_runs, fitting = [], [], []
+    stretches = [
+        at_level(slot.elements / slot.runs, _stream_level(slot)) * slot.element_bytes for slot in slots
+    ]
     for cache in machine.caches:
         room = _room(slots, in_registers, cache, machine.line_bytes, loops, beside)
+        if cache is machine.caches[1]:
+            room = room + ahead
         fits = room <= machine.usable * cache.capacity
         level = np.full(size, loops.count, dtype=np.int64)
         still = np.ones(size, dtype=bool)
@@ -253,11 +265,23 @@ def traffic_of(
             else np.zeros((0, size))
         )
         short = np.zeros(size)
-        for slot, resident in zip(slots, in_registers, strict=True):
-            starts = at_level(slot.runs, entered) * times * (at_level(slot.chunk, entered) < _PAGE)
-            short += np.where(resident, 0.0, starts)
+        for slot, resident, stretch in zip(slots, in_registers, stretches, strict=True):
+            moved = at_level(slot.lines, entered) * times * machine.line_bytes
+            by_turns = np.where(stretch < _PAGE, moved / np.maximum(stretch, machine.line_bytes), 0.0)
+            whole = at_level(slot.runs, entered) * times * (at_level(slot.chunk, entered) < _PAGE)
+            short += np.where(resident, 0.0, np.where(level > 0, by_turns, whole))
         all_runs.append(short)
     return Traffic(all_lines, all_runs, fitting, footprint)
+
+
+def _stream_level(slot: Slot) -> Array:
+    """The outermost level inside of which no more stretches are gone through by turns than hardware reads ahead of: int64 [N]."""
+    level = np.full(slot.runs.shape[1], slot.runs.shape[0] - 1, dtype=np.int64)
+    still = np.ones(slot.runs.shape[1], dtype=bool)
+    for position in range(slot.runs.shape[0] - 2, -1, -1):
+        still = still & (slot.runs[position] <= _STREAMS)
+        level = np.where(still, position, level)
+    return level
 
 
 def _room(

@@ -2,12 +2,13 @@
 
 A roofline with cache levels: per nest, the larger of the time that the instructions of the straight-line body need (arithmetic
 pipes, load and store ports, dependence chains, issue width, spills) and the time that each cache needs to be filled, divided over
-the cores, plus the start of parallel regions (for GPUs see :mod:`cost_models.gpu`). Its purpose is order, not truth: it puts hopeless
+the cores, plus the start of parallel regions, and the wait for weights that come from memory (:mod:`cost_models.weights`; for GPUs see :mod:`cost_models.gpu`). Its purpose is order, not truth: it puts hopeless
 candidates last, gives the search a start before the first measurement, and chooses the untuned default.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +22,10 @@ from .gpu import Gpu, gpu_seconds
 from .loops import Array, NestLoops, at_level, nest_loops
 from .machine import Machine
 from .memory import Slot, Traffic, companions, slots_of, traffic_of
+from .weights import Weights, constants_of, weights_of
+
+_WAITS = 0.5
+"""How much of the time in which weights come from memory, fetched by nobody before, the core computes nothing."""
 
 
 @dataclass
@@ -66,10 +71,13 @@ def analyze(skeleton: Skeleton, machine: Machine) -> list[NestFacts]:
         [slots for _, _, slots, _ in running],
         [tile.in_registers for _, _, _, tile in running],
     )
+    constants = constants_of(skeleton)
     result = []
     for (nest, loops, slots, tile), others in zip(running, beside, strict=True):
-        traffic = traffic_of(slots, loops, machine, tile.in_registers, others)
-        estimate = _estimate(nest, loops, slots, tile, traffic, machine)
+        weights = weights_of(slots, loops, machine.line_bytes, constants)
+        ahead = sum((item.ahead(loops.count + 1, machine.line_bytes) for item in weights), 0.0)
+        traffic = traffic_of(slots, loops, machine, tile.in_registers, others, ahead)
+        estimate = _estimate(nest, loops, slots, tile, traffic, weights, machine)
         result.append(NestFacts(nest, loops, slots, tile, traffic, estimate))
     return result
 
@@ -130,7 +138,13 @@ def _chained_bodies(loops: NestLoops, slots: list[Slot], tile: RegisterTile) -> 
 
 
 def _estimate(
-    nest: Nest, loops: NestLoops, slots: list[Slot], tile: RegisterTile, traffic: Traffic, machine: Machine
+    nest: Nest,
+    loops: NestLoops,
+    slots: list[Slot],
+    tile: RegisterTile,
+    traffic: Traffic,
+    weights: Sequence[Weights],
+    machine: Machine,
 ) -> NestEstimate:
     body_cycles = _body_cycles(nest, loops, slots, tile, machine)
     bodies = loops.inner[0] / tile.iterations
@@ -150,7 +164,12 @@ def _estimate(
     for cycles in memory[1:]:
         busiest = np.maximum(busiest, cycles)
     # Out-of-order execution overlaps computation with most, not all, of the data movement.
-    elapsed = (busiest + 0.25 * (compute + sum(memory) - busiest)) * balance
+    elapsed = busiest + 0.25 * (compute + sum(memory) - busiest)
+    for item in weights:
+        fetched = item.bytes / machine.caches[2].rate(busy) + item.more / machine.caches[1].rate(busy)
+        waited = item.exposed(traffic.fitting[1]) * np.minimum(fetched, compute)
+        elapsed = np.maximum(elapsed, fetched) + _WAITS * waited
+    elapsed = elapsed * balance
     if loops.opens_region:
         # A region of one job is a call.
         start = (

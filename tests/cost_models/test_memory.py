@@ -5,47 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cost_models.loops import NestLoops, nest_loops
+from cost_models.loops import nest_loops
 from cost_models.machine import CacheLevel, Machine
-from cost_models.memory import Slot, companions, crowding, slots_of, traffic_of
-from schedules.population.skeleton import Access, LoopAxis, Nest, Skeleton
+from cost_models.memory import companions, crowding, slots_of, traffic_of
+from schedules.population.skeleton import Skeleton
 
+from .nests import facts, nest
 from .programs import TARGET
-
-
-def array(*values: int) -> np.ndarray:
-    return np.array(values, dtype=np.int64)
-
-
-def nest(
-    loops: list[tuple[str, int]], accesses: list[tuple[str, list[int], list[list[int]], bool]]
-) -> Skeleton:
-    """One candidate; accesses are (name, shape, distance per loop for each dimension, is written)."""
-    axes = [LoopAxis(name, array(extent), "", False, number) for number, (name, extent) in enumerate(loops)]
-    names = sorted({name for name, *_ in accesses})
-    found = []
-    for name, shape, reach, is_write in accesses:
-        distances = np.array(reach, dtype=np.int64)[:, :, None]
-        steps = np.append(np.cumprod(shape[:0:-1])[::-1], 1)
-        strides = (distances[:, :, 0] * steps[:, None]).sum(axis=0)[:, None]
-        found.append(
-            Access(
-                names.index(name),
-                name,
-                "global",
-                is_write,
-                4,
-                [array(item) for item in shape],
-                strides,
-                distances,
-            )
-        )
-    return Skeleton(1, [Nest("block", axes, found, {}, False, [])])
-
-
-def facts(skeleton: Skeleton) -> tuple[NestLoops, list[Slot]]:
-    loops = nest_loops(skeleton)
-    return loops[0], slots_of(skeleton, loops, 64)[0]
 
 
 def test_elements_and_lines_per_level() -> None:
@@ -157,3 +123,20 @@ def test_a_region_ends_where_another_nest_shares_no_more_loops() -> None:
     assert (first.opens_region, second.opens_region) == (True, False)
     (alone,) = nest_loops(Skeleton(1, inner.nests))
     assert alone.jobs[0] == 4 * 8
+
+
+def test_stretches_that_are_gone_through_by_turns_begin_again_and_again() -> None:
+    """Of 4096 rows of 64 KiB 128 bytes each in turn: nothing is read ahead. Of 8 rows at a time, the hardware sees 8 stretches."""
+    machine, resident = Machine.of(TARGET), [np.zeros(1, dtype=bool)]
+
+    def starts(*loops: tuple[str, int]) -> float:
+        reach = [
+            [int("r" in name) * (8 if name == "r0" else 1) for name, _ in loops],
+            [32 * int(name == "c") + int(name == "v") for name, _ in loops],
+        ]
+        around, slots = facts(nest(list(loops), [("A", [4096, 16384], reach, True)]))
+        return float(traffic_of(slots, around, machine, resident).runs[2][0])
+
+    lines = 4096 * 16384 * 4 / 64
+    assert starts(("c", 512), ("r", 4096), ("v", 32)) == pytest.approx(lines / 2)
+    assert starts(("r0", 512), ("c", 512), ("r", 8), ("v", 32)) == 0
