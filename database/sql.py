@@ -7,22 +7,16 @@ several tuners may write to one database at a time.
 from __future__ import annotations
 
 import logging
-import os
-import sqlite3
-import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
-from sqlalchemy import Engine, Select, create_engine, delete, event, func, inspect, or_, select, update
-from sqlalchemy.engine import URL, Connection, make_url
-from sqlalchemy.exc import ArgumentError, IntegrityError, NoSuchModuleError, StatementError
+from sqlalchemy import Select, delete, func, inspect, or_, select, update
+from sqlalchemy.engine import URL, Connection
+from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session as OrmSession
 
-from ir.error import did_you_mean
 from ir.target import Target
 
 from .arg_info import ArgInfo
@@ -31,11 +25,11 @@ from .error import DatabaseError, DatabaseFileError, SchemaVersionError
 from .machine_calibration import MachineCalibration
 from .record import WRONG_RESULT, Session, TuningRecord, by_speed
 from .schema import HEAD_REVISION, CalibrationRow, ClaimRow, RecordRow, SessionRow, TargetRow, WorkloadRow
+from .sql_connection import Connections
 from .target_key import TargetLike, as_target, target_key
 from .workload import Workload, WorkloadSummary, as_module, structural_key
 
 _LOG = logging.getLogger(__name__)
-_BUSY_SECONDS = 30.0
 _MIGRATION_LOCK = 0x6C6F6F70
 """Number of PostgreSQL's advisory lock under which one process at a time changes the schema."""
 
@@ -57,17 +51,12 @@ class SQLDatabase(Database):
             DatabaseFileError: missing, not writable, not a database, or the server cannot be reached.
             SchemaVersionError: a newer loopsmith made it.
         """
-        self.url = _url_of(where)
-        self._lock = threading.RLock()
-        self._engine_pid = -1
-        self._engine: Engine | None = None
+        self._connections = Connections(where, must_exist)
+        self.url = self._connections.url
+        self._session = self._connections.session
         self._workloads: dict[str, tuple[int, Workload]] = {}
         self._target_ids: dict[str, int] = {}
-        self._read_only = False
-        if self.url.get_backend_name() == "sqlite" and self.url.database:
-            self._check_sqlite_file(Path(self.url.database), must_exist)
-        with self._translated():
-            self._migrate()
+        self._migrate()
 
     # -------------------------------------------------------------------------------------- interface
 
@@ -207,13 +196,10 @@ class SQLDatabase(Database):
             return session.scalar(select(func.count()).select_from(RecordRow)) or 0
 
     def close(self) -> None:
-        with self._lock:
-            if self._engine is not None and self._engine_pid == os.getpid():
-                self._engine.dispose()
-            self._engine = None
-            # What is opened next at this place may be another file, with other numbers for other programs.
-            self._workloads.clear()
-            self._target_ids.clear()
+        self._connections.close()
+        # What is opened next at this place may be another file, with other numbers for other programs.
+        self._workloads.clear()
+        self._target_ids.clear()
 
     def __reduce__(self) -> Any:
         return (SQLDatabase, (self.url,))
@@ -338,100 +324,19 @@ class SQLDatabase(Database):
             trace_json=row.trace,
         )
 
-    # -------------------------------------------------------------------------------------- connections
-
-    @contextmanager
-    def _session(self, *, write: bool = False) -> Iterator[OrmSession]:
-        """One short transaction; committed at the end, rolled back by an exception."""
-        with self._translated():
-            engine = self._live_engine()
-            bind = engine.execution_options(loopsmith_write=True) if write else engine
-            with OrmSession(bind, expire_on_commit=False) as session, session.begin():
-                yield session
-
-    def _live_engine(self) -> Engine:
-        with self._lock:
-            if self._engine is None or self._engine_pid != os.getpid():
-                # A connection must not be shared with a parent process; leave the parent's alone.
-                if self._engine is not None:
-                    self._engine.dispose(close=False)
-                self._engine, self._engine_pid = self._make_engine(), os.getpid()
-            return self._engine
-
-    def _make_engine(self) -> Engine:
-        if self.url.get_backend_name() != "sqlite":
-            return create_engine(self.url, pool_pre_ping=True, pool_size=2)
-        url = self.url
-        if self._read_only:
-            url = url.set(
-                database=f"file:{quote(str(Path(url.database or '').absolute()))}"
-            ).update_query_dict({"mode": "ro", "immutable": "1", "uri": "true"})
-        engine = create_engine(url, connect_args={"timeout": _BUSY_SECONDS})
-        read_only = self._read_only
-
-        @event.listens_for(engine, "connect")
-        def configure(connection: Any, _: Any) -> None:
-            # The driver's own idea of when to begin a transaction is switched off; see `begin`.
-            connection.isolation_level = None
-            if not read_only:
-                connection.execute("PRAGMA journal_mode=WAL")
-                # In WAL mode NORMAL survives the death of the process; only a power failure may lose the last commits.
-                connection.execute("PRAGMA synchronous=NORMAL")
-            connection.execute("PRAGMA foreign_keys=ON")
-
-        @event.listens_for(engine, "begin")
-        def begin(connection: Connection) -> None:
-            # A writer takes its lock at once, where it can wait; a reader that turns writer cannot wait and fails.
-            write = connection.get_execution_options().get("loopsmith_write", False)
-            connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
-
-        return engine
-
-    def _check_sqlite_file(self, path: Path, must_exist: bool) -> None:
-        if path.is_dir():
-            raise DatabaseFileError(
-                f"tuning database {str(path)!r} is a folder; name a file in it, such as {path / 'tuning.db'}"
-            )
-        if path.exists():
-            self._read_only = not os.access(path, os.W_OK)
-            return
-        if must_exist:
-            raise DatabaseFileError(
-                f"tuning database {str(path)!r} does not exist; check the path, or run 'loopsmith tune' first"
-            )
-        if not path.parent.is_dir():
-            raise DatabaseFileError(
-                f"tuning database {str(path)!r} cannot be made: the folder {str(path.parent)!r} does not exist"
-            )
-
-    @contextmanager
-    def _translated(self) -> Iterator[None]:
-        """Turn the driver's errors into ours; broken constraints pass, for the callers that expect them."""
-        try:
-            yield
-        except IntegrityError:
-            raise
-        except (StatementError, sqlite3.Error, ImportError) as error:
-            cause = getattr(error, "orig", None) or error
-            shown = self.url.render_as_string(hide_password=True)
-            raise DatabaseFileError(
-                f"tuning database {shown!r}: {str(cause).strip()}. {_advice(cause)}"
-            ) from error
-
     # -------------------------------------------------------------------------------------- schema
 
     def _migrate(self) -> None:
         """Bring the schema up to date; the usual case of a current one costs one query and no alembic."""
-        engine = self._live_engine()
-        with engine.connect() as connection:
+        with self._connections.engine() as engine, engine.connect() as connection:
             found = self._schema_version(connection)
         if found == HEAD_REVISION:
             return
-        if self._read_only:
+        if self._connections.is_read_only:
             raise DatabaseFileError(
                 f"{self!r} has schema {found!r} and cannot be written; make it writable once to upgrade it"
             )
-        with engine.execution_options(loopsmith_write=True).begin() as connection:
+        with self._connections.engine(write=True) as engine, engine.begin() as connection:
             if connection.dialect.name == "postgresql":
                 connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_MIGRATION_LOCK})")
             if self._schema_version(connection) != HEAD_REVISION:  # another process may have been first
@@ -489,49 +394,6 @@ def _of_workload(workload: Workload, target: TargetLike | None = None) -> Select
     return query.join(RecordRow.target).where(TargetRow.key == target_key(target))
 
 
-def _url_of(where: str | Path | URL) -> URL:
-    if isinstance(where, URL):
-        return where
-    text = str(where)
-    if "://" not in text:
-        return URL.create("sqlite", database=text)
-    try:
-        url = make_url(text)
-        url.get_dialect()
-    except NoSuchModuleError as error:
-        scheme = text.partition("://")[0]
-        known = ["sqlite", "postgresql", *Database.schemes.names()]
-        raise DatabaseError(
-            f"no database URL begins with {scheme}://; known are {', '.join(known)} (and what SQLAlchemy has a driver for), and"
-            f" a path without a scheme is an SQLite file{did_you_mean(scheme, known)}"
-        ) from error
-    except ArgumentError as error:
-        raise DatabaseError(
-            f"{text.split('@')[-1]!r} is not a database URL ({error}); give a path, sqlite:///tuning.db, or "
-            "postgresql+psycopg://user@host/name"
-        ) from error
-    if url.get_backend_name() == "postgresql" and url.drivername == "postgresql":
-        url = url.set(drivername="postgresql+psycopg")
-    if url.get_backend_name() == "sqlite" and url.database in (None, "", ":memory:"):
-        raise DatabaseError("an SQLite database needs a file; use MemoryDatabase for one in memory")
-    return url
-
-
 def _without_nul(text: str | None) -> str | None:
     """PostgreSQL keeps no NUL characters; a crashed candidate's message may have some."""
     return None if text is None else text.replace("\x00", "\\0")
-
-
-def _advice(cause: BaseException) -> str:
-    text = str(cause).lower()
-    if "not a database" in text or "malformed" in text:
-        return "The file is not an SQLite database or is damaged; name another one, or restore a copy"
-    if "readonly" in text or "unable to open" in text or "permission" in text:
-        return "Check that the file and its folder can be read and written"
-    if "locked" in text:
-        return f"Another process held it for more than {_BUSY_SECONDS:.0f} seconds; end that process, or try again"
-    if isinstance(cause, ImportError):
-        return "Install the driver, for PostgreSQL with: pip install 'loopsmith[postgres]'"
-    if "full" in text or "disk i/o error" in text:
-        return "Free some space, or raise the limit on the size of files; everything committed is kept"
-    return "Check the URL, the server and the rights on it"

@@ -16,104 +16,28 @@ import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 from sqlalchemy import create_engine, event
 from sqlalchemy.engine import make_url
 
-from database import (
-    Database,
-    DatabaseError,
-    DatabaseFileError,
-    MachineCalibration,
-    SQLDatabase,
-    open_database,
-)
+from database import DatabaseFileError, MachineCalibration, SQLDatabase, open_database
 from database.sql import alembic_config
+from tests.database.attack import (
+    commit,
+    filled,
+    in_child,
+    left_by_a_kill,
+    seconds_in,
+    without_rights,
+)
 from tests.database.contract import TARGET, record
 from tests.programs.nodes import matmul, scaled
 
-NOBODY = 65534
-
-
-def commit(database: Database, secs: float) -> None:
-    database.commit_tuning_record(record(database.commit_workload(matmul()), secs, name=str(secs)))
-
-
-def seconds_in(path: Path) -> list[float]:
-    """What another process would find in a file."""
-    with closing(SQLDatabase(path, must_exist=True)) as database:
-        return [item.secs for item in database.get_all_tuning_records()]
-
-
-def filled(path: Path, count: int = 2) -> SQLDatabase:
-    """A database with records of 1, 2, ... seconds."""
-    made = SQLDatabase(path)
-    for number in range(count):
-        commit(made, 1.0 + number)
-    return made
-
-
-def in_child(work: Callable[[], Any]) -> int:
-    """The exit code of a forked process, 0 where nothing was raised; it has a minute."""
-    pid = os.fork()
-    if pid == 0:
-        code = 1
-        try:
-            signal.alarm(60)
-            work()
-            code = 0
-        finally:
-            os._exit(code)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-
-
-def without_rights(work: Callable[[], Any]) -> str:
-    """What work gives, or the message of a DatabaseError that it raises, in a process that is not root's."""
-    receiver, sender = os.pipe()
-
-    def answer() -> None:
-        if os.getuid() == 0:
-            os.setgroups([])
-            os.setresgid(NOBODY, NOBODY, NOBODY)
-            os.setresuid(NOBODY, NOBODY, NOBODY)
-        try:
-            found = str(work())
-        except DatabaseError as error:
-            found = str(error)
-        os.write(sender, found.encode())
-
-    code = in_child(answer)
-    os.close(sender)
-    with open(receiver, "rb") as answers:
-        assert code == 0
-        return answers.read().decode()
-
-
-def left_by_a_kill(path: Path, count: int = 2) -> None:
-    """A database whose records are in its write-ahead log still, as kill -9 leaves it."""
-
-    def work() -> None:
-        filled(path, count)
-        os.kill(os.getpid(), signal.SIGKILL)
-
-    assert in_child(work) == -signal.SIGKILL
-    assert path.with_name(f"{path.name}-wal").stat().st_size > 0
-
-
-@pytest.fixture
-def open_folder(scratch: Path) -> Iterator[Path]:
-    """A folder that everybody may enter."""
-    scratch.chmod(0o755)
-    yield scratch
-    scratch.chmod(0o755)
-
-
-# ---- threads and forks -----------------------------------------------------------------------------------------
+# ---- threads --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("shared", [True, False], ids=["one object", "eight objects"])
@@ -142,35 +66,10 @@ def test_eight_threads_write_a_new_file(tmp_path: Path, shared: bool) -> None:
     assert len(SQLDatabase(path).get_workloads()) == 1
 
 
-def test_parent_and_child_write_in_turns_after_a_fork(tmp_path: Path) -> None:
-    path = tmp_path / "tuning.db"
-    database = filled(path, 1)
-    (parent_hears, child_says), (child_hears, parent_says) = os.pipe(), os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        try:
-            os.close(parent_says)
-            for secs in (10.0, 11.0, 12.0):
-                commit(database, secs)
-                os.write(child_says, b"x")
-                os.read(child_hears, 1)
-        finally:
-            os._exit(0)
-    os.close(child_says)
-    for secs in (20.0, 21.0, 22.0):
-        assert os.read(parent_hears, 1) == b"x"
-        commit(database, secs)
-        os.write(parent_says, b"x")
-    os.waitpid(pid, 0)
-    assert [item.secs for item in database.get_all_tuning_records()] == [1, 10, 20, 11, 21, 12, 22]
-    database.close()
-    assert seconds_in(path) == [1, 10, 20, 11, 21, 12, 22]
-
-
 def test_of_many_that_wait_the_one_who_waits_too_long_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("database.sql._BUSY_SECONDS", 0.2)
+    monkeypatch.setattr("database.sql_connection._BUSY_SECONDS", 0.2)
     database = filled(tmp_path / "tuning.db")
     other = sqlite3.connect(tmp_path / "tuning.db", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
@@ -196,7 +95,7 @@ def kill_at(database: SQLDatabase, moment: str) -> None:
         if moment in statement:
             die()
 
-    engine = database._live_engine()
+    engine = database._connections.live_engine()
     if moment == "COMMIT":
         event.listen(engine, "commit", die)
     else:
@@ -312,7 +211,7 @@ def test_a_server_is_asked_again_after_a_restart_and_a_commit_that_it_cut_off_is
     end_connections(on_postgres)
     commit(on_postgres, 2.0)
     event.listen(
-        on_postgres._live_engine(), "commit", lambda connection: end_connections(on_postgres), once=True
+        on_postgres._connections.live_engine(), "commit", lambda connection: end_connections(on_postgres), once=True
     )
     with pytest.raises(DatabaseFileError, match=f"{on_postgres.url.database}.*terminating connection"):
         commit(on_postgres, 3.0)

@@ -89,7 +89,7 @@ class TestPostgreSQL(DatabaseContract):
             has_number.set()
             may_commit.wait(30)
 
-        event.listen(database._live_engine(), "commit", wait)
+        event.listen(database._connections.live_engine(), "commit", wait)
         slow = threading.Thread(target=database.commit_tuning_record, args=[record(workload, 1.0)])
         quick = threading.Thread(target=other.commit_tuning_record, args=[record(workload, 2.0)])
         slow.start()

@@ -1,0 +1,236 @@
+"""Connections of an SQL database: what a name for it means, when they are opened and closed, and their errors in words."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from sqlalchemy import Engine, create_engine, event
+from sqlalchemy.engine import URL, Connection, make_url
+from sqlalchemy.exc import ArgumentError, IntegrityError, NoSuchModuleError, StatementError
+from sqlalchemy.orm import Session as OrmSession
+
+from ir.error import did_you_mean
+
+from . import forks
+from .base import Database
+from .error import DatabaseError, DatabaseFileError
+from .file_id import FileId, file_id
+
+_BUSY_SECONDS = 30.0
+_IN_USE_AT_FORK: set[FileId] = set()
+"""SQLite files of which this process has inherited a connection that was in use: SQLite's memory of them is wrong for good."""
+
+
+class Connections:
+    """The connections of one database.
+
+    Safe to use from several threads. After a fork both sides open connections of their own, whoever was inside of which database.
+
+    Attributes:
+        url: of the database; an SQLite file has its absolute path in it.
+        path: the SQLite file; None for a server.
+        is_read_only: the file may not be written.
+    """
+
+    def __init__(self, where: str | Path | URL, must_exist: bool) -> None:
+        """
+        Args:
+            where: path of an SQLite file, or an SQLAlchemy URL.
+            must_exist: refuse to make a new SQLite file.
+
+        Raises:
+            DatabaseFileError: the file is missing, or cannot be one.
+        """
+        self.url = _url_of(where)
+        self.path: Path | None = None
+        self.is_read_only = False
+        if self.url.get_backend_name() == "sqlite":
+            assert self.url.database
+            # Connections are opened anew at any time, and then the working directory may be another.
+            self.path = Path(self.url.database).absolute()
+            self.url = self.url.set(database=str(self.path))
+            self.is_read_only = _check_sqlite_file(self.path, must_exist)
+        self._lock = threading.RLock()
+        self._engine: Engine | None = None
+        self._engine_pid = -1
+        forks.watch(self)
+
+    @contextmanager
+    def session(self, *, write: bool = False) -> Iterator[OrmSession]:
+        """One short transaction; committed at the end, rolled back by an exception."""
+        with (
+            self.engine(write=write) as engine,
+            OrmSession(engine, expire_on_commit=False) as session,
+            session.begin(),
+        ):
+            yield session
+
+    @contextmanager
+    def engine(self, *, write: bool = False) -> Iterator[Engine]:
+        """What makes connections, for one transaction."""
+        with self._translated(), self._inside():
+            engine = self.live_engine()
+            yield engine.execution_options(loopsmith_write=True) if write else engine
+
+    def live_engine(self) -> Engine:
+        """The engine of this process."""
+        with self._lock:
+            self._refuse_what_was_in_use()
+            if self._engine is None or self._engine_pid != os.getpid():
+                # A connection must not be shared with a parent process; leave the parent's alone.
+                if self._engine is not None:
+                    self._engine.dispose(close=False)
+                self._engine, self._engine_pid = self._make_engine(), os.getpid()
+            return self._engine
+
+    def close(self) -> None:
+        """Close all connections; whoever asks next opens others."""
+        with self._inside(), self._lock:
+            if self._engine is not None and self._engine_pid == os.getpid():
+                self._engine.dispose()
+            self._engine = None
+
+    def close_idle(self) -> None:
+        """Close what must not be open while the process forks. A server knows its clients by their connections: those may stay."""
+        if self.path is not None and self._engine is not None and self._engine_pid == os.getpid():
+            self._engine.dispose()
+
+    def begin_in_child(self, *, was_in_use: bool) -> None:
+        """Forget the parent's connections; a thread that is not here may have held the lock."""
+        self._lock = threading.RLock()
+        found = None if self.path is None else file_id(self.path)
+        if was_in_use and found is not None:
+            _IN_USE_AT_FORK.add(found)
+
+    def __str__(self) -> str:
+        return f"tuning database {self.url.render_as_string(hide_password=True)!r}"
+
+    @contextmanager
+    def _inside(self) -> Iterator[None]:
+        """Forks wait for the end of the block, where connections must not be open while the process forks."""
+        if self.path is None:
+            yield
+        else:
+            with forks.inside(self):
+                yield
+
+    def _make_engine(self) -> Engine:
+        if self.path is None:
+            return create_engine(self.url, pool_pre_ping=True, pool_size=2)
+        url = self.url
+        if self.is_read_only:
+            url = url.set(database=f"file:{quote(str(self.path))}").update_query_dict(
+                {"mode": "ro", "immutable": "1", "uri": "true"}
+            )
+        engine = create_engine(url, connect_args={"timeout": _BUSY_SECONDS})
+        pid = os.getpid()
+
+        @event.listens_for(engine, "connect")
+        def configure(connection: Any, _: Any) -> None:
+            # The driver's own idea of when to begin a transaction is switched off; see `begin`.
+            connection.isolation_level = None
+            if not self.is_read_only:
+                connection.execute("PRAGMA journal_mode=WAL")
+                # In WAL mode NORMAL survives the death of the process; only a power failure may lose the last commits.
+                connection.execute("PRAGMA synchronous=NORMAL")
+            connection.execute("PRAGMA foreign_keys=ON")
+
+        @event.listens_for(engine, "begin")
+        def begin(connection: Connection) -> None:
+            # A writer takes its lock at once, where it can wait; a reader that turns writer cannot wait and fails.
+            write = connection.get_execution_options().get("loopsmith_write", False)
+            connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
+
+        @event.listens_for(engine, "commit")
+        def commit(connection: Connection) -> None:
+            if os.getpid() != pid:  # forked in the middle of a transaction, which is the parent's to end
+                self._refuse_what_was_in_use()
+
+        return engine
+
+    def _refuse_what_was_in_use(self) -> None:
+        if _IN_USE_AT_FORK and self.path is not None and file_id(self.path) in _IN_USE_AT_FORK:
+            raise DatabaseFileError(
+                f"{self} was in use when this process was forked, and SQLite cannot go on with it here: fork while nobody reads or writes"
+                " it, or start the process by 'spawn'"
+            )
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        """Turn the driver's errors into ours; broken constraints pass, for the callers that expect them."""
+        try:
+            yield
+        except IntegrityError:
+            raise
+        except (StatementError, sqlite3.Error, ImportError) as error:
+            cause = getattr(error, "orig", None) or error
+            raise DatabaseFileError(f"{self}: {str(cause).strip()}. {_advice(cause)}") from error
+
+
+def _check_sqlite_file(path: Path, must_exist: bool) -> bool:
+    """Whether a file may only be read; it need not exist yet, unless it must."""
+    if path.is_dir():
+        raise DatabaseFileError(
+            f"tuning database {str(path)!r} is a folder; name a file in it, such as {path / 'tuning.db'}"
+        )
+    if path.exists():
+        return not os.access(path, os.W_OK)
+    if must_exist:
+        raise DatabaseFileError(
+            f"tuning database {str(path)!r} does not exist; check the path, or run 'loopsmith tune' first"
+        )
+    if not path.parent.is_dir():
+        raise DatabaseFileError(
+            f"tuning database {str(path)!r} cannot be made: the folder {str(path.parent)!r} does not exist"
+        )
+    return False
+
+
+def _url_of(where: str | Path | URL) -> URL:
+    if isinstance(where, URL):
+        return where
+    text = str(where)
+    if "://" not in text:
+        return URL.create("sqlite", database=text)
+    try:
+        url = make_url(text)
+        url.get_dialect()
+    except NoSuchModuleError as error:
+        scheme = text.partition("://")[0]
+        known = ["sqlite", "postgresql", *Database.schemes.names()]
+        raise DatabaseError(
+            f"no database URL begins with {scheme}://; known are {', '.join(known)} (and what SQLAlchemy has a driver for), and"
+            f" a path without a scheme is an SQLite file{did_you_mean(scheme, known)}"
+        ) from error
+    except ArgumentError as error:
+        raise DatabaseError(
+            f"{text.split('@')[-1]!r} is not a database URL ({error}); give a path, sqlite:///tuning.db, or "
+            "postgresql+psycopg://user@host/name"
+        ) from error
+    if url.get_backend_name() == "postgresql" and url.drivername == "postgresql":
+        url = url.set(drivername="postgresql+psycopg")
+    if url.get_backend_name() == "sqlite" and url.database in (None, "", ":memory:"):
+        raise DatabaseError("an SQLite database needs a file; use MemoryDatabase for one in memory")
+    return url
+
+
+def _advice(cause: BaseException) -> str:
+    text = str(cause).lower()
+    if "not a database" in text or "malformed" in text:
+        return "The file is not an SQLite database or is damaged; name another one, or restore a copy"
+    if "readonly" in text or "unable to open" in text or "permission" in text:
+        return "Check that the file and its folder can be read and written"
+    if "locked" in text:
+        return f"Another process held it for more than {_BUSY_SECONDS:.0f} seconds; end that process, or try again"
+    if isinstance(cause, ImportError):
+        return "Install the driver, for PostgreSQL with: pip install 'loopsmith[postgres]'"
+    if "full" in text or "disk i/o error" in text:
+        return "Free some space, or raise the limit on the size of files; everything committed is kept"
+    return "Check the URL, the server and the rights on it"
