@@ -60,6 +60,11 @@ class Connections:
         self._lock = threading.RLock()
         self._engine: Engine | None = None
         self._engine_pid = -1
+        self._was_opened = False
+        self._file: FileId | None = None
+        """What was opened under the name; None after it was closed."""
+        self._log: FileId | None = None
+        """The write-ahead log that the connections write to, once they have."""
         forks.watch(self)
 
     @contextmanager
@@ -78,6 +83,8 @@ class Connections:
         with self._translated(), self._inside():
             engine = self.live_engine()
             yield engine.execution_options(loopsmith_write=True) if write else engine
+            if write:
+                self._check_kept()
 
     def live_engine(self) -> Engine:
         """The engine of this process."""
@@ -95,7 +102,7 @@ class Connections:
         with self._inside(), self._lock:
             if self._engine is not None and self._engine_pid == os.getpid():
                 self._engine.dispose()
-            self._engine = None
+            self._engine = self._file = None
 
     def close_idle(self) -> None:
         """Close what must not be open while the process forks. A server knows its clients by their connections: those may stay."""
@@ -122,15 +129,20 @@ class Connections:
                 yield
 
     def _make_engine(self) -> Engine:
-        if self.path is None:
-            return create_engine(self.url, pool_pre_ping=True, pool_size=2)
-        url = self.url
+        path, url = self.path, self.url
+        if path is None:
+            return create_engine(url, pool_pre_ping=True, pool_size=2)
         if self.is_read_only:
-            url = url.set(database=f"file:{quote(str(self.path))}").update_query_dict(
+            url = url.set(database=f"file:{quote(str(path))}").update_query_dict(
                 {"mode": "ro", "immutable": "1", "uri": "true"}
             )
         engine = create_engine(url, connect_args={"timeout": _BUSY_SECONDS})
         pid = os.getpid()
+
+        @event.listens_for(engine, "do_connect")
+        def look(*_: Any) -> None:
+            if self._was_opened:  # SQLite would make an empty file where the one that was opened is gone
+                self._check_file()
 
         @event.listens_for(engine, "connect")
         def configure(connection: Any, _: Any) -> None:
@@ -141,6 +153,9 @@ class Connections:
                 # In WAL mode NORMAL survives the death of the process; only a power failure may lose the last commits.
                 connection.execute("PRAGMA synchronous=NORMAL")
             connection.execute("PRAGMA foreign_keys=ON")
+            self._file = self._file or file_id(path)
+            self._was_opened, self._log = True, None
+            self._check_file()
 
         @event.listens_for(engine, "begin")
         def begin(connection: Connection) -> None:
@@ -154,6 +169,30 @@ class Connections:
                 self._refuse_what_was_in_use()
 
         return engine
+
+    def _check_file(self) -> None:
+        """Raise an error where the name is not that of the file any more that was opened."""
+        assert self.path is not None
+        found = file_id(self.path)
+        if found is None or self._file not in (None, found):
+            what = "removed" if found is None else "replaced by another"
+            raise DatabaseFileError(
+                f"{self} was {what} while it was open, and what is committed to it now is lost: put the file back, or close the database"
+                " and open it again"
+            )
+
+    def _check_kept(self) -> None:
+        """Raise an error where what was committed cannot be found by others: SQLite goes on with files that have lost their names."""
+        if self.path is None:
+            return
+        self._check_file()
+        log = file_id(f"{self.path}-wal")
+        if self._log not in (None, log):
+            raise DatabaseFileError(
+                f"{self}: its log '{self.path}-wal' was removed while the database was open, and what is committed to it now is lost:"
+                " close the database and open it again, and leave the log to it"
+            )
+        self._log = log
 
     def _refuse_what_was_in_use(self) -> None:
         if _IN_USE_AT_FORK and self.path is not None and file_id(self.path) in _IN_USE_AT_FORK:

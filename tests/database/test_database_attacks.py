@@ -298,6 +298,57 @@ def test_a_log_that_is_none_is_not_read(tmp_path: Path) -> None:
     assert seconds_in(path) == [1, 2, 3]
 
 
+# ---- what goes while it is open ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("what", ["folder", "file", "replaced", "log"])
+def test_a_commit_to_what_is_gone_is_not_reported_as_kept(tmp_path: Path, what: str) -> None:
+    """SQLite writes on into files that have lost their names."""
+    path = tmp_path / "folder" / "tuning.db"
+    path.parent.mkdir()
+    database = filled(path, 1)
+    if what == "folder":
+        shutil.rmtree(path.parent)
+    elif what == "log":
+        path.with_name("tuning.db-wal").unlink()
+    else:
+        for item in path.parent.iterdir():
+            item.unlink()
+    if what == "replaced":
+        filled(tmp_path / "other.db", 3).close()
+        (tmp_path / "other.db").rename(path)
+    message = r"tuning\.db.*(removed|replaced by another) while .* open.*and open it again"
+    for _ in range(2):
+        with pytest.raises(DatabaseFileError, match=message):
+            commit(database, 2.0)
+    if what == "replaced":
+        database.close()
+        commit(database, 4.0)
+        assert seconds_in(path) == [1, 2, 3, 4]
+
+
+def test_a_file_that_comes_back_is_written_again(tmp_path: Path) -> None:
+    path = tmp_path / "tuning.db"
+    database = filled(path, 1)
+    path.rename(tmp_path / "elsewhere.db")
+    with pytest.raises(DatabaseFileError, match="removed while it was open"):
+        commit(database, 2.0)
+    (tmp_path / "elsewhere.db").rename(path)
+    commit(database, 3.0)
+    database.close()
+    assert seconds_in(path) == [1, 2, 3]  # the second went along with the file
+
+
+def test_nobody_makes_an_empty_file_where_a_closed_database_was(tmp_path: Path) -> None:
+    path = tmp_path / "tuning.db"
+    database = filled(path, 1)
+    database.close()
+    path.unlink()
+    with pytest.raises(DatabaseFileError, match=r"tuning\.db.*removed"):
+        commit(database, 2.0)
+    assert not path.exists()
+
+
 # ---- damage ----------------------------------------------------------------------------------------------------
 
 
