@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Select, delete, func, inspect, or_, select, update
+from sqlalchemy import Select, bindparam, delete, func, inspect, or_, select, update
 from sqlalchemy.engine import URL, Connection
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session as OrmSession
@@ -32,6 +32,9 @@ from .workload import Workload, WorkloadSummary, as_module, structural_key
 _LOG = logging.getLogger(__name__)
 _MIGRATION_LOCK = 0x6C6F6F70
 """Number of PostgreSQL's advisory lock under which one process at a time changes the schema."""
+_OWN_TURN = select(WorkloadRow.id).where(WorkloadRow.id == bindparam("own")).with_for_update(key_share=True)
+"""Whoever asks what has come since (get_records) goes by the order of ids, and a server gives an id before the commit: records of one
+workload are written one after another, so that none appears before one that is already seen."""
 
 
 @Database.kinds.register("sql")
@@ -95,11 +98,8 @@ class SQLDatabase(Database):
                 "versions": record.versions,
             },
         )
-        # Whoever asks what has come since (get_records) goes by the order of ids, and a server gives an id before the commit:
-        # records of one workload are written one after another, so that none appears before one that is already seen.
-        own_turn = select(WorkloadRow.id).where(WorkloadRow.id == workload_id).with_for_update(key_share=True)
         with self._session(write=True) as session:
-            session.execute(own_turn)
+            session.execute(_OWN_TURN, {"own": workload_id})
             session.add(row)
 
     def get_top_k(self, workload: Workload, top_k: int) -> list[TuningRecord]:

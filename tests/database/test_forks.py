@@ -161,10 +161,11 @@ def test_who_forks_inside_of_a_commit_goes_on_in_the_parent_alone(tmp_path: Path
     path = tmp_path / "tuning.db"
     database, child = filled(path, 1), []
 
-    def fork(connection: object) -> None:
-        child.append(os.fork())
+    def fork(connection: object, cursor: object, statement: str, *_: object) -> None:
+        if "INSERT INTO records" in statement and not child:
+            child.append(os.fork())
 
-    event.listen(database._connections.live_engine(), "commit", fork, once=True)
+    event.listen(database._connections.live_engine(), "after_cursor_execute", fork)
     code = 1
     try:
         commit(database, 2.0)
