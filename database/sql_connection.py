@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -59,12 +61,16 @@ class Connections:
             self.is_read_only = _check_sqlite_file(self.path, must_exist)
         self._lock = threading.RLock()
         self._engine: Engine | None = None
+        self._writer: Engine
+        """The same one, for those who write."""
         self._engine_pid = -1
         self._was_opened = False
         self._file: FileId | None = None
         """What was opened under the name; None after it was closed."""
         self._log: FileId | None = None
         """The write-ahead log that the connections write to, once they have."""
+        self._reading: _Reading | None = None
+        """How a file that may not be written was opened."""
         forks.watch(self)
 
     @contextmanager
@@ -82,7 +88,7 @@ class Connections:
         """What makes connections, for one transaction."""
         with self._translated(), self._inside():
             engine = self.live_engine()
-            yield engine.execution_options(loopsmith_write=True) if write else engine
+            yield self._writer if write else engine
             if write:
                 self._check_kept()
 
@@ -90,11 +96,15 @@ class Connections:
         """The engine of this process."""
         with self._lock:
             self._refuse_what_was_in_use()
-            if self._engine is None or self._engine_pid != os.getpid():
+            reading = _Reading.of(self.path) if self.path is not None and self.is_read_only else None
+            if self._engine is not None and (self._engine_pid, self._reading) != (os.getpid(), reading):
                 # A connection must not be shared with a parent process; leave the parent's alone.
-                if self._engine is not None:
-                    self._engine.dispose(close=False)
-                self._engine, self._engine_pid = self._make_engine(), os.getpid()
+                self._engine.dispose(close=self._engine_pid == os.getpid())
+                self._engine = None
+            if self._engine is None:
+                self._reading, self._engine_pid = reading, os.getpid()
+                self._engine = self._make_engine()
+                self._writer = self._engine.execution_options(loopsmith_write=True)
             return self._engine
 
     def close(self) -> None:
@@ -132,30 +142,29 @@ class Connections:
         path, url = self.path, self.url
         if path is None:
             return create_engine(url, pool_pre_ping=True, pool_size=2)
-        if self.is_read_only:
-            url = url.set(database=f"file:{quote(str(path))}").update_query_dict(
-                {"mode": "ro", "immutable": "1", "uri": "true"}
-            )
+        if self._reading is not None:
+            url = url.set(database=f"file:{quote(str(path))}").update_query_dict(self._reading.options)
         engine = create_engine(url, connect_args={"timeout": _BUSY_SECONDS})
-        pid = os.getpid()
+        # SQLAlchemy keeps the listeners of a dialect as long as statements that were compiled for it.
+        this, pid = weakref.proxy(self), os.getpid()
 
         @event.listens_for(engine, "do_connect")
         def look(*_: Any) -> None:
-            if self._was_opened:  # SQLite would make an empty file where the one that was opened is gone
-                self._check_file()
+            if this._was_opened:  # SQLite would make an empty file where the one that was opened is gone
+                this._check_file()
 
         @event.listens_for(engine, "connect")
         def configure(connection: Any, _: Any) -> None:
             # The driver's own idea of when to begin a transaction is switched off; see `begin`.
             connection.isolation_level = None
-            if not self.is_read_only:
+            if this._reading is None:
                 connection.execute("PRAGMA journal_mode=WAL")
                 # In WAL mode NORMAL survives the death of the process; only a power failure may lose the last commits.
                 connection.execute("PRAGMA synchronous=NORMAL")
             connection.execute("PRAGMA foreign_keys=ON")
-            self._file = self._file or file_id(path)
-            self._was_opened, self._log = True, None
-            self._check_file()
+            this._file = this._file or file_id(path)
+            this._was_opened, this._log = True, None
+            this._check_file()
 
         @event.listens_for(engine, "begin")
         def begin(connection: Connection) -> None:
@@ -166,7 +175,7 @@ class Connections:
         @event.listens_for(engine, "commit")
         def commit(connection: Connection) -> None:
             if os.getpid() != pid:  # forked in the middle of a transaction, which is the parent's to end
-                self._refuse_what_was_in_use()
+                this._refuse_what_was_in_use()
 
         return engine
 
@@ -210,7 +219,61 @@ class Connections:
             raise
         except (StatementError, sqlite3.Error, ImportError) as error:
             cause = getattr(error, "orig", None) or error
-            raise DatabaseFileError(f"{self}: {str(cause).strip()}. {_advice(cause)}") from error
+            raise DatabaseFileError(f"{self}: {str(cause).strip()}. {self._advice(cause)}") from error
+
+    def _advice(self, cause: BaseException) -> str:
+        if self._reading is not None and self._reading.log is not None and "unable to open" in str(cause):
+            return _NEEDS_LOG.format(f"{self.path}-wal", f"{self.path}-shm")
+        return _advice(cause)
+
+
+_NEEDS_LOG = (
+    "Its newest records are in {!r}, which can only be read together with {!r}: give read permission on both, or have it closed, or opened"
+    " once, by who may write it"
+)
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """How SQLite opens a file that it may not write, and what has to stay as it is meanwhile.
+
+    What was committed last is in the log, as long as a writer has the file open and when one was killed. SQLite reads it where the log's
+    index is there, too. Without a log it is told that nobody writes, since it would make a log of its own otherwise.
+
+    Attributes:
+        log: the log that holds records; None where all are in the file.
+        state: of the file without a log, by which a later write shows.
+    """
+
+    log: FileId | None
+    state: tuple[int, ...] = ()
+
+    @staticmethod
+    def of(path: Path) -> _Reading:
+        """What is there now.
+
+        Raises:
+            DatabaseFileError: there is a log without an index.
+        """
+        log, index = Path(f"{path}-wal"), Path(f"{path}-shm")
+        try:
+            has_log = log.exists() and log.stat().st_size > 0
+            lacks_index = has_log and not index.exists()
+            found = path.stat()
+        except OSError:
+            return _Reading(None)  # SQLite will say why
+        if lacks_index:
+            advice = _NEEDS_LOG.format(str(log), str(index))
+            raise DatabaseFileError(f"tuning database {str(path)!r} cannot be read. {advice}")
+        if has_log:
+            return _Reading(file_id(log))
+        return _Reading(None, (found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size))
+
+    @property
+    def options(self) -> dict[str, str]:
+        """For the URI of the file."""
+        mode = {"mode": "ro", "uri": "true"}
+        return mode if self.log is not None else {**mode, "immutable": "1"}
 
 
 def _check_sqlite_file(path: Path, must_exist: bool) -> bool:

@@ -12,7 +12,6 @@ import resource
 import shutil
 import signal
 import sqlite3
-import tempfile
 import threading
 import time
 import uuid
@@ -26,14 +25,7 @@ from sqlalchemy.engine import make_url
 
 from database import DatabaseFileError, MachineCalibration, SQLDatabase, open_database
 from database.sql import alembic_config
-from tests.database.attack import (
-    commit,
-    filled,
-    in_child,
-    left_by_a_kill,
-    seconds_in,
-    without_rights,
-)
+from tests.database.attack import commit, filled, in_child, left_by_a_kill, seconds_in
 from tests.database.contract import TARGET, record
 from tests.programs.nodes import matmul, scaled
 
@@ -349,6 +341,20 @@ def test_nobody_makes_an_empty_file_where_a_closed_database_was(tmp_path: Path) 
     assert not path.exists()
 
 
+def test_a_closed_database_does_not_file_records_under_numbers_of_another_file(tmp_path: Path) -> None:
+    path, other = tmp_path / "tuning.db", tmp_path / "other.db"
+    with closing(SQLDatabase(other)) as made:
+        made.commit_tuning_record(record(made.commit_workload(scaled()), 5.0))
+    database = filled(path, 1)
+    database.close()
+    path.unlink()
+    other.rename(path)
+    commit(database, 2.0)
+    with closing(SQLDatabase(path)) as again:
+        found = again.query_tuning_record(scaled(), TARGET)
+        assert found is not None and found.secs == 5.0
+
+
 # ---- damage ----------------------------------------------------------------------------------------------------
 
 
@@ -431,35 +437,6 @@ def test_a_file_where_a_folder_should_be_is_named(tmp_path: Path) -> None:
         SQLDatabase(tmp_path / "notes" / "tuning.db")
 
 
-# ---- rights ----------------------------------------------------------------------------------------------------
-
-
-def test_who_may_only_read_reads_and_is_told_when_writing(open_folder: Path) -> None:
-    path = open_folder / "tuning.db"
-    filled(path).close()
-    path.chmod(0o444)
-    assert without_rights(lambda: len(SQLDatabase(path, must_exist=True))) == "2"
-    assert "its folder can be read and written" in without_rights(lambda: commit(SQLDatabase(path), 3.0))
-    open_folder.chmod(0o555)
-    assert without_rights(lambda: len(SQLDatabase(path, must_exist=True))) == "2"
-    assert seconds_in(path) == [1, 2]
-
-
-def test_a_file_that_nobody_may_read_and_a_folder_that_takes_no_file_are_named(open_folder: Path) -> None:
-    path = open_folder / "tuning.db"
-    filled(path).close()
-    path.chmod(0o000)
-    open_folder.chmod(0o555)
-    advice = "Check that the file and its folder can be read and written"
-    for name in ("tuning.db", "new.db"):
-        message = without_rights(lambda: SQLDatabase(open_folder / name))
-        assert name in message and advice in message
-    path.chmod(0o666)
-    message = without_rights(lambda: commit(SQLDatabase(path), 3.0))
-    assert "tuning.db" in message and advice in message
-    assert seconds_in(path) == [1, 2]
-
-
 # ---- the clock and the disk ------------------------------------------------------------------------------------
 
 
@@ -490,41 +467,3 @@ def test_a_disk_without_room_for_a_database_says_so_and_leaves_none_that_is_half
     assert in_child(work) == 0
     filled(path).close()
     assert seconds_in(path) == [1, 2]
-
-
-@pytest.fixture
-def open_folder() -> Iterator[Path]:
-    """A folder that everybody may enter."""
-    with tempfile.TemporaryDirectory() as name:
-        Path(name).chmod(0o755)
-        yield Path(name)
-
-
-@pytest.mark.parametrize("name", ["a?b.db", "a#b.db", "a%41b.db"])
-def test_who_may_only_read_reads_a_file_of_any_name(open_folder: Path, name: str) -> None:
-    """SQLite is told a URI, in which these mean something."""
-    path = open_folder / name
-    filled(path, 2).close()
-    path.chmod(0o444)
-    assert without_rights(lambda: len(SQLDatabase(path, must_exist=True))) == "2"
-
-
-def test_who_may_only_read_reads_no_other_file(open_folder: Path) -> None:
-    filled(open_folder / "a%41.db", 2).close()
-    filled(open_folder / "aA.db", 1).close()
-    (open_folder / "a%41.db").chmod(0o444)
-    assert without_rights(lambda: len(SQLDatabase(open_folder / "a%41.db", must_exist=True))) == "2"
-
-
-def test_a_closed_database_does_not_file_records_under_numbers_of_another_file(tmp_path: Path) -> None:
-    path, other = tmp_path / "tuning.db", tmp_path / "other.db"
-    with closing(SQLDatabase(other)) as made:
-        made.commit_tuning_record(record(made.commit_workload(scaled()), 5.0))
-    database = filled(path, 1)
-    database.close()
-    path.unlink()
-    other.rename(path)
-    commit(database, 2.0)
-    with closing(SQLDatabase(path)) as again:
-        found = again.query_tuning_record(scaled(), TARGET)
-        assert found is not None and found.secs == 5.0
