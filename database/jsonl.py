@@ -12,8 +12,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from ir.error import IRError
-
 from .base import Database
 from .error import DatabaseError, DatabaseFileError, SchemaVersionError
 from .lock import file_lock
@@ -91,16 +89,16 @@ def parse_lines(path: str | Path, workloads: dict[str, Workload]) -> Iterator[It
     """
     for number, item in read_lines(path):
         try:
-            yield _parsed(item, workloads)
+            yield _parsed(item, workloads, f"{str(path)!r}, line {number}")
         except (DatabaseError, KeyError, TypeError, ValueError) as error:
             why = str(error) if isinstance(error, DatabaseError) else repr(error)
             raise DatabaseError(f"{str(path)!r}, line {number}: {why}") from error
 
 
-def _parsed(item: dict[str, Any], workloads: dict[str, Workload]) -> Item:
+def _parsed(item: dict[str, Any], workloads: dict[str, Workload], source: str) -> Item:
     kind = item["kind"]
     if kind == "workload":
-        workload = Workload.from_json(item)
+        workload = Workload.from_json(item, source)
         workload = workloads.setdefault(workload.shash, workload)
         workloads[item["shash"]] = workload  # an older version's hash, by which the file's records name it
         return workload
@@ -193,14 +191,7 @@ def import_records(destination: Database, path: str | Path) -> int:
             # Hashed anew: another version may have hashed the same program differently.
             entry = entries.get(item.workload.shash)
             if entry is None:
-                try:
-                    program = item.workload.mod
-                except IRError as error:
-                    raise DatabaseError(
-                        f"{str(path)!r}: the program of workload {item.workload.shash} cannot be read: {error}; remove its line and those"
-                        " of its records to read the others"
-                    ) from error
-                entry = entries[item.workload.shash] = destination.commit_workload(program)
+                entry = entries[item.workload.shash] = destination.commit_workload(item.workload.mod)
             item.workload = entry
             if _identity(item) not in known:
                 known.add(_identity(item))

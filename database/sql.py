@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import Select, bindparam, delete, func, inspect, or_, select, update
 from sqlalchemy.engine import URL, Connection
@@ -21,10 +21,20 @@ from ir.target import Target
 
 from .arg_info import ArgInfo
 from .base import CLAIM_SECONDS, Database, Program, check_top_k
+from .damage import DAMAGE, DamagedRow, sound
 from .error import DatabaseError, DatabaseFileError, SchemaVersionError
 from .machine_calibration import MachineCalibration
 from .record import WRONG_RESULT, Session, TuningRecord, by_speed
-from .schema import HEAD_REVISION, CalibrationRow, ClaimRow, RecordRow, SessionRow, TargetRow, WorkloadRow
+from .schema import (
+    HEAD_REVISION,
+    Base,
+    CalibrationRow,
+    ClaimRow,
+    RecordRow,
+    SessionRow,
+    TargetRow,
+    WorkloadRow,
+)
 from .sql_connection import Connections
 from .target_key import TargetLike, as_target, target_key
 from .workload import Workload, WorkloadSummary, as_module, structural_key
@@ -35,6 +45,10 @@ _MIGRATION_LOCK = 0x6C6F6F70
 _OWN_TURN = select(WorkloadRow.id).where(WorkloadRow.id == bindparam("own")).with_for_update(key_share=True)
 """Whoever asks what has come since (get_records) goes by the order of ids, and a server gives an id before the commit: records of one
 workload are written one after another, so that none appears before one that is already seen."""
+
+
+_Row = TypeVar("_Row", bound=Base)
+_Item = TypeVar("_Item")
 
 
 @Database.kinds.register("sql")
@@ -58,7 +72,11 @@ class SQLDatabase(Database):
         self.url = self._connections.url
         self._session = self._connections.session
         self._workloads: dict[str, tuple[int, Workload]] = {}
+        self._by_row: dict[int, Workload] = {}
         self._target_ids: dict[str, int] = {}
+        self._targets: dict[int, Target] = {}
+        self._damaged: set[tuple[Any, ...]] = set()
+        """Table and key of rows that were named."""
         self._migrate()
 
     # -------------------------------------------------------------------------------------- interface
@@ -114,10 +132,12 @@ class SQLDatabase(Database):
     def get_workloads(self) -> list[Workload]:
         with self._session() as session:
             rows = session.scalars(select(WorkloadRow).order_by(WorkloadRow.id)).all()
-            return [self._workload_of(row) for row in rows]
+            return _all_of(self._made(rows, self._workload_of))
 
     def get_records(self, workload: Workload, target: TargetLike, skip: int = 0) -> list[TuningRecord]:
-        return self._read(_of_workload(workload, target).order_by(RecordRow.id).offset(skip))
+        query = _of_workload(workload, target).order_by(RecordRow.id)
+        # Who asks has counted the records that could be read; the server counts all.
+        return self._read(query)[skip:] if self._damaged else self._read(query.offset(skip))
 
     def claim(
         self, workload: Workload, target: TargetLike, candidates: Sequence[str], owner: str
@@ -174,7 +194,7 @@ class SQLDatabase(Database):
     def get_sessions(self) -> list[Session]:
         with self._session() as orm:
             rows = orm.scalars(select(SessionRow).order_by(SessionRow.started_at)).all()
-            return [Session.from_json(row.description) for row in rows]
+            return _all_of(self._made(rows, _session_of))
 
     def commit_calibration(self, calibration: MachineCalibration) -> None:
         row = CalibrationRow(
@@ -189,7 +209,7 @@ class SQLDatabase(Database):
     def get_calibrations(self) -> list[MachineCalibration]:
         with self._session() as orm:
             rows = orm.scalars(select(CalibrationRow).order_by(CalibrationRow.created_at)).all()
-            return [MachineCalibration.from_json(row.description) for row in rows]
+            return _all_of(self._made(rows, _calibration_of))
 
     def __len__(self) -> int:
         with self._session() as session:
@@ -198,8 +218,8 @@ class SQLDatabase(Database):
     def close(self) -> None:
         self._connections.close()
         # What is opened next at this place may be another file, with other numbers for other programs.
-        self._workloads.clear()
-        self._target_ids.clear()
+        for known in (self._workloads, self._by_row, self._target_ids, self._targets, self._damaged):
+            known.clear()
 
     def __reduce__(self) -> Any:
         return (SQLDatabase, (self.url,))
@@ -219,10 +239,12 @@ class SQLDatabase(Database):
         first = first.order_by(RecordRow.verified.desc(), RecordRow.cut, RecordRow.mean_secs, RecordRow.id)
         count = top_k + 2 * len(again)
         while True:
-            found = self._read(first.limit(count))
+            read = self._records(first.limit(count))
+            found = _all_of(read)
             best = by_speed([*found, *again])[:top_k]
             # What was not read is behind all that was: it changes nothing where enough is known.
-            if len(found) < count or (len(best) == top_k and best[-1].merit()[:3] <= found[-1].merit()[:3]):
+            is_enough = found and len(best) == top_k and best[-1].merit()[:3] <= found[-1].merit()[:3]
+            if len(read) < count or is_enough:
                 return best
             count *= 2
 
@@ -253,8 +275,7 @@ class SQLDatabase(Database):
         except IntegrityError:  # another process inserted it between the look and the insertion
             with self._session() as session:
                 return self._entry_of(session.scalars(query).one(), same_as=workload)
-        self._workloads[workload.shash] = entry
-        return entry
+        return self._keep(*entry)
 
     def _workload_of(self, row: WorkloadRow) -> Workload:
         return self._entry_of(row)[1]
@@ -262,14 +283,42 @@ class SQLDatabase(Database):
     def _entry_of(self, row: WorkloadRow, same_as: Workload | None = None) -> tuple[int, Workload]:
         entry = self._workloads.get(row.shash)
         if entry is None:
-            workload = Workload.stored(row.shash, row.module, WorkloadSummary.from_json(row.summary))
-            if same_as is not None and workload != same_as:
-                raise DatabaseError(
-                    f"{self!r} holds another program under the structural hash {row.shash} of {same_as!r}; "
-                    "it was made by a version that hashes differently: use a new database"
-                )
-            entry = self._workloads[row.shash] = (row.id, workload)
+            workload = self._stored(row)
+            if same_as is not None:
+                workload = self._compared(row, workload, same_as)
+            entry = self._keep(row.id, workload)
         return entry
+
+    def _keep(self, row_id: int, workload: Workload) -> tuple[int, Workload]:
+        entry = self._workloads[workload.shash] = (row_id, workload)
+        self._by_row[row_id] = workload
+        return entry
+
+    def _stored(self, row: WorkloadRow) -> Workload:
+        source = f"row {row.id} of table 'workloads' of {self._connections}"
+        try:
+            summary = WorkloadSummary.from_json(sound(row.summary))
+        except DAMAGE as error:
+            workload = Workload.stored(row.shash, row.module, None, source)
+            try:
+                summary = workload.summary  # of the program itself
+            except DatabaseError:
+                raise DamagedRow(row, error) from error
+        return Workload.stored(row.shash, row.module, summary, source)
+
+    def _compared(self, row: WorkloadRow, workload: Workload, same_as: Workload) -> Workload:
+        """The workload of a row that should be that of a program; the program's where the row's cannot be read."""
+        try:
+            is_same = workload == same_as
+        except DatabaseError as error:
+            self._name_damage(row, error)
+            return same_as
+        if not is_same:
+            raise DatabaseError(
+                f"{self!r} holds another program under the structural hash {row.shash} of {same_as!r}; "
+                "it was made by a version that hashes differently: use a new database"
+            )
+        return workload
 
     def _target_id(self, target: Target) -> int:
         key = target_key(target)
@@ -291,25 +340,57 @@ class SQLDatabase(Database):
         self._target_ids[key] = found
         return found
 
-    def _read(self, query: Select[Any]) -> list[TuningRecord]:
-        with self._session() as session:
-            targets: dict[int, Target] = {}
-            return [self._record_of(row, targets) for row in session.scalars(query).all()]
+    def _target_of(self, row: TargetRow | None) -> Target:
+        if row is None:
+            raise ValueError("its target is missing")
+        try:
+            target = self._targets[row.id] = as_target(sound(row.target))
+        except DAMAGE as error:
+            raise DamagedRow(row, error) from error
+        return target
 
-    def _record_of(self, row: RecordRow, targets: dict[int, Target]) -> TuningRecord:
-        if row.target is None:
-            target = None
-        elif row.target_id in targets:
-            target = targets[row.target_id]
-        else:
-            target = targets[row.target.id] = as_target(row.target.target)
-        details = row.details
+    def _read(self, query: Select[Any]) -> list[TuningRecord]:
+        return _all_of(self._records(query))
+
+    def _records(self, query: Select[Any]) -> list[TuningRecord | None]:
+        """The record of each row; None for those that are damaged."""
+        with self._session() as session:
+            return self._made(session.scalars(query).all(), self._record_of)
+
+    def _made(self, rows: Sequence[_Row], make: Callable[[_Row], _Item]) -> list[_Item | None]:
+        """What is made of each row; None for those that are damaged, which are named."""
+        made: list[_Item | None] = []
+        for row in rows:
+            try:
+                made.append(make(row))
+            except DAMAGE as error:
+                self._name_damage(row, error)
+                made.append(None)
+        return made
+
+    def _name_damage(self, row: Base, error: Exception) -> None:
+        """Warn of a row, or of the one that it refers to, once."""
+        if isinstance(error, DamagedRow):
+            row, error = error.row, error.why
+        place = row.__tablename__, *(inspect(row).identity or ())
+        if place not in self._damaged:
+            self._damaged.add(place)
+            _LOG.warning(
+                "row %s of table %r of %s is damaged and left out, with all that belongs to it (%s: %s); 'loopsmith db export' writes"
+                " what can be read to a file, and 'loopsmith db import' that file into a new database",
+                place[-1], place[0], self._connections, type(error).__name__, error,
+            )  # fmt: skip
+
+    def _record_of(self, row: RecordRow) -> TuningRecord:
+        details = sound(row.details)
         infos = details["args_info"]
         return TuningRecord(
             None,
-            self._workload_of(row.workload),
+            self._by_row.get(row.workload_id) or self._workload_of(row.workload),
             details["run_secs"],
-            target,
+            None
+            if row.target_id is None
+            else self._targets.get(row.target_id) or self._target_of(row.target),
             None if infos is None else [ArgInfo.from_json(info) for info in infos],
             verified=row.verified,
             cut=row.cut,
@@ -317,11 +398,11 @@ class SQLDatabase(Database):
             failure_kind=row.failure_kind,
             failure_message=details["failure_message"],
             metrics=details.get("metrics"),  # records of earlier versions have none
-            fingerprint=details["fingerprint"],
-            versions=details["versions"],
+            fingerprint=dict(details["fingerprint"]),
+            versions=dict(details["versions"]),
             session_id=row.session_id,
             created_at=row.created_at,
-            trace_json=row.trace,
+            trace_json=_trace_of(row),
         )
 
     # -------------------------------------------------------------------------------------- schema
@@ -385,6 +466,28 @@ def alembic_config(connection: Connection | None = None) -> Any:
     config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
     config.attributes["connection"] = connection
     return config
+
+
+def _all_of(found: Sequence[_Item | None]) -> list[_Item]:
+    return [item for item in found if item is not None]
+
+
+def _trace_of(row: RecordRow) -> Any:
+    trace = sound(row.trace)
+    if not isinstance(trace, list | None):
+        raise TypeError(f"no trace: {trace!r}")
+    return trace
+
+
+def _session_of(row: SessionRow) -> Session:
+    found = Session.from_json(sound(row.description))
+    if found.id != row.id:
+        raise ValueError(f"it describes session {found.id!r}")
+    return found
+
+
+def _calibration_of(row: CalibrationRow) -> MachineCalibration:
+    return MachineCalibration.from_json(sound(row.description))
 
 
 def _of_workload(workload: Workload, target: TargetLike | None = None) -> Select[Any]:

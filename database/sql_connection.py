@@ -22,6 +22,7 @@ from ir.error import did_you_mean
 
 from . import forks
 from .base import Database
+from .damage import read_json, read_text
 from .error import DatabaseError, DatabaseFileError
 from .file_id import FileId, file_id
 
@@ -144,7 +145,7 @@ class Connections:
             return create_engine(url, pool_pre_ping=True, pool_size=2)
         if self._reading is not None:
             url = url.set(database=f"file:{quote(str(path))}").update_query_dict(self._reading.options)
-        engine = create_engine(url, connect_args={"timeout": _BUSY_SECONDS})
+        engine = create_engine(url, connect_args={"timeout": _BUSY_SECONDS}, json_deserializer=read_json)
         # SQLAlchemy keeps the listeners of a dialect as long as statements that were compiled for it.
         this, pid = weakref.proxy(self), os.getpid()
 
@@ -157,6 +158,7 @@ class Connections:
         def configure(connection: Any, _: Any) -> None:
             # The driver's own idea of when to begin a transaction is switched off; see `begin`.
             connection.isolation_level = None
+            connection.text_factory = read_text
             if this._reading is None:
                 connection.execute("PRAGMA journal_mode=WAL")
                 # In WAL mode NORMAL survives the death of the process; only a power failure may lose the last commits.
@@ -217,7 +219,7 @@ class Connections:
             yield
         except IntegrityError:
             raise
-        except (StatementError, sqlite3.Error, ImportError) as error:
+        except (StatementError, sqlite3.Error, ImportError, UnicodeError) as error:
             cause = getattr(error, "orig", None) or error
             raise DatabaseFileError(f"{self}: {str(cause).strip()}. {self._advice(cause)}") from error
 
@@ -325,10 +327,13 @@ def _url_of(where: str | Path | URL) -> URL:
 
 def _advice(cause: BaseException) -> str:
     text = str(cause).lower()
-    if "not a database" in text or "malformed" in text:
+    # SQLite's message about a damaged name may be no text itself.
+    if "not a database" in text or "malformed" in text or isinstance(cause, UnicodeDecodeError):
         return "The file is not an SQLite database or is damaged; name another one, or restore a copy"
     if "readonly" in text or "unable to open" in text or "permission" in text:
         return "Check that the file and its folder can be read and written"
+    if "no such" in text:
+        return "The file is damaged, or another program has changed its tables; name another one, or restore a copy"
     if "locked" in text:
         return f"Another process held it for more than {_BUSY_SECONDS:.0f} seconds; end that process, or try again"
     if isinstance(cause, ImportError):

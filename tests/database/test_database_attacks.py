@@ -203,7 +203,10 @@ def test_a_server_is_asked_again_after_a_restart_and_a_commit_that_it_cut_off_is
     end_connections(on_postgres)
     commit(on_postgres, 2.0)
     event.listen(
-        on_postgres._connections.live_engine(), "commit", lambda connection: end_connections(on_postgres), once=True
+        on_postgres._connections.live_engine(),
+        "commit",
+        lambda connection: end_connections(on_postgres),
+        once=True,
     )
     with pytest.raises(DatabaseFileError, match=f"{on_postgres.url.database}.*terminating connection"):
         commit(on_postgres, 3.0)
