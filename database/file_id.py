@@ -9,8 +9,8 @@ FileId = tuple[int, int]
 """Device and inode."""
 
 
-def file_id(path: str | Path) -> FileId | None:
-    """Of the file that has a name now; None where none can be seen."""
+def file_id(path: str | Path | int) -> FileId | None:
+    """Of the file that has a name now, or of an open one; None where none can be seen."""
     try:
         found = os.stat(path)
     except OSError:

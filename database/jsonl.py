@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from .base import Database
-from .error import DatabaseError, DatabaseFileError, SchemaVersionError
-from .lock import file_lock
+from .error import DatabaseError, DatabaseFileError, SchemaVersionError, cannot_write
+from .file_id import FileId, file_id
+from .lock import lock
 from .machine_calibration import MachineCalibration
 from .memory import MemoryDatabase
 from .record import Session, TuningRecord
@@ -116,17 +117,49 @@ def _parsed(item: dict[str, Any], workloads: dict[str, Workload], source: str) -
     raise DatabaseError(f"a line of unknown kind {kind!r}; expected {', '.join(_VERSIONS)}")
 
 
-def append_lines(path: str | Path, lines: Iterable[str]) -> None:
-    """Append lines under a lock, after cutting off what a crash left unfinished; on the disk when this returns."""
+def append_lines(path: str | Path, lines: Iterable[str], opened: FileId | None = None) -> None:
+    """Append lines under a lock, after cutting off what a crash left unfinished; on the disk when this returns.
+
+    Args:
+        path: the file.
+        lines: with their ends.
+        opened: what the file must be still.
+
+    Raises:
+        DatabaseFileError: it cannot be written, or it is another one.
+    """
     path = Path(path)
-    with file_lock(path), path.open("r+b") as file:
-        end = file.seek(0, os.SEEK_END)
-        file.seek(max(0, end - 1))
-        if end and file.read(1) != b"\n":
-            _mend_tail(file)
-        file.write("".join(lines).encode())
-        file.flush()
-        os.fsync(file.fileno())
+    try:
+        with path.open("r+b") as file:
+            lock(file.fileno())
+            if opened is not None:
+                check_same(path, opened)
+            end = file.seek(0, os.SEEK_END)
+            file.seek(max(0, end - 1))
+            if end and file.read(1) != b"\n":
+                _mend_tail(file)
+            file.write("".join(lines).encode())
+            file.flush()
+            os.fsync(file.fileno())
+    except DatabaseFileError:
+        raise
+    except OSError as error:
+        raise cannot_write(path, error) from error
+
+
+def check_same(path: Path, opened: FileId | None) -> None:
+    """Refuse a file that is not the one any more that was opened.
+
+    Raises:
+        DatabaseFileError: it was removed, or replaced by another.
+    """
+    found = file_id(path)
+    if found != opened:
+        what = "removed" if found is None else "replaced by another"
+        raise DatabaseFileError(
+            f"tuning database file {str(path)!r} was {what} while it was open: put it back, or open the database again; nothing was"
+            " written"
+        )
 
 
 def _mend_tail(file: BinaryIO) -> None:
