@@ -29,7 +29,7 @@ class Claims:
         granted = []
         for candidate in candidates:
             holder, since = self._owners.get((*place, candidate), (owner, now))
-            granted.append(holder == owner or now - since > CLAIM_SECONDS)
+            granted.append(holder == owner or abs(now - since) > CLAIM_SECONDS)
             if granted[-1]:
                 self._owners[(*place, candidate)] = (owner, now)
         return granted

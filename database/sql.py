@@ -158,7 +158,7 @@ class SQLDatabase(Database):
                 session.add(row)
             return True
         except IntegrityError:  # somebody has it, perhaps this owner, perhaps somebody who was killed
-            is_free = or_(ClaimRow.owner == owner, ClaimRow.claimed_at < now - CLAIM_SECONDS)
+            is_free = or_(ClaimRow.owner == owner, func.abs(ClaimRow.claimed_at - now) > CLAIM_SECONDS)
             taken = session.scalars(
                 update(ClaimRow)
                 .where(
