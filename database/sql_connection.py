@@ -298,13 +298,11 @@ def _check_sqlite_file(path: Path, must_exist: bool) -> bool:
 
 
 def _url_of(where: str | Path | URL) -> URL:
-    if isinstance(where, URL):
-        return where
     text = str(where)
-    if "://" not in text:
-        return URL.create("sqlite", database=text)
+    if not isinstance(where, URL) and "://" not in text:
+        where = URL.create("sqlite", database=text)
     try:
-        url = make_url(text)
+        url = make_url(where if isinstance(where, URL) else text)
         url.get_dialect()
     except NoSuchModuleError as error:
         scheme = text.partition("://")[0]
@@ -320,8 +318,13 @@ def _url_of(where: str | Path | URL) -> URL:
         ) from error
     if url.get_backend_name() == "postgresql" and url.drivername == "postgresql":
         url = url.set(drivername="postgresql+psycopg")
-    if url.get_backend_name() == "sqlite" and url.database in (None, "", ":memory:"):
-        raise DatabaseError("an SQLite database needs a file; use MemoryDatabase for one in memory")
+    if url.get_backend_name() == "sqlite":
+        if url.database in (None, "", ":memory:"):
+            raise DatabaseError(
+                f"{text!r} names no file, and an SQLite database needs one; use MemoryDatabase for one in memory"
+            )
+        if "uri" in url.query:
+            raise DatabaseError(f"SQLite's own URIs are not taken, got {text!r}; name the path of the file")
     return url
 
 
