@@ -28,3 +28,10 @@ def cannot_write(path: object, error: OSError) -> DatabaseFileError:
     else:
         fix = "check that the file and its folder can be written"
     return DatabaseFileError(f"tuning database file {str(path)!r} cannot be written: {error.strerror}; {fix}")
+
+
+def cannot_look(path: object, error: OSError) -> DatabaseFileError:
+    """What the system's refusal to say anything of a path means to its user."""
+    return DatabaseFileError(
+        f"tuning database {str(path)!r} cannot be looked at: {error.strerror}; check the path, and that its folders can be entered"
+    )

@@ -7,7 +7,7 @@ from typing import Any
 
 from .base import Database
 from .claims import ClaimFile
-from .error import DatabaseError, DatabaseFileError
+from .error import DatabaseError, DatabaseFileError, cannot_look
 from .file_id import file_id
 from .jsonl import Item, append_lines, check_same, line_of, parse_lines
 from .machine_calibration import MachineCalibration
@@ -52,7 +52,11 @@ class JSONDatabase(MemoryDatabase):
         self.path_workload = Path(path_workload)
         self.path_tuning_record = Path(path_tuning_record)
         for path in (self.path_workload, self.path_tuning_record):
-            if path.exists():
+            try:
+                exists = path.exists()
+            except OSError as error:
+                raise cannot_look(path, error) from error
+            if exists:
                 continue
             if not allow_missing:
                 raise DatabaseFileError(

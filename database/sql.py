@@ -42,7 +42,11 @@ from .workload import Workload, WorkloadSummary, as_module, structural_key
 _LOG = logging.getLogger(__name__)
 _MIGRATION_LOCK = 0x6C6F6F70
 """Number of PostgreSQL's advisory lock under which one process at a time changes the schema."""
-_OWN_TURN = select(WorkloadRow.id).where(WorkloadRow.id == bindparam("own")).with_for_update(key_share=True)
+_OWN_TURN = (
+    select(WorkloadRow.id)
+    .where(WorkloadRow.id == bindparam("own"), WorkloadRow.shash == bindparam("shash"))
+    .with_for_update(key_share=True)
+)
 """Whoever asks what has come since (get_records) goes by the order of ids, and a server gives an id before the commit: records of one
 workload are written one after another, so that none appears before one that is already seen."""
 
@@ -117,7 +121,11 @@ class SQLDatabase(Database):
             },
         )
         with self._session(write=True) as session:
-            session.execute(_OWN_TURN, {"own": workload_id})
+            if session.scalar(_OWN_TURN, {"own": workload_id, "shash": record.workload.shash}) is None:
+                raise DatabaseFileError(
+                    f"{self._connections}: another program has removed {record.workload!r}; the record was not kept. Close the database and"
+                    " open it again"
+                )
             session.add(row)
 
     def get_top_k(self, workload: Workload, top_k: int) -> list[TuningRecord]:
@@ -201,7 +209,7 @@ class SQLDatabase(Database):
             key=calibration.key, created_at=calibration.created_at, description=calibration.as_json()
         )
         try:
-            with self._session(write=True) as orm:
+            with self._session(write=True, may_conflict=True) as orm:
                 orm.merge(row)
         except IntegrityError:  # another process has measured the same machine at the same time
             _LOG.debug("calibration %s was committed by another process", calibration.key)
@@ -225,7 +233,7 @@ class SQLDatabase(Database):
         return (SQLDatabase, (self.url,))
 
     def __repr__(self) -> str:
-        return f"SQLDatabase({self.url.render_as_string()!r})"
+        return f"SQLDatabase({self._connections.name!r})"
 
     def _fastest(self, query: Select[Any], top_k: int) -> list[TuningRecord]:
         """The best records that stand.
@@ -268,7 +276,7 @@ class SQLDatabase(Database):
             created_at=time.time(),
         )
         try:
-            with self._session(write=True) as session:
+            with self._session(write=True, may_conflict=True) as session:
                 session.add(row)
                 session.flush()
                 entry = (row.id, workload)
@@ -330,7 +338,7 @@ class SQLDatabase(Database):
         if found is None:
             row = TargetRow(key=key, target=target.export())
             try:
-                with self._session(write=True) as session:
+                with self._session(write=True, may_conflict=True) as session:
                     session.add(row)
                     session.flush()
                     found = row.id

@@ -23,7 +23,7 @@ from ir.error import did_you_mean
 from . import forks
 from .base import Database
 from .damage import read_json, read_text
-from .error import DatabaseError, DatabaseFileError
+from .error import DatabaseError, DatabaseFileError, cannot_look
 from .file_id import FileId, file_id
 
 _BUSY_SECONDS = 30.0
@@ -75,19 +75,24 @@ class Connections:
         forks.watch(self)
 
     @contextmanager
-    def session(self, *, write: bool = False) -> Iterator[OrmSession]:
-        """One short transaction; committed at the end, rolled back by an exception."""
+    def session(self, *, write: bool = False, may_conflict: bool = False) -> Iterator[OrmSession]:
+        """One short transaction; committed at the end, rolled back by an exception.
+
+        Args:
+            write: something will be changed.
+            may_conflict: the caller expects SQLAlchemy's IntegrityError, since another process may have been first.
+        """
         with (
-            self.engine(write=write) as engine,
+            self.engine(write=write, may_conflict=may_conflict) as engine,
             OrmSession(engine, expire_on_commit=False) as session,
             session.begin(),
         ):
             yield session
 
     @contextmanager
-    def engine(self, *, write: bool = False) -> Iterator[Engine]:
+    def engine(self, *, write: bool = False, may_conflict: bool = False) -> Iterator[Engine]:
         """What makes connections, for one transaction."""
-        with self._translated(), self._inside():
+        with self._translated(may_conflict), self._inside():
             engine = self.live_engine()
             yield self._writer if write else engine
             if write:
@@ -128,7 +133,12 @@ class Connections:
             _IN_USE_AT_FORK.add(found)
 
     def __str__(self) -> str:
-        return f"tuning database {self.url.render_as_string(hide_password=True)!r}"
+        return f"tuning database {self.name!r}"
+
+    @property
+    def name(self) -> str:
+        """What a user calls it: the path of a file, the URL without a password of a server."""
+        return str(self.path) if self.path is not None else self.url.render_as_string(hide_password=True)
 
     @contextmanager
     def _inside(self) -> Iterator[None]:
@@ -213,13 +223,13 @@ class Connections:
             )
 
     @contextmanager
-    def _translated(self) -> Iterator[None]:
-        """Turn the driver's errors into ours; broken constraints pass, for the callers that expect them."""
+    def _translated(self, may_conflict: bool) -> Iterator[None]:
+        """Turn the driver's errors into ours."""
         try:
             yield
-        except IntegrityError:
-            raise
         except (StatementError, sqlite3.Error, ImportError, UnicodeError) as error:
+            if may_conflict and isinstance(error, IntegrityError):
+                raise
             cause = getattr(error, "orig", None) or error
             raise DatabaseFileError(f"{self}: {str(cause).strip()}. {self._advice(cause)}") from error
 
@@ -280,17 +290,21 @@ class _Reading:
 
 def _check_sqlite_file(path: Path, must_exist: bool) -> bool:
     """Whether a file may only be read; it need not exist yet, unless it must."""
-    if path.is_dir():
+    try:
+        is_folder, exists, has_folder = path.is_dir(), path.exists(), path.parent.is_dir()
+    except OSError as error:  # a folder that may not be entered, a name that is too long
+        raise cannot_look(path, error) from error
+    if is_folder:
         raise DatabaseFileError(
             f"tuning database {str(path)!r} is a folder; name a file in it, such as {path / 'tuning.db'}"
         )
-    if path.exists():
+    if exists:
         return not os.access(path, os.W_OK)
     if must_exist:
         raise DatabaseFileError(
             f"tuning database {str(path)!r} does not exist; check the path, or run 'loopsmith tune' first"
         )
-    if not path.parent.is_dir():
+    if not has_folder:
         raise DatabaseFileError(
             f"tuning database {str(path)!r} cannot be made: the folder {str(path.parent)!r} does not exist"
         )
@@ -341,6 +355,8 @@ def _advice(cause: BaseException) -> str:
         return f"Another process held it for more than {_BUSY_SECONDS:.0f} seconds; end that process, or try again"
     if isinstance(cause, ImportError):
         return "Install the driver, for PostgreSQL with: pip install 'loopsmith[postgres]'"
+    if "constraint" in text:
+        return "What was to be kept does not fit the tables, or another program changes them; nothing of it was kept"
     if "full" in text or "disk i/o error" in text:
         return "Free some space, or raise the limit on the size of files; everything committed is kept"
     return "Check the URL, the server and the rights on it"

@@ -358,6 +358,32 @@ def test_a_closed_database_does_not_file_records_under_numbers_of_another_file(t
         assert found is not None and found.secs == 5.0
 
 
+@pytest.mark.parametrize("other", [False, True])
+def test_a_workload_that_another_program_has_removed_is_named(tmp_path: Path, other: bool) -> None:
+    """Its number may be that of another one by then."""
+    path = tmp_path / "tuning.db"
+    database = filled(path)
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("DELETE FROM records")
+    connection.execute("DELETE FROM workloads")
+    connection.close()
+    if other:
+        SQLDatabase(path).commit_workload(scaled())
+    with pytest.raises(DatabaseFileError, match=r"tuning\.db.*has removed Workload\(main"):
+        commit(database, 3.0)
+    database.close()
+    commit(database, 4.0)
+    assert seconds_in(path) == [4]
+
+
+def test_what_a_table_refuses_is_an_error_of_ours(tmp_path: Path) -> None:
+    with closing(filled(tmp_path / "tuning.db")) as database:
+        odd = record(database.commit_workload(matmul()), 3.0, created_at=float("nan"))
+        with pytest.raises(DatabaseFileError, match=r"tuning\.db.*does not fit the tables"):
+            database.commit_tuning_record(odd)
+    assert seconds_in(tmp_path / "tuning.db") == [1, 2]
+
+
 # ---- damage ----------------------------------------------------------------------------------------------------
 
 
@@ -398,6 +424,18 @@ def test_any_name_is_that_of_a_file(tmp_path: Path, name: str) -> None:
     assert len(open_database(path, must_exist=True)) == len(open_database(str(path))) == 2
     with pytest.raises(DatabaseFileError, match="does not exist"):
         open_database(tmp_path / "none" / name)
+
+
+def test_names_in_messages_are_those_of_the_files(tmp_path: Path) -> None:
+    path = tmp_path / "wärme 100%.db"
+    path.write_text("no database at all " * 100)
+    with pytest.raises(DatabaseFileError) as caught:
+        SQLDatabase(path)
+    assert repr(str(path)) in str(caught.value)
+    path.unlink()
+    assert repr(SQLDatabase(path)) == f"SQLDatabase({str(path)!r})"
+    with pytest.raises(DatabaseFileError, match="cannot be looked at: File name too long"):
+        SQLDatabase(tmp_path / ("n" * 300))
 
 
 def test_links_are_followed(tmp_path: Path) -> None:

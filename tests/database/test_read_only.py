@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from database import SQLDatabase
+from database import JSONDatabase, SQLDatabase, open_database
 from tests.database.attack import commit, filled, left_by_a_kill, seconds_in, without_rights
 
 
@@ -129,6 +129,20 @@ def test_who_cannot_read_the_log_is_told(open_folder: Path, what: str) -> None:
     else:
         (index if what == "index is closed" else log).chmod(0o000)
     message = without_rights(lambda: count(path))
-    assert str(path) in message and repr(str(log)) in message and repr(str(index)) in message
+    assert repr(str(path)) in message and repr(str(log)) in message and repr(str(index)) in message
     assert "give read permission on both" in message
     assert seconds_in(path) == [1, 2, 3]
+
+
+def test_a_folder_that_nobody_may_enter_is_named(open_folder: Path) -> None:
+    path = open_folder / "tuning.db"
+    filled(path).close()
+    open_folder.chmod(0o700)
+    for opened in (
+        lambda: SQLDatabase(path),
+        lambda: open_database(path),
+        lambda: open_database(open_folder / "records.jsonl"),
+        lambda: JSONDatabase(work_dir=open_folder),
+    ):
+        message = without_rights(opened)
+        assert str(open_folder) in message and "can be entered" in message
