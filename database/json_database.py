@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import weakref
 from pathlib import Path
 from typing import Any
 
 from .base import Database
 from .claims import ClaimFile
 from .error import DatabaseError, DatabaseFileError, cannot_look
-from .file_id import file_id
+from .file_id import FileId, file_id
 from .jsonl import Item, append_lines, check_same, line_of, parse_lines
 from .machine_calibration import MachineCalibration
 from .memory import MemoryDatabase
@@ -69,7 +71,7 @@ class JSONDatabase(MemoryDatabase):
                 raise DatabaseFileError(
                     f"cannot make database file {str(path)!r}: {error.strerror}"
                 ) from error
-        self._opened = {path: file_id(path) for path in (self.path_workload, self.path_tuning_record)}
+        self._opened = {path: self._held(path) for path in (self.path_workload, self.path_tuning_record)}
         named: dict[str, Workload] = {}
         for item in parse_lines(self.path_workload, named):
             if isinstance(item, Workload):
@@ -105,6 +107,15 @@ class JSONDatabase(MemoryDatabase):
             if workload.shash not in self._workloads and getattr(self, "_loaded", False):
                 self._append(self.path_workload, workload)
             return super()._keep_workload(workload)
+
+    def _held(self, path: Path) -> FileId | None:
+        """What tells a file from others; it is held open, since the system gives the numbers of removed files to new ones."""
+        try:
+            handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return None  # who reads it says why
+        weakref.finalize(self, os.close, handle)
+        return file_id(handle)
 
     def _append(self, path: Path, item: Item) -> None:
         for each, opened in self._opened.items():
