@@ -34,13 +34,13 @@ def filled(path: Path, count: int = 2) -> SQLDatabase:
     return made
 
 
-def in_child(work: Callable[[], Any]) -> int:
-    """The exit code of a forked process, 0 where nothing was raised; it has a minute."""
+def in_child(work: Callable[[], Any], seconds: int = 60) -> int:
+    """The exit code of a forked process, 0 where nothing was raised; it has so much time."""
     pid = os.fork()
     if pid == 0:
         code = 1
         try:
-            signal.alarm(60)
+            signal.alarm(seconds)
             work()
             code = 0
         finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import random
 import sqlite3
 from contextlib import closing
@@ -200,3 +201,16 @@ def test_no_change_of_a_file_gives_anything_but_an_error_of_ours(tmp_path: Path)
         for item in tmp_path.glob(f"{number}.db*"):
             item.unlink()
     assert min(ends.values()) > 20
+
+
+def test_a_file_that_lacks_its_last_byte_loses_one_record_and_says_which(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "tuning.db"
+    with closing(SQLDatabase(path)) as database:
+        for number in range(40):
+            commit(database, 1.0 + number)
+    os.truncate(path, path.stat().st_size - 1)
+    with closing(SQLDatabase(path)) as database:
+        assert len(database.get_all_tuning_records()) == 39
+    assert "of table 'records' of tuning database" in caplog.text and "tuning.db" in caplog.text

@@ -11,11 +11,12 @@ import weakref
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import event
 
-from database import DatabaseFileError, SQLDatabase
+from database import DatabaseFileError, SQLDatabase, forks
 from tests.database.attack import commit, filled, in_child, seconds_in
 
 
@@ -155,6 +156,27 @@ def test_who_is_not_waited_for_any_longer_costs_the_child_the_database(
     thread.join()
     commit(database, 4.0)
     assert seconds_in(path) == [1, 2, 4] and seconds_in(tmp_path / "other.db") == [1, 3]
+
+
+def test_locks_that_other_threads_hold_are_none_in_a_child(tmp_path: Path) -> None:
+    path = tmp_path / "tuning.db"
+    database, stop = filled(path, 1), threading.Event()
+
+    def hold(lock: Any) -> None:
+        while not stop.is_set():
+            with lock:
+                time.sleep(0.002)
+            time.sleep(0.0005)
+
+    locks = (database._connections._lock, forks._GATE.changed)
+    threads = [threading.Thread(target=hold, args=[lock]) for lock in locks]
+    for thread in threads:
+        thread.start()
+    codes = [in_child(lambda: len(database), seconds=30) for _ in range(6)]
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert codes == [0] * 6
 
 
 def test_who_forks_inside_of_a_commit_goes_on_in_the_parent_alone(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -95,16 +95,19 @@ def test_who_may_only_read_sees_what_others_commit_meanwhile(open_folder: Path) 
         return found
 
     def write() -> None:
-        writer: SQLDatabase | None = None
-        for turn in range(5):
-            os.read(writer_hears, 1)
-            if turn in (0, 3):
-                writer = SQLDatabase(path)
-            if writer is not None and turn != 2:
-                commit(writer, 2.0 + turn)
-            if writer is not None and turn == 2:
-                writer.close()
+        os.read(writer_hears, 1)
+        writer = SQLDatabase(path)
+        steps: list[Callable[[], object]] = [
+            lambda: commit(writer, 2.0),
+            lambda: commit(writer, 3.0),
+            writer.close,
+            lambda: (commit(writer, 4.0), writer.close()),
+        ]
+        for step in steps:
+            step()
             os.write(writer_says, b"x")
+            os.read(writer_hears, 1)
+        os.write(writer_says, b"x")
 
     pid = os.fork()
     if pid == 0:
@@ -126,11 +129,13 @@ def test_who_cannot_read_the_log_is_told(open_folder: Path, what: str) -> None:
         item.chmod(0o444)
     if what == "index is missing":
         index.unlink()
+        open_folder.chmod(0o777)  # an index of the reader's would keep the writer out
     else:
         (index if what == "index is closed" else log).chmod(0o000)
     message = without_rights(lambda: count(path))
     assert repr(str(path)) in message and repr(str(log)) in message and repr(str(index)) in message
     assert "give read permission on both" in message
+    assert index.exists() == (what != "index is missing")
     assert seconds_in(path) == [1, 2, 3]
 
 
