@@ -57,6 +57,7 @@ DAMAGED_RECORDS = [
     ("details", '{"run_secs": ["a"], "args_info": null, "failure_message": null, "fingerprint": {}, "versions": {}}'),
     ("details", '{"run_secs": [1], "args_info": [1], "failure_message": null, "fingerprint": {}, "versions": {}}'),
     ("details", '{"run_secs": [1], "args_info": null, "failure_message": null, "fingerprint": 3, "versions": {}}'),
+    ("details", b'{"run_secs": [1], "args_info": null, "failure_message": "a\xffb", "fingerprint": {}, "versions": {}}'),
     ("created_at", "yesterday"),
 ]  # fmt: skip
 

@@ -148,16 +148,24 @@ def test_a_full_disk_is_named_and_what_was_committed_is_kept(tmp_path: Path) -> 
     assert [item.secs for item in found] == [1, 2, 4]
 
 
-@pytest.mark.parametrize("what", ["folder", "both files", "workloads", "records", "replaced"])
+@pytest.mark.parametrize(
+    "what", ["folder", "both files", "workloads", "records", "replaced", "records replaced"]
+)
 def test_files_that_are_gone_are_named_and_nothing_is_written_beside_them(tmp_path: Path, what: str) -> None:
     """The workload is taken for written: its record would be one that nobody can read."""
     folder = tmp_path / "made"
     database = filled(folder, 1)
-    paths = {"workloads": [database.path_workload], "records": [database.path_tuning_record]}
+    paths = {
+        "workloads": [database.path_workload],
+        "records": [database.path_tuning_record],
+        "records replaced": [database.path_tuning_record],
+    }
     if what == "folder":
         shutil.rmtree(folder)
     for path in paths.get(what, [*folder.iterdir()] if folder.exists() else []):
         path.unlink()
+    if what == "records replaced":
+        filled(tmp_path / "other", 0).path_tuning_record.rename(database.path_tuning_record)
     if what == "replaced":
         filled(tmp_path / "other", 0)
         (tmp_path / "other").rename(folder / "other")

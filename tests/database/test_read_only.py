@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -117,6 +118,23 @@ def test_who_may_only_read_sees_what_others_commit_meanwhile(open_folder: Path) 
             os._exit(0)
     assert without_rights(read) == "[1, 2, 3, 3, 4]"
     os.waitpid(pid, 0)
+
+
+def test_who_reads_a_file_as_one_that_nobody_writes_opens_it_again_when_somebody_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "tuning.db"
+    filled(path).close()
+    with monkeypatch.context() as patched, closing(SQLDatabase(path)) as writer:
+        patched.setattr(os, "access", lambda *_: False)  # root may write everything
+        commit(writer, 3.0)
+        writer.close()
+        reader = SQLDatabase(path)
+        engine = reader._connections.live_engine()
+        assert len(reader) == 3 and reader._connections.live_engine() is engine
+        commit(writer, 4.0)
+        writer.close()
+        assert reader._connections.live_engine() is not engine and len(reader) == 4
 
 
 @pytest.mark.parametrize("what", ["index is missing", "index is closed", "log is closed"])
