@@ -254,8 +254,8 @@ def test_the_structure_that_is_worth_most_is_searched_first_not_the_one_expected
 
 
 def better_structure(rows: np.ndarray) -> np.ndarray:
-    """Every candidate of the first structure is better than any of the second."""
-    return -3.0 * rows[:, 0] - rows[:, 1] / 100.0
+    """Every candidate of the second structure is better than any of the first."""
+    return 3.0 * rows[:, 0] - rows[:, 1] / 100.0
 
 
 @pytest.mark.parametrize(
@@ -276,7 +276,7 @@ def test_structures_are_compared_by_what_is_expected_of_them(
     strategy._best_score = 0.0
     pools = {arm.number: strategy._pool(arm) for arm in strategy._arms}
     chosen = strategy._spread(pools, 6)
-    assert [number for number, _, _ in chosen[:7]] == [0] * 7
+    assert [number for number, _, _ in chosen[:7]] == [1] * 7
     assert [int(row[0]) for _, row, _ in chosen[:7]] == list(range(7))
 
 
