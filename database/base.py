@@ -24,7 +24,8 @@ Program = IRModule | PrimFunc
 """What a workload is made of; a PrimFunc stands for the module of which it is ``main``."""
 
 CLAIM_SECONDS = 3600.0
-"""After so long, nobody is measuring a claimed candidate any more: a batch takes minutes."""
+"""After so long, nobody is measuring a claimed candidate any more: a batch takes minutes. A claim that lies so far in the future, which a
+wrong clock has made, counts for nothing either."""
 
 _ENTERED = threading.local()
 _LOG = logging.getLogger(__name__)

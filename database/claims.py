@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from .base import CLAIM_SECONDS
+from .error import cannot_write
 from .lock import file_lock
 
 Place = tuple[str, str]
@@ -28,7 +29,7 @@ class Claims:
         granted = []
         for candidate in candidates:
             holder, since = self._owners.get((*place, candidate), (owner, now))
-            granted.append(holder == owner or now - since > CLAIM_SECONDS)
+            granted.append(holder == owner or abs(now - since) > CLAIM_SECONDS)
             if granted[-1]:
                 self._owners[(*place, candidate)] = (owner, now)
         return granted
@@ -46,25 +47,31 @@ class ClaimFile:
 
     def claim(self, place: Place, candidates: Sequence[str], owner: str) -> list[bool]:
         """See :meth:`database.Database.claim`."""
-        with file_lock(self.path):
-            claims = self._read()
-            granted = claims.claim(place, candidates, owner)
-            self._write(claims)
-        return granted
+        with self._changed() as claims:
+            return claims.claim(place, candidates, owner)
 
     def release(self, owner: str) -> None:
         """Forget what an owner holds."""
-        with file_lock(self.path):
-            claims = self._read()
+        with self._changed() as claims:
             claims.release(owner)
-            self._write(claims)
+
+    @contextmanager
+    def _changed(self) -> Iterator[Claims]:
+        """The claims, which are written again at the end of the block."""
+        try:
+            with file_lock(self.path):
+                claims = self._read()
+                yield claims
+                self._write(claims)
+        except OSError as error:
+            raise cannot_write(self.path, error) from error
 
     def _read(self) -> Claims:
         claims = Claims()
         # A claim is worth an hour at most: a file that a crash has torn is begun anew.
         with suppress(ValueError, TypeError):
             claims._owners = {
-                (shash, target, candidate): (owner, since)
+                (shash, target, candidate): (owner, float(since))
                 for shash, target, candidate, owner, since in json.loads(self.path.read_text() or "[]")
             }
         return claims

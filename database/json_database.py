@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import weakref
 from pathlib import Path
 from typing import Any
 
 from .base import Database
 from .claims import ClaimFile
-from .error import DatabaseError, DatabaseFileError
-from .jsonl import append_lines, line_of, parse_lines
+from .error import DatabaseError, DatabaseFileError, cannot_look
+from .file_id import FileId, file_id
+from .jsonl import Item, append_lines, check_same, line_of, parse_lines
 from .machine_calibration import MachineCalibration
 from .memory import MemoryDatabase
 from .record import Session, TuningRecord
@@ -51,7 +54,11 @@ class JSONDatabase(MemoryDatabase):
         self.path_workload = Path(path_workload)
         self.path_tuning_record = Path(path_tuning_record)
         for path in (self.path_workload, self.path_tuning_record):
-            if path.exists():
+            try:
+                exists = path.exists()
+            except OSError as error:
+                raise cannot_look(path, error) from error
+            if exists:
                 continue
             if not allow_missing:
                 raise DatabaseFileError(
@@ -64,6 +71,7 @@ class JSONDatabase(MemoryDatabase):
                 raise DatabaseFileError(
                     f"cannot make database file {str(path)!r}: {error.strerror}"
                 ) from error
+        self._opened = {path: self._held(path) for path in (self.path_workload, self.path_tuning_record)}
         named: dict[str, Workload] = {}
         for item in parse_lines(self.path_workload, named):
             if isinstance(item, Workload):
@@ -81,24 +89,41 @@ class JSONDatabase(MemoryDatabase):
     def commit_tuning_record(self, record: TuningRecord) -> None:
         with self._lock:
             self._keep_workload(record.workload)
-            append_lines(self.path_tuning_record, [line_of(record)])
+            self._append(self.path_tuning_record, record)
             super().commit_tuning_record(record)
 
     def commit_session(self, session: Session) -> None:
         with self._lock:
-            append_lines(self.path_tuning_record, [line_of(session)])
+            self._append(self.path_tuning_record, session)
             super().commit_session(session)
 
     def commit_calibration(self, calibration: MachineCalibration) -> None:
         with self._lock:
-            append_lines(self.path_tuning_record, [line_of(calibration)])
+            self._append(self.path_tuning_record, calibration)
             super().commit_calibration(calibration)
 
     def _keep_workload(self, workload: Workload) -> Workload:
         with self._lock:
             if workload.shash not in self._workloads and getattr(self, "_loaded", False):
-                append_lines(self.path_workload, [line_of(workload)])
+                self._append(self.path_workload, workload)
             return super()._keep_workload(workload)
+
+    def _held(self, path: Path) -> FileId | None:
+        """What tells a file from others; it is held open, since the system gives the numbers of removed files to new ones."""
+        try:
+            handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return None  # who reads it says why
+        weakref.finalize(self, os.close, handle)
+        return file_id(handle)
+
+    def _append(self, path: Path, item: Item) -> None:
+        for each, opened in self._opened.items():
+            if each != path:
+                check_same(
+                    each, opened
+                )  # a record is lost without the workload's line, which another file has
+        append_lines(path, [line_of(item)], self._opened[path])
 
     def __reduce__(self) -> Any:
         return (JSONDatabase, (self.path_workload, self.path_tuning_record))

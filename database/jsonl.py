@@ -12,11 +12,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from ir.error import IRError
-
 from .base import Database
-from .error import DatabaseError, DatabaseFileError, SchemaVersionError
-from .lock import file_lock
+from .error import DatabaseError, DatabaseFileError, SchemaVersionError, cannot_write
+from .file_id import FileId, file_id
+from .lock import lock
 from .machine_calibration import MachineCalibration
 from .memory import MemoryDatabase
 from .record import Session, TuningRecord
@@ -91,16 +90,16 @@ def parse_lines(path: str | Path, workloads: dict[str, Workload]) -> Iterator[It
     """
     for number, item in read_lines(path):
         try:
-            yield _parsed(item, workloads)
+            yield _parsed(item, workloads, f"{str(path)!r}, line {number}")
         except (DatabaseError, KeyError, TypeError, ValueError) as error:
             why = str(error) if isinstance(error, DatabaseError) else repr(error)
             raise DatabaseError(f"{str(path)!r}, line {number}: {why}") from error
 
 
-def _parsed(item: dict[str, Any], workloads: dict[str, Workload]) -> Item:
+def _parsed(item: dict[str, Any], workloads: dict[str, Workload], source: str) -> Item:
     kind = item["kind"]
     if kind == "workload":
-        workload = Workload.from_json(item)
+        workload = Workload.from_json(item, source)
         workload = workloads.setdefault(workload.shash, workload)
         workloads[item["shash"]] = workload  # an older version's hash, by which the file's records name it
         return workload
@@ -118,17 +117,49 @@ def _parsed(item: dict[str, Any], workloads: dict[str, Workload]) -> Item:
     raise DatabaseError(f"a line of unknown kind {kind!r}; expected {', '.join(_VERSIONS)}")
 
 
-def append_lines(path: str | Path, lines: Iterable[str]) -> None:
-    """Append lines under a lock, after cutting off what a crash left unfinished; on the disk when this returns."""
+def append_lines(path: str | Path, lines: Iterable[str], opened: FileId | None = None) -> None:
+    """Append lines under a lock, after cutting off what a crash left unfinished; on the disk when this returns.
+
+    Args:
+        path: the file.
+        lines: with their ends.
+        opened: what the file must be still.
+
+    Raises:
+        DatabaseFileError: it cannot be written, or it is another one.
+    """
     path = Path(path)
-    with file_lock(path), path.open("r+b") as file:
-        end = file.seek(0, os.SEEK_END)
-        file.seek(max(0, end - 1))
-        if end and file.read(1) != b"\n":
-            _mend_tail(file)
-        file.write("".join(lines).encode())
-        file.flush()
-        os.fsync(file.fileno())
+    try:
+        with path.open("r+b") as file:
+            lock(file.fileno())
+            if opened is not None:
+                check_same(path, opened)
+            end = file.seek(0, os.SEEK_END)
+            file.seek(max(0, end - 1))
+            if end and file.read(1) != b"\n":
+                _mend_tail(file)
+            file.write("".join(lines).encode())
+            file.flush()
+            os.fsync(file.fileno())
+    except DatabaseFileError:
+        raise
+    except OSError as error:
+        raise cannot_write(path, error) from error
+
+
+def check_same(path: Path, opened: FileId | None) -> None:
+    """Refuse a file that is not the one any more that was opened.
+
+    Raises:
+        DatabaseFileError: it was removed, or replaced by another.
+    """
+    found = file_id(path)
+    if found != opened:
+        what = "removed" if found is None else "replaced by another"
+        raise DatabaseFileError(
+            f"tuning database file {str(path)!r} was {what} while it was open: put it back, or open the database again; nothing was"
+            " written"
+        )
 
 
 def _mend_tail(file: BinaryIO) -> None:
@@ -193,14 +224,7 @@ def import_records(destination: Database, path: str | Path) -> int:
             # Hashed anew: another version may have hashed the same program differently.
             entry = entries.get(item.workload.shash)
             if entry is None:
-                try:
-                    program = item.workload.mod
-                except IRError as error:
-                    raise DatabaseError(
-                        f"{str(path)!r}: the program of workload {item.workload.shash} cannot be read: {error}; remove its line and those"
-                        " of its records to read the others"
-                    ) from error
-                entry = entries[item.workload.shash] = destination.commit_workload(program)
+                entry = entries[item.workload.shash] = destination.commit_workload(item.workload.mod)
             item.workload = entry
             if _identity(item) not in known:
                 known.add(_identity(item))

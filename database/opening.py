@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from .base import Database
-from .error import DatabaseError, DatabaseFileError
+from .error import DatabaseError, DatabaseFileError, cannot_look
 from .json_database import JSONDatabase
 from .jsonl import import_records
 from .memory import MemoryDatabase
@@ -35,14 +35,22 @@ def open_database(where: str | Path | Database, *, must_exist: bool = False) -> 
         return MemoryDatabase()
     if "://" not in text:
         path = Path(text)
-        if (path / "database_workload.json").exists():
+        try:
+            has_json, is_folder, exists = (
+                (path / "database_workload.json").exists(),
+                path.is_dir(),
+                path.exists(),
+            )
+        except OSError as error:
+            raise cannot_look(text, error) from error
+        if has_json:
             return JSONDatabase(work_dir=path, allow_missing=False)
-        if path.is_dir():
+        if is_folder:
             raise DatabaseFileError(
                 f"{text!r} is a folder without a JSON database; name a file, such as {path / 'tuning.db'}"
             )
         if path.suffix == ".jsonl":
-            if not path.exists():
+            if not exists:
                 raise DatabaseFileError(f"record file {text!r} does not exist; check the path")
             loaded = MemoryDatabase()
             import_records(loaded, path)

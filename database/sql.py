@@ -7,37 +7,52 @@ several tuners may write to one database at a time.
 from __future__ import annotations
 
 import logging
-import os
-import sqlite3
-import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
-from urllib.parse import quote
+from typing import Any, TypeVar
 
-from sqlalchemy import Engine, Select, create_engine, delete, event, func, inspect, or_, select, update
-from sqlalchemy.engine import URL, Connection, make_url
-from sqlalchemy.exc import ArgumentError, IntegrityError, NoSuchModuleError, StatementError
+from sqlalchemy import Select, bindparam, delete, func, inspect, or_, select, update
+from sqlalchemy.engine import URL, Connection
+from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session as OrmSession
 
-from ir.error import did_you_mean
 from ir.target import Target
 
 from .arg_info import ArgInfo
 from .base import CLAIM_SECONDS, Database, Program, check_top_k
+from .damage import DAMAGE, DamagedRow, sound
 from .error import DatabaseError, DatabaseFileError, SchemaVersionError
 from .machine_calibration import MachineCalibration
 from .record import WRONG_RESULT, Session, TuningRecord, by_speed
-from .schema import HEAD_REVISION, CalibrationRow, ClaimRow, RecordRow, SessionRow, TargetRow, WorkloadRow
+from .schema import (
+    HEAD_REVISION,
+    Base,
+    CalibrationRow,
+    ClaimRow,
+    RecordRow,
+    SessionRow,
+    TargetRow,
+    WorkloadRow,
+)
+from .sql_connection import Connections
 from .target_key import TargetLike, as_target, target_key
 from .workload import Workload, WorkloadSummary, as_module, structural_key
 
 _LOG = logging.getLogger(__name__)
-_BUSY_SECONDS = 30.0
 _MIGRATION_LOCK = 0x6C6F6F70
 """Number of PostgreSQL's advisory lock under which one process at a time changes the schema."""
+_OWN_TURN = (
+    select(WorkloadRow.id)
+    .where(WorkloadRow.id == bindparam("own"), WorkloadRow.shash == bindparam("shash"))
+    .with_for_update(key_share=True)
+)
+"""Whoever asks what has come since (get_records) goes by the order of ids, and a server gives an id before the commit: records of one
+workload are written one after another, so that none appears before one that is already seen."""
+
+
+_Row = TypeVar("_Row", bound=Base)
+_Item = TypeVar("_Item")
 
 
 @Database.kinds.register("sql")
@@ -57,17 +72,16 @@ class SQLDatabase(Database):
             DatabaseFileError: missing, not writable, not a database, or the server cannot be reached.
             SchemaVersionError: a newer loopsmith made it.
         """
-        self.url = _url_of(where)
-        self._lock = threading.RLock()
-        self._engine_pid = -1
-        self._engine: Engine | None = None
+        self._connections = Connections(where, must_exist)
+        self.url = self._connections.url
+        self._session = self._connections.session
         self._workloads: dict[str, tuple[int, Workload]] = {}
+        self._by_row: dict[int, Workload] = {}
         self._target_ids: dict[str, int] = {}
-        self._read_only = False
-        if self.url.get_backend_name() == "sqlite" and self.url.database:
-            self._check_sqlite_file(Path(self.url.database), must_exist)
-        with self._translated():
-            self._migrate()
+        self._targets: dict[int, Target] = {}
+        self._damaged: set[tuple[Any, ...]] = set()
+        """Table and key of rows that were named."""
+        self._migrate()
 
     # -------------------------------------------------------------------------------------- interface
 
@@ -106,11 +120,12 @@ class SQLDatabase(Database):
                 "versions": record.versions,
             },
         )
-        # Whoever asks what has come since (get_records) goes by the order of ids, and a server gives an id before the commit:
-        # records of one workload are written one after another, so that none appears before one that is already seen.
-        own_turn = select(WorkloadRow.id).where(WorkloadRow.id == workload_id).with_for_update(key_share=True)
         with self._session(write=True) as session:
-            session.execute(own_turn)
+            if session.scalar(_OWN_TURN, {"own": workload_id, "shash": record.workload.shash}) is None:
+                raise DatabaseFileError(
+                    f"{self._connections}: another program has removed {record.workload!r}; the record was not kept. Close the database and"
+                    " open it again"
+                )
             session.add(row)
 
     def get_top_k(self, workload: Workload, top_k: int) -> list[TuningRecord]:
@@ -125,10 +140,12 @@ class SQLDatabase(Database):
     def get_workloads(self) -> list[Workload]:
         with self._session() as session:
             rows = session.scalars(select(WorkloadRow).order_by(WorkloadRow.id)).all()
-            return [self._workload_of(row) for row in rows]
+            return _all_of(self._made(rows, self._workload_of))
 
     def get_records(self, workload: Workload, target: TargetLike, skip: int = 0) -> list[TuningRecord]:
-        return self._read(_of_workload(workload, target).order_by(RecordRow.id).offset(skip))
+        query = _of_workload(workload, target).order_by(RecordRow.id)
+        # Who asks has counted the records that could be read; the server counts all.
+        return self._read(query)[skip:] if self._damaged else self._read(query.offset(skip))
 
     def claim(
         self, workload: Workload, target: TargetLike, candidates: Sequence[str], owner: str
@@ -149,7 +166,7 @@ class SQLDatabase(Database):
                 session.add(row)
             return True
         except IntegrityError:  # somebody has it, perhaps this owner, perhaps somebody who was killed
-            is_free = or_(ClaimRow.owner == owner, ClaimRow.claimed_at < now - CLAIM_SECONDS)
+            is_free = or_(ClaimRow.owner == owner, func.abs(ClaimRow.claimed_at - now) > CLAIM_SECONDS)
             taken = session.scalars(
                 update(ClaimRow)
                 .where(
@@ -185,14 +202,14 @@ class SQLDatabase(Database):
     def get_sessions(self) -> list[Session]:
         with self._session() as orm:
             rows = orm.scalars(select(SessionRow).order_by(SessionRow.started_at)).all()
-            return [Session.from_json(row.description) for row in rows]
+            return _all_of(self._made(rows, _session_of))
 
     def commit_calibration(self, calibration: MachineCalibration) -> None:
         row = CalibrationRow(
             key=calibration.key, created_at=calibration.created_at, description=calibration.as_json()
         )
         try:
-            with self._session(write=True) as orm:
+            with self._session(write=True, may_conflict=True) as orm:
                 orm.merge(row)
         except IntegrityError:  # another process has measured the same machine at the same time
             _LOG.debug("calibration %s was committed by another process", calibration.key)
@@ -200,26 +217,23 @@ class SQLDatabase(Database):
     def get_calibrations(self) -> list[MachineCalibration]:
         with self._session() as orm:
             rows = orm.scalars(select(CalibrationRow).order_by(CalibrationRow.created_at)).all()
-            return [MachineCalibration.from_json(row.description) for row in rows]
+            return _all_of(self._made(rows, _calibration_of))
 
     def __len__(self) -> int:
         with self._session() as session:
             return session.scalar(select(func.count()).select_from(RecordRow)) or 0
 
     def close(self) -> None:
-        with self._lock:
-            if self._engine is not None and self._engine_pid == os.getpid():
-                self._engine.dispose()
-            self._engine = None
-            # What is opened next at this place may be another file, with other numbers for other programs.
-            self._workloads.clear()
-            self._target_ids.clear()
+        self._connections.close()
+        # What is opened next at this place may be another file, with other numbers for other programs.
+        for known in (self._workloads, self._by_row, self._target_ids, self._targets, self._damaged):
+            known.clear()
 
     def __reduce__(self) -> Any:
         return (SQLDatabase, (self.url,))
 
     def __repr__(self) -> str:
-        return f"SQLDatabase({self.url.render_as_string()!r})"
+        return f"SQLDatabase({self._connections.name!r})"
 
     def _fastest(self, query: Select[Any], top_k: int) -> list[TuningRecord]:
         """The best records that stand.
@@ -233,10 +247,12 @@ class SQLDatabase(Database):
         first = first.order_by(RecordRow.verified.desc(), RecordRow.cut, RecordRow.mean_secs, RecordRow.id)
         count = top_k + 2 * len(again)
         while True:
-            found = self._read(first.limit(count))
+            read = self._records(first.limit(count))
+            found = _all_of(read)
             best = by_speed([*found, *again])[:top_k]
             # What was not read is behind all that was: it changes nothing where enough is known.
-            if len(found) < count or (len(best) == top_k and best[-1].merit()[:3] <= found[-1].merit()[:3]):
+            is_enough = found and len(best) == top_k and best[-1].merit()[:3] <= found[-1].merit()[:3]
+            if len(read) < count or is_enough:
                 return best
             count *= 2
 
@@ -260,15 +276,14 @@ class SQLDatabase(Database):
             created_at=time.time(),
         )
         try:
-            with self._session(write=True) as session:
+            with self._session(write=True, may_conflict=True) as session:
                 session.add(row)
                 session.flush()
                 entry = (row.id, workload)
         except IntegrityError:  # another process inserted it between the look and the insertion
             with self._session() as session:
                 return self._entry_of(session.scalars(query).one(), same_as=workload)
-        self._workloads[workload.shash] = entry
-        return entry
+        return self._keep(*entry)
 
     def _workload_of(self, row: WorkloadRow) -> Workload:
         return self._entry_of(row)[1]
@@ -276,14 +291,42 @@ class SQLDatabase(Database):
     def _entry_of(self, row: WorkloadRow, same_as: Workload | None = None) -> tuple[int, Workload]:
         entry = self._workloads.get(row.shash)
         if entry is None:
-            workload = Workload.stored(row.shash, row.module, WorkloadSummary.from_json(row.summary))
-            if same_as is not None and workload != same_as:
-                raise DatabaseError(
-                    f"{self!r} holds another program under the structural hash {row.shash} of {same_as!r}; "
-                    "it was made by a version that hashes differently: use a new database"
-                )
-            entry = self._workloads[row.shash] = (row.id, workload)
+            workload = self._stored(row)
+            if same_as is not None:
+                workload = self._compared(row, workload, same_as)
+            entry = self._keep(row.id, workload)
         return entry
+
+    def _keep(self, row_id: int, workload: Workload) -> tuple[int, Workload]:
+        entry = self._workloads[workload.shash] = (row_id, workload)
+        self._by_row[row_id] = workload
+        return entry
+
+    def _stored(self, row: WorkloadRow) -> Workload:
+        source = f"row {row.id} of table 'workloads' of {self._connections}"
+        try:
+            summary = WorkloadSummary.from_json(sound(row.summary))
+        except DAMAGE as error:
+            workload = Workload.stored(row.shash, row.module, None, source)
+            try:
+                summary = workload.summary  # of the program itself
+            except DatabaseError:
+                raise DamagedRow(row, error) from error
+        return Workload.stored(row.shash, row.module, summary, source)
+
+    def _compared(self, row: WorkloadRow, workload: Workload, same_as: Workload) -> Workload:
+        """The workload of a row that should be that of a program; the program's where the row's cannot be read."""
+        try:
+            is_same = workload == same_as
+        except DatabaseError as error:
+            self._name_damage(row, error)
+            return same_as
+        if not is_same:
+            raise DatabaseError(
+                f"{self!r} holds another program under the structural hash {row.shash} of {same_as!r}; "
+                "it was made by a version that hashes differently: use a new database"
+            )
+        return workload
 
     def _target_id(self, target: Target) -> int:
         key = target_key(target)
@@ -295,7 +338,7 @@ class SQLDatabase(Database):
         if found is None:
             row = TargetRow(key=key, target=target.export())
             try:
-                with self._session(write=True) as session:
+                with self._session(write=True, may_conflict=True) as session:
                     session.add(row)
                     session.flush()
                     found = row.id
@@ -305,25 +348,57 @@ class SQLDatabase(Database):
         self._target_ids[key] = found
         return found
 
-    def _read(self, query: Select[Any]) -> list[TuningRecord]:
-        with self._session() as session:
-            targets: dict[int, Target] = {}
-            return [self._record_of(row, targets) for row in session.scalars(query).all()]
+    def _target_of(self, row: TargetRow | None) -> Target:
+        if row is None:
+            raise ValueError("its target is missing")
+        try:
+            target = self._targets[row.id] = as_target(sound(row.target))
+        except DAMAGE as error:
+            raise DamagedRow(row, error) from error
+        return target
 
-    def _record_of(self, row: RecordRow, targets: dict[int, Target]) -> TuningRecord:
-        if row.target is None:
-            target = None
-        elif row.target_id in targets:
-            target = targets[row.target_id]
-        else:
-            target = targets[row.target.id] = as_target(row.target.target)
-        details = row.details
+    def _read(self, query: Select[Any]) -> list[TuningRecord]:
+        return _all_of(self._records(query))
+
+    def _records(self, query: Select[Any]) -> list[TuningRecord | None]:
+        """The record of each row; None for those that are damaged."""
+        with self._session() as session:
+            return self._made(session.scalars(query).all(), self._record_of)
+
+    def _made(self, rows: Sequence[_Row], make: Callable[[_Row], _Item]) -> list[_Item | None]:
+        """What is made of each row; None for those that are damaged, which are named."""
+        made: list[_Item | None] = []
+        for row in rows:
+            try:
+                made.append(make(row))
+            except DAMAGE as error:
+                self._name_damage(row, error)
+                made.append(None)
+        return made
+
+    def _name_damage(self, row: Base, error: Exception) -> None:
+        """Warn of a row, or of the one that it refers to, once."""
+        if isinstance(error, DamagedRow):
+            row, error = error.row, error.why
+        place = row.__tablename__, *(inspect(row).identity or ())
+        if place not in self._damaged:
+            self._damaged.add(place)
+            _LOG.warning(
+                "row %s of table %r of %s is damaged and left out, with all that belongs to it (%s: %s); 'loopsmith db export' writes"
+                " what can be read to a file, and 'loopsmith db import' that file into a new database",
+                place[-1], place[0], self._connections, type(error).__name__, error,
+            )  # fmt: skip
+
+    def _record_of(self, row: RecordRow) -> TuningRecord:
+        details = sound(row.details)
         infos = details["args_info"]
         return TuningRecord(
             None,
-            self._workload_of(row.workload),
+            self._by_row.get(row.workload_id) or self._workload_of(row.workload),
             details["run_secs"],
-            target,
+            None
+            if row.target_id is None
+            else self._targets.get(row.target_id) or self._target_of(row.target),
             None if infos is None else [ArgInfo.from_json(info) for info in infos],
             verified=row.verified,
             cut=row.cut,
@@ -331,107 +406,26 @@ class SQLDatabase(Database):
             failure_kind=row.failure_kind,
             failure_message=details["failure_message"],
             metrics=details.get("metrics"),  # records of earlier versions have none
-            fingerprint=details["fingerprint"],
-            versions=details["versions"],
+            fingerprint=dict(details["fingerprint"]),
+            versions=dict(details["versions"]),
             session_id=row.session_id,
             created_at=row.created_at,
-            trace_json=row.trace,
+            trace_json=_trace_of(row),
         )
-
-    # -------------------------------------------------------------------------------------- connections
-
-    @contextmanager
-    def _session(self, *, write: bool = False) -> Iterator[OrmSession]:
-        """One short transaction; committed at the end, rolled back by an exception."""
-        with self._translated():
-            engine = self._live_engine()
-            bind = engine.execution_options(loopsmith_write=True) if write else engine
-            with OrmSession(bind, expire_on_commit=False) as session, session.begin():
-                yield session
-
-    def _live_engine(self) -> Engine:
-        with self._lock:
-            if self._engine is None or self._engine_pid != os.getpid():
-                # A connection must not be shared with a parent process; leave the parent's alone.
-                if self._engine is not None:
-                    self._engine.dispose(close=False)
-                self._engine, self._engine_pid = self._make_engine(), os.getpid()
-            return self._engine
-
-    def _make_engine(self) -> Engine:
-        if self.url.get_backend_name() != "sqlite":
-            return create_engine(self.url, pool_pre_ping=True, pool_size=2)
-        url = self.url
-        if self._read_only:
-            url = url.set(
-                database=f"file:{quote(str(Path(url.database or '').absolute()))}"
-            ).update_query_dict({"mode": "ro", "immutable": "1", "uri": "true"})
-        engine = create_engine(url, connect_args={"timeout": _BUSY_SECONDS})
-        read_only = self._read_only
-
-        @event.listens_for(engine, "connect")
-        def configure(connection: Any, _: Any) -> None:
-            # The driver's own idea of when to begin a transaction is switched off; see `begin`.
-            connection.isolation_level = None
-            if not read_only:
-                connection.execute("PRAGMA journal_mode=WAL")
-                # In WAL mode NORMAL survives the death of the process; only a power failure may lose the last commits.
-                connection.execute("PRAGMA synchronous=NORMAL")
-            connection.execute("PRAGMA foreign_keys=ON")
-
-        @event.listens_for(engine, "begin")
-        def begin(connection: Connection) -> None:
-            # A writer takes its lock at once, where it can wait; a reader that turns writer cannot wait and fails.
-            write = connection.get_execution_options().get("loopsmith_write", False)
-            connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
-
-        return engine
-
-    def _check_sqlite_file(self, path: Path, must_exist: bool) -> None:
-        if path.is_dir():
-            raise DatabaseFileError(
-                f"tuning database {str(path)!r} is a folder; name a file in it, such as {path / 'tuning.db'}"
-            )
-        if path.exists():
-            self._read_only = not os.access(path, os.W_OK)
-            return
-        if must_exist:
-            raise DatabaseFileError(
-                f"tuning database {str(path)!r} does not exist; check the path, or run 'loopsmith tune' first"
-            )
-        if not path.parent.is_dir():
-            raise DatabaseFileError(
-                f"tuning database {str(path)!r} cannot be made: the folder {str(path.parent)!r} does not exist"
-            )
-
-    @contextmanager
-    def _translated(self) -> Iterator[None]:
-        """Turn the driver's errors into ours; broken constraints pass, for the callers that expect them."""
-        try:
-            yield
-        except IntegrityError:
-            raise
-        except (StatementError, sqlite3.Error, ImportError) as error:
-            cause = getattr(error, "orig", None) or error
-            shown = self.url.render_as_string(hide_password=True)
-            raise DatabaseFileError(
-                f"tuning database {shown!r}: {str(cause).strip()}. {_advice(cause)}"
-            ) from error
 
     # -------------------------------------------------------------------------------------- schema
 
     def _migrate(self) -> None:
         """Bring the schema up to date; the usual case of a current one costs one query and no alembic."""
-        engine = self._live_engine()
-        with engine.connect() as connection:
+        with self._connections.engine() as engine, engine.connect() as connection:
             found = self._schema_version(connection)
         if found == HEAD_REVISION:
             return
-        if self._read_only:
+        if self._connections.is_read_only:
             raise DatabaseFileError(
                 f"{self!r} has schema {found!r} and cannot be written; make it writable once to upgrade it"
             )
-        with engine.execution_options(loopsmith_write=True).begin() as connection:
+        with self._connections.engine(write=True) as engine, engine.begin() as connection:
             if connection.dialect.name == "postgresql":
                 connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_MIGRATION_LOCK})")
             if self._schema_version(connection) != HEAD_REVISION:  # another process may have been first
@@ -482,6 +476,28 @@ def alembic_config(connection: Connection | None = None) -> Any:
     return config
 
 
+def _all_of(found: Sequence[_Item | None]) -> list[_Item]:
+    return [item for item in found if item is not None]
+
+
+def _trace_of(row: RecordRow) -> Any:
+    trace = sound(row.trace)
+    if not isinstance(trace, list | None):
+        raise TypeError(f"no trace: {trace!r}")
+    return trace
+
+
+def _session_of(row: SessionRow) -> Session:
+    found = Session.from_json(sound(row.description))
+    if found.id != row.id:
+        raise ValueError(f"it describes session {found.id!r}")
+    return found
+
+
+def _calibration_of(row: CalibrationRow) -> MachineCalibration:
+    return MachineCalibration.from_json(sound(row.description))
+
+
 def _of_workload(workload: Workload, target: TargetLike | None = None) -> Select[Any]:
     query = select(RecordRow).join(RecordRow.workload).where(WorkloadRow.shash == workload.shash)
     if target is None:
@@ -489,49 +505,6 @@ def _of_workload(workload: Workload, target: TargetLike | None = None) -> Select
     return query.join(RecordRow.target).where(TargetRow.key == target_key(target))
 
 
-def _url_of(where: str | Path | URL) -> URL:
-    if isinstance(where, URL):
-        return where
-    text = str(where)
-    if "://" not in text:
-        return URL.create("sqlite", database=text)
-    try:
-        url = make_url(text)
-        url.get_dialect()
-    except NoSuchModuleError as error:
-        scheme = text.partition("://")[0]
-        known = ["sqlite", "postgresql", *Database.schemes.names()]
-        raise DatabaseError(
-            f"no database URL begins with {scheme}://; known are {', '.join(known)} (and what SQLAlchemy has a driver for), and"
-            f" a path without a scheme is an SQLite file{did_you_mean(scheme, known)}"
-        ) from error
-    except ArgumentError as error:
-        raise DatabaseError(
-            f"{text.split('@')[-1]!r} is not a database URL ({error}); give a path, sqlite:///tuning.db, or "
-            "postgresql+psycopg://user@host/name"
-        ) from error
-    if url.get_backend_name() == "postgresql" and url.drivername == "postgresql":
-        url = url.set(drivername="postgresql+psycopg")
-    if url.get_backend_name() == "sqlite" and url.database in (None, "", ":memory:"):
-        raise DatabaseError("an SQLite database needs a file; use MemoryDatabase for one in memory")
-    return url
-
-
 def _without_nul(text: str | None) -> str | None:
     """PostgreSQL keeps no NUL characters; a crashed candidate's message may have some."""
     return None if text is None else text.replace("\x00", "\\0")
-
-
-def _advice(cause: BaseException) -> str:
-    text = str(cause).lower()
-    if "not a database" in text or "malformed" in text:
-        return "The file is not an SQLite database or is damaged; name another one, or restore a copy"
-    if "readonly" in text or "unable to open" in text or "permission" in text:
-        return "Check that the file and its folder can be read and written"
-    if "locked" in text:
-        return f"Another process held it for more than {_BUSY_SECONDS:.0f} seconds; end that process, or try again"
-    if isinstance(cause, ImportError):
-        return "Install the driver, for PostgreSQL with: pip install 'loopsmith[postgres]'"
-    if "full" in text or "disk i/o error" in text:
-        return "Free some space, or raise the limit on the size of files; everything committed is kept"
-    return "Check the URL, the server and the rights on it"

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ir import IRModule, load_json, post_order_visit, save_json, structural_equal, structural_hash
+from ir.error import IRError
 from ir.tir import Block, IntImm, PrimFunc
 
 from .error import DatabaseError
@@ -84,7 +85,7 @@ class Workload:
     of a workload that comes from a file is parsed when ``mod`` is first read.
     """
 
-    __slots__ = ("_json", "_mod", "_summary", "shash")
+    __slots__ = ("_json", "_mod", "_source", "_summary", "shash")
 
     def __init__(self, mod: IRModule | PrimFunc) -> None:
         """A PrimFunc is taken as the ``main`` of a module.
@@ -97,13 +98,24 @@ class Workload:
         self._mod: IRModule | None = module
         self._json: str | None = None
         self._summary: WorkloadSummary | None = None
+        self._source = ""
         self.shash: str = structural_key(module)
 
     @property
     def mod(self) -> IRModule:
-        """The IRModule."""
+        """The IRModule.
+
+        Raises:
+            DatabaseError: what storage has is no program.
+        """
         if self._mod is None:
-            self._mod = load_json(self.module_json)
+            try:
+                self._mod = load_json(self.module_json)
+            except (IRError, ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+                raise DatabaseError(
+                    f"{self._source or 'a database'}: the program of workload {self.shash} cannot be read: {error}; update loopsmith if a"
+                    " newer one wrote it, else remove it with its records to use the others"
+                ) from error
         return self._mod
 
     @property
@@ -130,8 +142,8 @@ class Workload:
         }
 
     @staticmethod
-    def from_json(json_obj: dict[str, Any]) -> Workload:
-        """The workload that ``as_json`` described; the program is parsed later, when it is needed.
+    def from_json(json_obj: dict[str, Any], source: str = "") -> Workload:
+        """The workload that ``as_json`` described; ``source`` is what errors call its place. The program is parsed when it is needed.
 
         One that an older version hashed in another way is parsed now, and gets the hash by which it is found today.
         """
@@ -140,15 +152,16 @@ class Workload:
             module, shash = json.dumps(json_obj["module"]), json_obj["shash"]
             if json_obj.get("hashing", 1) != HASHING:
                 shash = structural_key(load_json(module))
-            return Workload.stored(shash, module, summary)
+            return Workload.stored(shash, module, summary, source)
         except (KeyError, TypeError, ValueError) as error:
             raise DatabaseError(f"not a workload: {str(json_obj)[:200]!r} ({error!r})") from error
 
     @staticmethod
-    def stored(shash: str, module_json: str, summary: WorkloadSummary | None) -> Workload:
-        """A workload whose hash is known already, as storage returns it."""
+    def stored(shash: str, module_json: str, summary: WorkloadSummary | None, source: str = "") -> Workload:
+        """A workload whose hash is known already, as storage returns it; ``source`` is what errors call its place there."""
         workload = Workload.__new__(Workload)
         workload._mod, workload._json, workload._summary, workload.shash = None, module_json, summary, shash
+        workload._source = source
         return workload
 
     def __eq__(self, other: object) -> bool:
@@ -164,7 +177,7 @@ class Workload:
         return hash(self.shash)
 
     def __reduce__(self) -> Any:
-        return (Workload.stored, (self.shash, self.module_json, self.summary))
+        return (Workload.stored, (self.shash, self.module_json, self.summary, self._source))
 
     def __repr__(self) -> str:
         args = ", ".join(f"{name}: {dtype}{list(shape)}" for name, dtype, shape in self.summary.args)

@@ -80,7 +80,7 @@ def _reduces(sketch: Sketch, row: np.ndarray) -> bool:
 
 
 def _descended(sketch: Sketch, row: np.ndarray, rank: Rank, target: Target) -> np.ndarray:
-    """A row from which no change of one decision is better; of nests with decisions of their own a sample holds no best one."""
+    """A row of which no neighbour is better; of nests with decisions of their own a sample holds no best one."""
     cost = float(rank(sketch.skeleton(row[None]), target)[0])
     for _ in range(_STEPS):
         near = sketch.neighbours(row)

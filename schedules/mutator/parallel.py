@@ -12,6 +12,7 @@ from ..annotation import PARALLEL
 from ..instruction import Instruction
 from ..population.decision import TileDecision
 from ..population.sketch import Sketch
+from ..prime_factors import prime_factors
 from ..trace import Trace
 from .base import Mutator, annotated_with, changed_columns, other_category, sampled
 
@@ -105,7 +106,7 @@ def _moves(decision: Any) -> list[list[int]]:
     factors = [int(item) for item in decision]
     result = []
     for source, target in ((0, 1), (1, 0)):
-        for prime in _primes(factors[source]):
+        for prime in prime_factors(factors[source]):
             moved = list(factors)
             moved[source] //= prime
             moved[target] *= prime
@@ -113,14 +114,3 @@ def _moves(decision: Any) -> list[list[int]]:
     if len(factors) == 2:
         return [item for item in result if item[0] < factors[0] or item[1] < factors[1]]
     return result
-
-
-def _primes(number: int) -> list[int]:
-    found, divisor = [], 2
-    while number > 1:
-        if number % divisor == 0:
-            found.append(divisor)
-            while number % divisor == 0:
-                number //= divisor
-        divisor += 1
-    return found

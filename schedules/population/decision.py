@@ -5,14 +5,16 @@ A column turns numbers into values: the factors of a perfect tile, or a candidat
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from ..error import ScheduleError
+from ..prime_factors import prime_factors
 from ..primitive.sampling import perfect_tiles
 from ..random_variable import DecisionVar
 
@@ -91,33 +93,42 @@ class TileDecision:
         return generator.integers(max(1, self.size), size=count)
 
     def neighbours(self, column: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-        """For each row a near one: a prime factor moved between two positions (any row where the picked one is missing)."""
+        """For each row a near one: a prime factor moved between two positions (any row where there is none)."""
         table = self._neighbour_table()
-        picks = table[column, generator.integers(table.shape[1], size=len(column))]
+        counts = (table >= 0).sum(axis=1)[column]
+        picks = table[column, generator.integers(np.maximum(counts, 1))]
         far = generator.integers(self.size, size=len(column))
-        return np.where(picks >= 0, picks, far)
+        return np.where(counts > 0, picks, far)
 
     def near(self, number: int) -> np.ndarray:
-        """The rows that differ from one by a prime factor moved, int64 [up to 16]."""
+        """The rows that differ from one by a prime factor moved from one position to another, int64 [N]."""
         row = self._neighbour_table()[number]
         return row[row >= 0]
 
     def _neighbour_table(self) -> np.ndarray:
-        """Row numbers that differ by one prime moved, -1 padded [rows, up to 16]."""
+        """Of each row the rows that differ by a prime factor moved, with -1 behind them: int64 [rows, 1 or more]."""
         if self._neighbours is None:
-            logs = np.log2(self.table.astype(np.float64))
-            n = len(self.table)
-            width = min(16, max(1, n - 1))
-            result = np.full((n, width), -1, dtype=np.int64)
-            for row in range(n):
-                difference = logs - logs[row]
-                changed = (np.abs(difference) > 1e-9).sum(axis=1)
-                distance = np.where(changed == 2, np.abs(difference).sum(axis=1), np.inf)
-                order = np.argsort(distance, kind="stable")[:width]
-                close = order[np.isfinite(distance[order])]
-                result[row, : len(close)] = close
-            self._neighbours = result
+            numbers = {row.tobytes(): number for number, row in enumerate(self.table)}
+            near: list[list[int]] = [[] for _ in self.table]
+            for moved in self._moves():
+                for number, row in enumerate(moved):
+                    found = numbers.get(row.tobytes())
+                    if found is not None:
+                        near[number].append(found)
+            width = max([1, *map(len, near)])
+            padded = [found + [-1] * (width - len(found)) for found in near]
+            self._neighbours = np.array(padded, dtype=np.int64).reshape(len(near), width)
         return self._neighbours
+
+    def _moves(self) -> Iterator[np.ndarray]:
+        """The table with one prime factor moved from one position to another, zeros where the one has no such factor."""
+        primes = {prime for factor in np.unique(self.table) for prime in prime_factors(int(factor))}
+        for source, target in itertools.permutations(range(self.table.shape[1]), 2):
+            for prime in sorted(primes):
+                moved = self.table.copy()
+                moved[:, source] = np.where(moved[:, source] % prime, 0, moved[:, source] // prime)
+                moved[:, target] *= prime
+                yield moved
 
 
 @dataclass(eq=False)

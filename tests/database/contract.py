@@ -383,6 +383,15 @@ class DatabaseContract:
         assert database.claim(workload, TARGET, ["a"], "next") == [True]
         assert database.claim(workload, TARGET, ["a"], "third") == [False]
 
+    def test_claims_from_the_future_end(self, database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Who was killed while the clock was ahead by a year holds nothing; clocks of two machines differ by less."""
+        workload, now = database.commit_workload(matmul()), time.time()
+        for ahead, is_free in ((3e7, True), (CLAIM_SECONDS + 60, True), (CLAIM_SECONDS - 60, False)):
+            monkeypatch.setattr(time, "time", lambda: now + ahead)
+            assert database.claim(workload, TARGET, [str(ahead)], "killed") == [True]
+            monkeypatch.setattr(time, "time", lambda: now)
+            assert database.claim(workload, TARGET, [str(ahead)], "next") == [is_free]
+
     def test_of_many_who_ask_at_once_one_gets_a_candidate(self, database: Database) -> None:
         workload = database.commit_workload(matmul())
         candidates, granted = [str(number) for number in range(12)], {}

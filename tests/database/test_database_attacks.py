@@ -12,108 +12,24 @@ import resource
 import shutil
 import signal
 import sqlite3
-import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 from sqlalchemy import create_engine, event
 from sqlalchemy.engine import make_url
 
-from database import (
-    Database,
-    DatabaseError,
-    DatabaseFileError,
-    MachineCalibration,
-    SQLDatabase,
-    open_database,
-)
+from database import DatabaseFileError, MachineCalibration, SQLDatabase, open_database
 from database.sql import alembic_config
+from tests.database.attack import commit, filled, in_child, left_by_a_kill, seconds_in
 from tests.database.contract import TARGET, record
 from tests.programs.nodes import matmul, scaled
 
-NOBODY = 65534
-
-
-def commit(database: Database, secs: float) -> None:
-    database.commit_tuning_record(record(database.commit_workload(matmul()), secs, name=str(secs)))
-
-
-def seconds_in(path: Path) -> list[float]:
-    """What another process would find in a file."""
-    with closing(SQLDatabase(path, must_exist=True)) as database:
-        return [item.secs for item in database.get_all_tuning_records()]
-
-
-def filled(path: Path, count: int = 2) -> SQLDatabase:
-    """A database with records of 1, 2, ... seconds."""
-    made = SQLDatabase(path)
-    for number in range(count):
-        commit(made, 1.0 + number)
-    return made
-
-
-def in_child(work: Callable[[], Any]) -> int:
-    """The exit code of a forked process, 0 where nothing was raised; it has a minute."""
-    pid = os.fork()
-    if pid == 0:
-        code = 1
-        try:
-            signal.alarm(60)
-            work()
-            code = 0
-        finally:
-            os._exit(code)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-
-
-def without_rights(work: Callable[[], Any]) -> str:
-    """What work gives, or the message of a DatabaseError that it raises, in a process that is not root's."""
-    receiver, sender = os.pipe()
-
-    def answer() -> None:
-        if os.getuid() == 0:
-            os.setgroups([])
-            os.setresgid(NOBODY, NOBODY, NOBODY)
-            os.setresuid(NOBODY, NOBODY, NOBODY)
-        try:
-            found = str(work())
-        except DatabaseError as error:
-            found = str(error)
-        os.write(sender, found.encode())
-
-    code = in_child(answer)
-    os.close(sender)
-    with open(receiver, "rb") as answers:
-        assert code == 0
-        return answers.read().decode()
-
-
-def left_by_a_kill(path: Path, count: int = 2) -> None:
-    """A database whose records are in its write-ahead log still, as kill -9 leaves it."""
-
-    def work() -> None:
-        filled(path, count)
-        os.kill(os.getpid(), signal.SIGKILL)
-
-    assert in_child(work) == -signal.SIGKILL
-    assert path.with_name(f"{path.name}-wal").stat().st_size > 0
-
-
-@pytest.fixture
-def open_folder(scratch: Path) -> Iterator[Path]:
-    """A folder that everybody may enter."""
-    scratch.chmod(0o755)
-    yield scratch
-    scratch.chmod(0o755)
-
-
-# ---- threads and forks -----------------------------------------------------------------------------------------
+# ---- threads --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("shared", [True, False], ids=["one object", "eight objects"])
@@ -142,35 +58,10 @@ def test_eight_threads_write_a_new_file(tmp_path: Path, shared: bool) -> None:
     assert len(SQLDatabase(path).get_workloads()) == 1
 
 
-def test_parent_and_child_write_in_turns_after_a_fork(tmp_path: Path) -> None:
-    path = tmp_path / "tuning.db"
-    database = filled(path, 1)
-    (parent_hears, child_says), (child_hears, parent_says) = os.pipe(), os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        try:
-            os.close(parent_says)
-            for secs in (10.0, 11.0, 12.0):
-                commit(database, secs)
-                os.write(child_says, b"x")
-                os.read(child_hears, 1)
-        finally:
-            os._exit(0)
-    os.close(child_says)
-    for secs in (20.0, 21.0, 22.0):
-        assert os.read(parent_hears, 1) == b"x"
-        commit(database, secs)
-        os.write(parent_says, b"x")
-    os.waitpid(pid, 0)
-    assert [item.secs for item in database.get_all_tuning_records()] == [1, 10, 20, 11, 21, 12, 22]
-    database.close()
-    assert seconds_in(path) == [1, 10, 20, 11, 21, 12, 22]
-
-
 def test_of_many_that_wait_the_one_who_waits_too_long_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("database.sql._BUSY_SECONDS", 0.2)
+    monkeypatch.setattr("database.sql_connection._BUSY_SECONDS", 0.2)
     database = filled(tmp_path / "tuning.db")
     other = sqlite3.connect(tmp_path / "tuning.db", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
@@ -196,7 +87,7 @@ def kill_at(database: SQLDatabase, moment: str) -> None:
         if moment in statement:
             die()
 
-    engine = database._live_engine()
+    engine = database._connections.live_engine()
     if moment == "COMMIT":
         event.listen(engine, "commit", die)
     else:
@@ -312,7 +203,10 @@ def test_a_server_is_asked_again_after_a_restart_and_a_commit_that_it_cut_off_is
     end_connections(on_postgres)
     commit(on_postgres, 2.0)
     event.listen(
-        on_postgres._live_engine(), "commit", lambda connection: end_connections(on_postgres), once=True
+        on_postgres._connections.live_engine(),
+        "commit",
+        lambda connection: end_connections(on_postgres),
+        once=True,
     )
     with pytest.raises(DatabaseFileError, match=f"{on_postgres.url.database}.*terminating connection"):
         commit(on_postgres, 3.0)
@@ -399,6 +293,97 @@ def test_a_log_that_is_none_is_not_read(tmp_path: Path) -> None:
     assert seconds_in(path) == [1, 2, 3]
 
 
+# ---- what goes while it is open ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("what", ["folder", "file", "replaced", "log"])
+def test_a_commit_to_what_is_gone_is_not_reported_as_kept(tmp_path: Path, what: str) -> None:
+    """SQLite writes on into files that have lost their names."""
+    path = tmp_path / "folder" / "tuning.db"
+    path.parent.mkdir()
+    database = filled(path, 1)
+    if what == "folder":
+        shutil.rmtree(path.parent)
+    elif what == "log":
+        path.with_name("tuning.db-wal").unlink()
+    else:
+        for item in path.parent.iterdir():
+            item.unlink()
+    if what == "replaced":
+        filled(tmp_path / "other.db", 3).close()
+        (tmp_path / "other.db").rename(path)
+    message = r"tuning\.db.*(removed|replaced by another) while .* open.*and open it again"
+    for _ in range(2):
+        with pytest.raises(DatabaseFileError, match=message):
+            commit(database, 2.0)
+    if what == "replaced":
+        database.close()
+        commit(database, 4.0)
+        assert seconds_in(path) == [1, 2, 3, 4]
+
+
+def test_a_file_that_comes_back_is_written_again(tmp_path: Path) -> None:
+    path = tmp_path / "tuning.db"
+    database = filled(path, 1)
+    path.rename(tmp_path / "elsewhere.db")
+    with pytest.raises(DatabaseFileError, match="removed while it was open"):
+        commit(database, 2.0)
+    (tmp_path / "elsewhere.db").rename(path)
+    commit(database, 3.0)
+    database.close()
+    assert seconds_in(path) == [1, 2, 3]  # the second went along with the file
+
+
+def test_nobody_makes_an_empty_file_where_a_closed_database_was(tmp_path: Path) -> None:
+    path = tmp_path / "tuning.db"
+    database = filled(path, 1)
+    database.close()
+    path.unlink()
+    with pytest.raises(DatabaseFileError, match=r"tuning\.db.*removed"):
+        commit(database, 2.0)
+    assert not path.exists()
+
+
+def test_a_closed_database_does_not_file_records_under_numbers_of_another_file(tmp_path: Path) -> None:
+    path, other = tmp_path / "tuning.db", tmp_path / "other.db"
+    with closing(SQLDatabase(other)) as made:
+        made.commit_tuning_record(record(made.commit_workload(scaled()), 5.0))
+    database = filled(path, 1)
+    database.close()
+    path.unlink()
+    other.rename(path)
+    commit(database, 2.0)
+    with closing(SQLDatabase(path)) as again:
+        found = again.query_tuning_record(scaled(), TARGET)
+        assert found is not None and found.secs == 5.0
+
+
+@pytest.mark.parametrize("other", [False, True])
+def test_a_workload_that_another_program_has_removed_is_named(tmp_path: Path, other: bool) -> None:
+    """Its number may be that of another one by then."""
+    path = tmp_path / "tuning.db"
+    database = filled(path)
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("DELETE FROM records")
+    connection.execute("DELETE FROM workloads")
+    connection.close()
+    if other:
+        SQLDatabase(path).commit_workload(scaled())
+    with pytest.raises(DatabaseFileError, match=r"tuning\.db.*has removed Workload\(main"):
+        commit(database, 3.0)
+    database.close()
+    commit(database, 4.0)
+    assert seconds_in(path) == [4]
+
+
+def test_what_a_table_refuses_is_an_error_of_ours(tmp_path: Path) -> None:
+    with closing(filled(tmp_path / "tuning.db")) as database:
+        odd = record(database.commit_workload(matmul()), 3.0, created_at=float("nan"))
+        with pytest.raises(DatabaseFileError, match=r"tuning\.db.*does not fit the tables"):
+            database.commit_tuning_record(odd)
+    assert seconds_in(tmp_path / "tuning.db") == [1, 2]
+
+
 # ---- damage ----------------------------------------------------------------------------------------------------
 
 
@@ -441,6 +426,18 @@ def test_any_name_is_that_of_a_file(tmp_path: Path, name: str) -> None:
         open_database(tmp_path / "none" / name)
 
 
+def test_names_in_messages_are_those_of_the_files(tmp_path: Path) -> None:
+    path = tmp_path / "wärme 100%.db"
+    path.write_text("no database at all " * 100)
+    with pytest.raises(DatabaseFileError) as caught:
+        SQLDatabase(path)
+    assert repr(str(path)) in str(caught.value)
+    path.unlink()
+    assert repr(SQLDatabase(path)) == f"SQLDatabase({str(path)!r})"
+    with pytest.raises(DatabaseFileError, match="cannot be looked at: File name too long"):
+        SQLDatabase(tmp_path / ("n" * 300))
+
+
 def test_links_are_followed(tmp_path: Path) -> None:
     """Also those to a file that is to be made, and the log is that of the file."""
     (tmp_path / "real").mkdir()
@@ -481,35 +478,6 @@ def test_a_file_where_a_folder_should_be_is_named(tmp_path: Path) -> None:
         SQLDatabase(tmp_path / "notes" / "tuning.db")
 
 
-# ---- rights ----------------------------------------------------------------------------------------------------
-
-
-def test_who_may_only_read_reads_and_is_told_when_writing(open_folder: Path) -> None:
-    path = open_folder / "tuning.db"
-    filled(path).close()
-    path.chmod(0o444)
-    assert without_rights(lambda: len(SQLDatabase(path, must_exist=True))) == "2"
-    assert "its folder can be read and written" in without_rights(lambda: commit(SQLDatabase(path), 3.0))
-    open_folder.chmod(0o555)
-    assert without_rights(lambda: len(SQLDatabase(path, must_exist=True))) == "2"
-    assert seconds_in(path) == [1, 2]
-
-
-def test_a_file_that_nobody_may_read_and_a_folder_that_takes_no_file_are_named(open_folder: Path) -> None:
-    path = open_folder / "tuning.db"
-    filled(path).close()
-    path.chmod(0o000)
-    open_folder.chmod(0o555)
-    advice = "Check that the file and its folder can be read and written"
-    for name in ("tuning.db", "new.db"):
-        message = without_rights(lambda: SQLDatabase(open_folder / name))
-        assert name in message and advice in message
-    path.chmod(0o666)
-    message = without_rights(lambda: commit(SQLDatabase(path), 3.0))
-    assert "tuning.db" in message and advice in message
-    assert seconds_in(path) == [1, 2]
-
-
 # ---- the clock and the disk ------------------------------------------------------------------------------------
 
 
@@ -540,41 +508,3 @@ def test_a_disk_without_room_for_a_database_says_so_and_leaves_none_that_is_half
     assert in_child(work) == 0
     filled(path).close()
     assert seconds_in(path) == [1, 2]
-
-
-@pytest.fixture
-def open_folder() -> Iterator[Path]:
-    """A folder that everybody may enter."""
-    with tempfile.TemporaryDirectory() as name:
-        Path(name).chmod(0o755)
-        yield Path(name)
-
-
-@pytest.mark.parametrize("name", ["a?b.db", "a#b.db", "a%41b.db"])
-def test_who_may_only_read_reads_a_file_of_any_name(open_folder: Path, name: str) -> None:
-    """SQLite is told a URI, in which these mean something."""
-    path = open_folder / name
-    filled(path, 2).close()
-    path.chmod(0o444)
-    assert without_rights(lambda: len(SQLDatabase(path, must_exist=True))) == "2"
-
-
-def test_who_may_only_read_reads_no_other_file(open_folder: Path) -> None:
-    filled(open_folder / "a%41.db", 2).close()
-    filled(open_folder / "aA.db", 1).close()
-    (open_folder / "a%41.db").chmod(0o444)
-    assert without_rights(lambda: len(SQLDatabase(open_folder / "a%41.db", must_exist=True))) == "2"
-
-
-def test_a_closed_database_does_not_file_records_under_numbers_of_another_file(tmp_path: Path) -> None:
-    path, other = tmp_path / "tuning.db", tmp_path / "other.db"
-    with closing(SQLDatabase(other)) as made:
-        made.commit_tuning_record(record(made.commit_workload(scaled()), 5.0))
-    database = filled(path, 1)
-    database.close()
-    path.unlink()
-    other.rename(path)
-    commit(database, 2.0)
-    with closing(SQLDatabase(path)) as again:
-        found = again.query_tuning_record(scaled(), TARGET)
-        assert found is not None and found.secs == 5.0

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import resource
+import shutil
+import signal
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -15,8 +18,10 @@ from database import (
     SchemaVersionError,
     Workload,
 )
+from database.file_id import FileId
 from database.jsonl import append_lines
-from tests.database.contract import DatabaseContract, record
+from tests.database.attack import commit, in_child
+from tests.database.contract import TARGET, DatabaseContract, record
 from tests.programs.nodes import matmul
 
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -115,11 +120,70 @@ def test_a_reader_never_finds_a_record_without_its_workload(
 ) -> None:
     opened = []
 
-    def append_and_open(path: Path, lines: Iterable[str]) -> None:
-        append_lines(path, lines)
+    def append_and_open(path: Path, lines: Iterable[str], opened_before: FileId | None) -> None:
+        append_lines(path, lines, opened_before)
         opened.append(JSONDatabase(work_dir=tmp_path))  # as another process may at any time
 
     made = JSONDatabase(work_dir=tmp_path)
     monkeypatch.setattr("database.json_database.append_lines", append_and_open)
     made.commit_tuning_record(record(Workload(matmul()), 1.0))
     assert [len(each) for each in opened] == [0, 1]
+
+
+def test_a_full_disk_is_named_and_what_was_committed_is_kept(tmp_path: Path) -> None:
+    database = filled(tmp_path, 2)
+    size = database.path_tuning_record.stat().st_size
+
+    def work() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size + 50, resource.RLIM_INFINITY))
+        with pytest.raises(DatabaseFileError, match=r"database_tuning_record\.json.*free some space"):
+            commit(database, 3.0)
+        assert len(database) == 2
+        resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        commit(database, 4.0)
+
+    assert in_child(work) == 0
+    found = JSONDatabase(work_dir=tmp_path).get_all_tuning_records()
+    assert [item.secs for item in found] == [1, 2, 4]
+
+
+@pytest.mark.parametrize(
+    "what", ["folder", "both files", "workloads", "records", "replaced", "records replaced"]
+)
+def test_files_that_are_gone_are_named_and_nothing_is_written_beside_them(tmp_path: Path, what: str) -> None:
+    """The workload is taken for written: its record would be one that nobody can read."""
+    folder = tmp_path / "made"
+    database = filled(folder, 1)
+    paths = {
+        "workloads": [database.path_workload],
+        "records": [database.path_tuning_record],
+        "records replaced": [database.path_tuning_record],
+    }
+    if what == "folder":
+        shutil.rmtree(folder)
+    for path in paths.get(what, [*folder.iterdir()] if folder.exists() else []):
+        path.unlink()
+    if what == "records replaced":
+        filled(tmp_path / "other", 0).path_tuning_record.rename(database.path_tuning_record)
+    if what == "replaced":
+        filled(tmp_path / "other", 0)
+        (tmp_path / "other").rename(folder / "other")
+        for path in (folder / "other").iterdir():
+            path.rename(folder / path.name)
+    left = sorted(tmp_path.rglob("*"))
+    with pytest.raises(DatabaseFileError, match=r"database_.*\.json.*(removed|replaced)"):
+        commit(database, 2.0)
+    assert sorted(tmp_path.rglob("*")) == left
+
+
+def test_claims_that_cannot_be_written_are_named_and_odd_ones_are_forgotten(tmp_path: Path) -> None:
+    folder = tmp_path / "made"
+    database = filled(folder, 1)
+    workload = database.commit_workload(matmul())
+    place = database.path_tuning_record.with_suffix(".claims")
+    place.write_text('[["a", "b", "c", "owner", "soon"]]')
+    assert database.claim(workload, TARGET, ["c"], "one") == [True]
+    shutil.rmtree(folder)
+    with pytest.raises(DatabaseFileError, match=r"database_tuning_record\.claims.*removed"):
+        database.claim(workload, TARGET, ["c"], "one")

@@ -89,7 +89,7 @@ class TestPostgreSQL(DatabaseContract):
             has_number.set()
             may_commit.wait(30)
 
-        event.listen(database._live_engine(), "commit", wait)
+        event.listen(database._connections.live_engine(), "commit", wait)
         slow = threading.Thread(target=database.commit_tuning_record, args=[record(workload, 1.0)])
         quick = threading.Thread(target=other.commit_tuning_record, args=[record(workload, 2.0)])
         slow.start()
@@ -262,7 +262,11 @@ def test_a_database_of_something_else_is_refused(tmp_path: Path) -> None:
         (lambda folder: SQLDatabase(folder / "no" / "a.db"), "the folder .*no' does not exist"),
         (lambda folder: SQLDatabase(folder), "is a folder; name a file in it"),
         (lambda folder: SQLDatabase(text_file(folder)), "not an SQLite database or is damaged"),
-        (lambda folder: SQLDatabase("sqlite://"), "use MemoryDatabase"),
+        (lambda folder: SQLDatabase("sqlite://"), "'sqlite://' names no file.*use MemoryDatabase"),
+        (lambda folder: SQLDatabase(":memory:"), "':memory:' names no file.*use MemoryDatabase"),
+        (lambda folder: SQLDatabase(""), "'' names no file.*use MemoryDatabase"),
+        (lambda folder: SQLDatabase(make_url("sqlite:///:memory:")), "use MemoryDatabase"),
+        (lambda folder: SQLDatabase("sqlite:///file:a?mode=memory&uri=true"), "name the path of the file"),
         (lambda folder: SQLDatabase("nonsense://x/y"), "no database URL begins with nonsense://"),
         (lambda folder: SQLDatabase("postgres://nobody@localhost:1/none"), "did you mean 'postgresql'"),
         (lambda folder: SQLDatabase("postgresql://nobody@127.0.0.1:1/none"), "Check the URL, the server"),

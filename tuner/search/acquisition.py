@@ -20,12 +20,22 @@ _LEAST_DEVIATION = 1e-3
 """Deviations are no smaller where a model has any: a tenth of a percent of a time is less than any clock tells."""
 
 Acquisition = Callable[[np.ndarray, np.ndarray, float], np.ndarray]
-"""(expected scores [N], their deviations [N], score of the best that was measured) to values [N], not negative, higher is better."""
+"""(expected scores [N], their deviations [N], score of the best that was measured) to values [N], not negative, higher is better. Values of
+several calls with the same best can be compared: structures and generations are."""
+
+_FAR = 300.0
+"""Logarithms of speed beyond this are no speeds of ours; some other scale's order is kept all the same."""
 
 
 def expected(mean: np.ndarray, deviation: np.ndarray, best: float) -> np.ndarray:
-    """The speed that is expected, relative to the highest."""
-    return np.exp(np.maximum(mean - mean.max(initial=-np.inf), -30.0))
+    """The speed that is expected, relative to that of the best.
+
+    >>> expected(np.log([1.0, 0.5]), np.zeros(2), np.log(2.0))
+    array([0.5 , 0.25])
+    """
+    distance = np.abs(mean - best)
+    bounded = np.minimum(distance, _FAR) + np.log1p(np.maximum(distance - _FAR, 0.0))
+    return np.exp(np.copysign(bounded, mean - best))
 
 
 def upper_confidence(mean: np.ndarray, deviation: np.ndarray, best: float) -> np.ndarray:

@@ -376,7 +376,6 @@ class EvolutionarySearch(SearchStrategy):
         judged = [
             self._values(probe) if len(probe) else (np.array([-np.inf]), np.array([-1.0])) for probe in probes
         ]
-        # Without uncertainty the best of each structure is worth as much as that of any other: then what is expected of them decides.
         means, values = ([-item[part].max() for item in judged] for part in (0, 1))
         order = [large[place] for place in np.lexsort((means, values))]
         leaders = [arm for arm in order if arm.measured and arm.best_secs <= _LEADS * self._best_secs()]

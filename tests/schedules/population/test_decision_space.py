@@ -42,6 +42,37 @@ def test_the_nearest_choice_is_that_of_the_nearest_integer() -> None:
     assert len(choice.nearest(7, [[0, 50], [0.5, 0.5]], 2)) == 0
 
 
+@pytest.mark.parametrize(
+    ("extent", "tile", "near"),
+    [
+        (64, [8, 8], [[4, 16], [16, 4]]),
+        (64, [64, 1], [[32, 2]]),
+        (12, [6, 2], [[3, 4], [2, 6], [12, 1]]),
+        (35, [5, 7], [[1, 35], [35, 1]]),
+        (7, [7, 1], [[1, 7]]),
+        (8, [2, 2, 2], [[1, 4, 2], [1, 2, 4], [4, 1, 2], [2, 1, 4], [4, 2, 1], [2, 4, 1]]),
+        (1, [1, 1], []),
+    ],
+)
+def test_a_neighbour_of_a_tile_has_one_prime_factor_moved(
+    extent: int, tile: list[int], near: list[list[int]]
+) -> None:
+    decision = TileDecision.create("i", extent, len(tile), extent)
+    number = decision.number_of(tile)
+    assert number is not None
+    found = [decision.trace_decision(item) for item in decision.near(number)]
+    assert sorted(found) == sorted(near)
+    drawn = decision.neighbours(np.full(200, number), np.random.default_rng(0))
+    assert {*drawn} == ({*decision.near(number)} or {number})
+
+
+def test_a_tile_that_is_alone_among_those_allowed_is_replaced_by_any() -> None:
+    decision = TileDecision.create("i", 64, 2, 64).restricted(lambda table: np.isin(table[:, 1], [1, 8, 64]))
+    number = decision.number_of([8, 8])
+    assert number is not None and len(decision.near(number)) == 0
+    assert {*decision.neighbours(np.full(200, number), np.random.default_rng(0))} == {0, 1, 2}
+
+
 def test_neighbours_differ_in_one_decision_and_are_valid() -> None:
     for sketch in sketches(matmul(48)):
         row = sketch.sample(1, np.random.default_rng(1))[0]

@@ -20,6 +20,7 @@ from tests.programs.expressions import matmul
 from tuner import EvolutionarySearch, MeasureCandidate, TuneContext
 from tuner.search.acquisition import expected_improvement
 from tuner.search.diversity import spread_out
+from tuner.search.evolutionary_search import _best_of
 
 Function = Callable[[np.ndarray], np.ndarray]
 """Of structures and decisions, float64 [N, 1 + n_columns], to numbers [N]."""
@@ -250,6 +251,44 @@ def test_the_structure_that_is_worth_most_is_searched_first_not_the_one_expected
         )
         strategy._best_score = 0.0
         assert [arm.number for arm in strategy._searched()] == order
+
+
+def better_structure(rows: np.ndarray) -> np.ndarray:
+    """Every candidate of the second structure is better than any of the first."""
+    return 3.0 * rows[:, 0] - rows[:, 1] / 100.0
+
+
+@pytest.mark.parametrize(
+    ("acquisition", "deviation"),
+    [("mean", 0.1), ("upper-confidence", 0.1), ("upper-confidence", 0.0), ("expected-improvement", 0.0)],
+)
+@pytest.mark.parametrize("offset", [0.0, -40.0, 25.0, 5000.0])
+def test_structures_are_compared_by_what_is_expected_of_them(
+    acquisition: str, deviation: float, offset: float
+) -> None:
+    """Models score up to a constant, and are asked for one structure after the other."""
+    strategy = start(
+        lambda rows: offset + better_structure(rows),
+        deviation,
+        space=two_structures,
+        acquisition=acquisition,
+    )
+    strategy._best_score = 0.0
+    pools = {arm.number: strategy._pool(arm) for arm in strategy._arms}
+    chosen = strategy._spread(pools, 6)
+    assert [number for number, _, _ in chosen[:7]] == [1] * 7
+    assert [int(row[0]) for _, row, _ in chosen[:7]] == list(range(7))
+
+
+def test_the_best_of_two_generations_live_on() -> None:
+    strategy = start(lambda rows: -number(rows) / 10.0)
+    strategy._best_score = 0.0
+    (arm,) = strategy._arms
+    rows = arm.sketch.all_rows(49)
+    assert rows is not None
+    rows = rows[np.argsort(7 * rows[:, 0] + rows[:, 1])]
+    kept = _best_of(strategy._judged(arm, rows[20:30]), strategy._judged(arm, rows[:10]), 10)
+    assert kept.mean == pytest.approx(-np.arange(10) / 10.0)
 
 
 def test_a_generation_has_each_candidate_once() -> None:
