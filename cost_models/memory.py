@@ -21,7 +21,7 @@ from .machine import CacheLevel, Machine
 _PAGE = 4096
 """Bytes that hardware reads ahead of an access at most."""
 _STREAMS = 16
-"""Stretches of memory, gone through by turns, of which hardware can read ahead."""
+"""Stretches of memory that hardware keeps in view to read ahead of them."""
 
 
 @dataclass
@@ -238,9 +238,6 @@ def traffic_of(
     for slot, resident in zip(slots, in_registers, strict=True):
         footprint += np.where(resident, 0.0, slot.lines) * machine.line_bytes
     all_lines, all_runs, fitting = [], [], []
-    stretches = [
-        at_level(slot.elements / slot.runs, _stream_level(slot)) * slot.element_bytes for slot in slots
-    ]
     for cache in machine.caches:
         room = _room(slots, in_registers, cache, machine.line_bytes, loops, beside)
         if cache is machine.caches[1]:
@@ -265,23 +262,31 @@ def traffic_of(
             else np.zeros((0, size))
         )
         short = np.zeros(size)
-        for slot, resident, stretch in zip(slots, in_registers, stretches, strict=True):
-            moved = at_level(slot.lines, entered) * times * machine.line_bytes
-            by_turns = np.where(stretch < _PAGE, moved / np.maximum(stretch, machine.line_bytes), 0.0)
-            whole = at_level(slot.runs, entered) * times * (at_level(slot.chunk, entered) < _PAGE)
-            short += np.where(resident, 0.0, np.where(level > 0, by_turns, whole))
+        for slot, resident in zip(slots, in_registers, strict=True):
+            starts = at_level(slot.runs, entered) * times * (at_level(slot.chunk, entered) < _PAGE)
+            if cache is machine.caches[-1]:
+                moved = at_level(slot.lines, entered) * times * machine.line_bytes
+                starts = np.where(level > 0, _starts_by_turns(slot, moved, machine.line_bytes), starts)
+            short += np.where(resident, 0.0, starts)
         all_runs.append(short)
     return Traffic(all_lines, all_runs, fitting, footprint)
 
 
-def _stream_level(slot: Slot) -> Array:
-    """The outermost level inside of which no more stretches are gone through by turns than hardware reads ahead of: int64 [N]."""
+def _starts_by_turns(slot: Slot, moved: Array, line_bytes: int) -> Array:
+    """How often what comes from memory begins anew, where more stretches take turns than hardware keeps in view: float64 [N].
+
+    Args:
+        slot: the accesses.
+        moved: bytes that come from memory [N].
+        line_bytes: of a cache line.
+    """
     level = np.full(slot.runs.shape[1], slot.runs.shape[0] - 1, dtype=np.int64)
-    still = np.ones(slot.runs.shape[1], dtype=bool)
+    in_view = np.ones(slot.runs.shape[1], dtype=bool)
     for position in range(slot.runs.shape[0] - 2, -1, -1):
-        still = still & (slot.runs[position] <= _STREAMS)
-        level = np.where(still, position, level)
-    return level
+        in_view = in_view & (slot.runs[position] <= _STREAMS)
+        level = np.where(in_view, position, level)
+    stretch = at_level(slot.elements / slot.runs, level) * slot.element_bytes
+    return np.where(stretch < _PAGE, moved / np.maximum(stretch, line_bytes), 0.0)
 
 
 def _room(

@@ -2,8 +2,9 @@
 
 A roofline with cache levels: per nest, the larger of the time that the instructions of the straight-line body need (arithmetic
 pipes, load and store ports, dependence chains, issue width, spills) and the time that each cache needs to be filled, divided over
-the cores, plus the start of parallel regions, and the wait for weights that come from memory (:mod:`cost_models.weights`; for GPUs see :mod:`cost_models.gpu`). Its purpose is order, not truth: it puts hopeless
-candidates last, gives the search a start before the first measurement, and chooses the untuned default.
+the cores, plus the wait for weights that come from memory (:mod:`cost_models.weights`) and the start of parallel regions (for GPUs
+see :mod:`cost_models.gpu`). Its purpose is order, not truth: it puts hopeless candidates last, gives the search a start before the
+first measurement, and chooses the untuned default.
 """
 
 from __future__ import annotations

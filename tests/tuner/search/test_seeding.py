@@ -149,7 +149,7 @@ def test_seeds_and_the_default_are_one_batch_without_doubles(monkeypatch: pytest
 
 
 def test_the_default_may_be_of_a_structure_that_was_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    context = TuneContext(softmax(8, 100), TARGET, PostOrderApply(max_sketches=1), seed=1)
+    context = TuneContext(matmul(128), TARGET, PostOrderApply(max_sketches=1), seed=1)
     assert len(context.structures().known) == 1
     monkeypatch.setattr(context.structures(), "grow", lambda *_: None)
     number, key = _first_batch(context, MemoryDatabase())[0]
