@@ -29,7 +29,7 @@ class Weights:
     bytes: Array
     """Of the operand, which are read from memory: float64 [N]."""
     more: Array
-    """Bytes that jobs read again, of what others have brought into the last cache: float64 [N]."""
+    """Bytes that are read again, after all others, from the last cache: float64 [N]."""
     level: Array
     """The level from which inwards one panel is read: int64 [N]."""
     steps: Array
@@ -77,19 +77,16 @@ def _weights(slot: Slot, loops: NestLoops, line_bytes: int) -> Weights:
     seen, is_reused = np.zeros(size, dtype=bool), np.zeros(size, dtype=bool)
     level = np.zeros(size, dtype=np.int64)
     steps = np.ones(size)
-    jobs_end = 0
     for position, mark in enumerate(loops.marks):
         runs = (loops.extents[position] > 1) & (position < loops.body) & ~is_reused
         moved = slot.moved_by(position) & runs
-        if mark == "parallel":
-            jobs_end = position + 1
-        else:
+        if mark != "parallel":
             is_reused = is_reused | (runs & ~moved & seen)
             steps = np.where(moved, steps * loops.extents[position], steps)
         seen = seen | moved
         level = np.where(moved, position + 1, level)
     total = slot.lines[0] * line_bytes
-    read = slot.lines[jobs_end] * loops.outer[jobs_end] * line_bytes
+    read = at_level(slot.lines, level) * at_level(loops.outer, level) * line_bytes
     is_large = total >= _LEAST
     return Weights(
         slot,
