@@ -118,11 +118,9 @@ class JSONDatabase(MemoryDatabase):
         return file_id(handle)
 
     def _append(self, path: Path, item: Item) -> None:
-        for each, opened in self._opened.items():
-            if each != path:
-                check_same(
-                    each, opened
-                )  # a record is lost without the workload's line, which another file has
+        # A record is lost without its workload's line, which is in the other file.
+        for other in self._opened.keys() - {path}:
+            check_same(other, self._opened[other])
         append_lines(path, [line_of(item)], self._opened[path])
 
     def __reduce__(self) -> Any:
