@@ -122,6 +122,7 @@ def test_the_call_takes_what_the_steps_take_but_no_scalars() -> None:
     assert isinstance(call, Call) and isinstance(call.op, GlobalVar)
 
 
+@pytest.mark.meaning("relax-attention")
 def test_rows_of_minus_infinity_and_nan_are_as_before() -> None:
     built = Attention()
     inputs = built.inputs()
@@ -132,6 +133,23 @@ def test_rows_of_minus_infinity_and_nan_are_as_before() -> None:
     before, after = (np.asarray(evaluate(item, *inputs)[0]) for item in (mod, fused(mod)))
     assert np.isnan(before[0, 0, 1]).all() and np.isnan(before[0, 1, 3]).all()
     np.testing.assert_allclose(after, before, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.meaning("relax-attention")
+def test_at_the_ends_the_division_behind_the_product_shows() -> None:
+    """Values near the largest number overflow in the sum; beside an infinite one a small exponential is not 0 yet."""
+    built = Attention()
+    inputs = built.inputs()
+    inputs[0][:], inputs[1][:], inputs[3][:] = 0, 0, 0
+    inputs[2][0, 0, :, 0] = 0.9 * np.finfo("float32").max
+    inputs[2][0, 1] = 1
+    inputs[2][0, 1, 6, 0] = np.inf
+    inputs[3][..., 6] = -103  # exp(-103) is the smallest float, a sixth of it is 0
+    mod = built.finish(plain)
+    before, after = (np.asarray(evaluate(item, *inputs)[0]) for item in (mod, fused(mod)))
+    assert np.isfinite(before[0, 0]).all() and np.isinf(after[0, 0, :, 0]).all()
+    assert np.isnan(before[0, 1, :, 0]).all() and np.isinf(after[0, 1, :, 0]).all()
+    np.testing.assert_allclose(after[..., 1:], before[..., 1:], rtol=1e-5)
 
 
 def test_masks_that_choose_and_biases_that_are_made_for_it_alone() -> None:
