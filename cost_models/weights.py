@@ -68,7 +68,9 @@ def weights_of(
     return [
         _weights(slot, loops, line_bytes)
         for slot in slots
-        if slot.buffer in constants and not slot.writes and slot.lines[0].max() * line_bytes >= _LEAST
+        if slot.buffer in constants
+        and not slot.writes
+        and slot.lines[0].max(initial=0.0) * line_bytes >= _LEAST
     ]
 
 
@@ -91,7 +93,7 @@ def _weights(slot: Slot, loops: NestLoops, line_bytes: int) -> Weights:
     return Weights(
         slot,
         np.where(is_large, total, 0.0),
-        np.where(is_large, read - total, 0.0),
+        np.where(is_large, np.maximum(read - total, 0.0), 0.0),
         level,
         steps,
         is_reused & is_large,

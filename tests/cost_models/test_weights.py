@@ -81,6 +81,14 @@ def test_small_constants_and_what_is_no_constant_do_not_count() -> None:
     assert len(weights_of(slots, loops, 64, {0})) == 1 and weights_of(slots, loops, 64, set()) == []
 
 
+def test_operands_without_elements_and_windows_count_no_bytes_below_zero() -> None:
+    """Windows that overlap touch less from further outside than the sum of what is touched inside, and the other way round."""
+    reach = [[16, 8, 0], [0, 0, 1]]
+    loops, slots = facts(nest([("y", 64), ("r", 9), ("v", 4096)], [("W", [1088, 4096], reach, False)]))
+    for item in weights_of(slots, loops, 64, {0}):
+        assert (item.more >= 0).all() and np.isfinite(item.bytes).all()
+
+
 def linear() -> PrimFunc:
     """64 x 1024 numbers by 1024 x 2048 weights."""
     x, w = te.placeholder((64, 1024), name="x"), te.placeholder((1024, 2048), name="w")

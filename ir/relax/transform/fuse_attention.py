@@ -109,6 +109,7 @@ def _groups_of(func: Function, memory: MemoryAnalysis, min_bytes: int) -> list[G
                 if not aliases.is_written(*[item.var for item in chain], *used):
                     name = "_".join(["fused", *map(_name_of, chain)])
                     groups.append(Group(chain, name, {"Primitive": True}, keeps_scalars=True))
+                    continue  # its product is no other attention's scores
             if isinstance(binding.var, DataflowVar):
                 made[binding.var] = binding
     return groups
@@ -149,6 +150,8 @@ def _steps_to(
         return None
     if declared.pattern > OpPatternKind.kBroadcast or not _is_float(binding.var):
         return None
+    if not all(map(_has_known_extents, call.args)):
+        return None
     operands = [item for item in map(before, call.args) if item is not None]
     same = [item for item in operands if shape_values(item.var) == shape]
     found = [steps for item in same if (steps := _steps_to(item, shape, before, most - 1)) is not None]
@@ -161,9 +164,18 @@ def _is_plain_product(value: Expr) -> bool:
         return False
     operands = [*value.args, value]  # type: ignore[attr-defined]
     dtypes = {item.struct_info_.dtype for item in operands}
-    shapes = [shape_values(item) for item in operands]
-    known = all(shape is not None and all(isinstance(n, IntImm) for n in shape) for shape in shapes)
-    return known and len(dtypes) == 1 and all(map(_is_float, operands)) and min(map(len, shapes)) >= 2  # type: ignore[arg-type]
+    return (
+        len(dtypes) == 1
+        and all(map(_is_float, operands))
+        and all(map(_has_known_extents, operands))
+        and all(item.struct_info_.ndim >= 2 for item in operands)
+    )
+
+
+def _has_known_extents(operand: Expr) -> bool:
+    """Whether an operand is a tensor of known extents; numbers from the caller would be one more kind of argument."""
+    shape = shape_values(operand)
+    return shape is not None and all(isinstance(n, IntImm) for n in shape)
 
 
 def _is_float(expr: Expr) -> bool:

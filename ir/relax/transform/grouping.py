@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from ... import dtype as dt
 from ...attrs import DictAttrs
 from ...expr import GlobalVar
 from ...module import IRModule, fresh_name
@@ -96,7 +97,7 @@ class Group:
         name: of the function.
         attrs: of the function.
         lift_constants: whether constants become parameters (kernels cannot hold them) or stay inside.
-        keeps_scalars: whether those of one element stay inside in any case, for operators that become kernels later.
+        keeps_scalars: whether floats without an axis stay inside in any case, for operators that become kernels with them as numbers.
     """
 
     def __init__(
@@ -137,7 +138,7 @@ class Group:
                     self.args.append(expr)
                 return renamed[expr]
             if isinstance(expr, Constant):
-                if not self.lift_constants or (self.keeps_scalars and expr.data.size == 1):
+                if not self.lift_constants or (self.keeps_scalars and _is_float_scalar(expr)):
                     return expr
                 if id(expr) not in constants:
                     constants[id(expr)] = Var(f"param_{len(constants)}", expr.struct_info_)
@@ -185,6 +186,10 @@ class Group:
         seq = SeqExpr((DataflowBlock(new_bindings),), body, body.struct_info_)
         self.function = Function(params, seq, body.struct_info_, True, DictAttrs(self.attrs))
         return self.function
+
+
+def _is_float_scalar(constant: Constant) -> bool:
+    return constant.data.ndim == 0 and dt.is_float(dt.from_numpy(constant.data.dtype))
 
 
 def _tuples_taken_apart(bindings: Sequence[VarBinding], local: set[Var], outputs: set[Var]) -> set[Expr]:

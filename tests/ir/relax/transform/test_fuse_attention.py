@@ -11,6 +11,7 @@ import pytest
 from ir import IRModule, relax, tir
 from ir.expr import GlobalVar
 from ir.relax import transform
+from ir.relax.analysis import check_well_formed
 from ir.relax.expr import Call
 from ir.relax.pipeline import graph_passes
 from ir.relax.testing import evaluate
@@ -167,6 +168,37 @@ def test_masks_that_choose_and_biases_that_are_made_for_it_alone() -> None:
         evaluate(mod, *built.inputs()), evaluate(fused(mod), *built.inputs()), strict=True
     ):
         np.testing.assert_allclose(np.asarray(after), np.asarray(before), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (1, 1, 1, 1)])
+def test_constants_of_one_element_of_any_rank(shape: tuple[int, ...]) -> None:
+    def make(built: Attention) -> list[Any]:
+        raw = built.emit(relax.op.matmul(built.q, built.k))
+        scaled = built.emit(relax.op.multiply(raw, relax.const(np.full(shape, 0.5, "float32"))))
+        seen = relax.const(np.full(shape, True))
+        return [
+            built.mix(built.emit(relax.op.where(seen, scaled, relax.const(np.full(shape, -9.0, "float32")))))
+        ]
+
+    built = Attention()
+    mod = built.finish(make)
+    assert merged(fused(mod)) == ["fused_matmul_multiply_where_nn_softmax_matmul"]
+    inputs = built.inputs()
+    inputs[3][:] = 0
+    assert_same(mod, inputs)
+
+
+def test_an_attention_whose_result_is_the_scores_of_another_is_one_of_its_own() -> None:
+    def make(built: Attention) -> list[Any]:
+        scores = built.mix(built.scores())
+        return [built.emit(relax.op.matmul(built.emit(relax.op.nn.softmax(scores, -1)), built.k))]
+
+    built = Attention()
+    mod = built.finish(make)
+    assert merged(fused(mod)) == ["fused_matmul_multiply_add_nn_softmax_matmul"]
+    check_well_formed(fused(mod))
+    before, after = (np.asarray(evaluate(item, *built.inputs())[0]) for item in (mod, fused(mod)))
+    np.testing.assert_allclose(after, before, rtol=1e-5, atol=1e-6)
 
 
 def _shares_used_twice(built: Attention) -> list[Any]:
