@@ -73,7 +73,7 @@ __all__ = [
     "SchemaVersionError",
 ]
 
-_LAZY = {"SQLDatabase": "sql", "MetaScheduleApplyDatabase": "apply"}
+_LAZY = {"SQLDatabase": "sql", "MetaScheduleApplyDatabase": "meta_schedule_apply_database"}
 
 
 def __getattr__(name: str) -> Any:

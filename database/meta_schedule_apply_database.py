@@ -164,7 +164,7 @@ class MetaScheduleApplyDatabase(ModulePass):
             )
 
     def _store(self) -> Database | None:
-        found = self.database or Database.current()
+        found = self.database if self.database is not None else Database.current()
         if found is not None or self.work_dir is None:
             return found
         path = Path(self.work_dir)

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+import database
 import ir
-from database import open_database
+from database import MemoryDatabase, open_database
 from ir import relax
 from ir.codegen.build import build
 from ir.target import Target
@@ -84,6 +85,22 @@ def test_tune_tir_then_apply_database(tmp_path: Path) -> None:
     out = np.zeros((24, 24), "float32")
     interpreter.run(applied, a, b, out, name="product")
     np.testing.assert_array_equal(out, a @ b)
+
+
+def test_an_empty_database_is_one_and_not_that_of_an_enclosing_block(tmp_path: Path) -> None:
+    mod = ir.IRModule({"product": matmul(24)})
+    with Target("cpu"):
+        relax.transform.MetaScheduleTuneTIR(str(tmp_path), 4)(mod)
+        scheduling = database.MetaScheduleApplyDatabase(database=MemoryDatabase())
+        with open_database(tmp_path / "tuning.db"):
+            scheduling(mod)
+    (found,) = scheduling.report.kernels
+    assert found.source == "default" and "no database" not in found.reason
+
+
+@pytest.mark.parametrize("name", database.__all__)
+def test_all_that_the_package_offers_is_there(name: str) -> None:
+    assert getattr(database, name) is not None
 
 
 def test_many_kernels_get_the_same_schedules_in_several_processes(monkeypatch: pytest.MonkeyPatch) -> None:
