@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+import numpy as np
+
 from ... import dtype as dt
 from ...expr import GlobalVar
 from ...module import IRModule
@@ -22,7 +24,7 @@ from ...topi.nn.softmax import softmax_matmul
 from ...transform import ModulePass, PassContext
 from ..analysis.binding import use_counts
 from ..analysis.memory import MemoryAnalysis
-from ..expr import Call, DataflowBlock, DataflowVar, Expr, Var, VarBinding, is_call_to
+from ..expr import Call, Constant, DataflowBlock, DataflowVar, Expr, Var, VarBinding, is_call_to
 from ..expr_functor import ExprMutator
 from ..function import Function
 from ..op.base import call_tir
@@ -34,6 +36,9 @@ from .matmul_rewrites import shape_values
 
 _Before = Callable[[Expr], VarBinding | None]
 """The binding of an operand that nothing else uses."""
+
+_ROUND_ALIKE = ("relax.add", "relax.subtract", "relax.where", "relax.maximum", "relax.minimum")
+"""Last steps that are no products."""
 
 _MOST_STEPS = 16
 """Elementwise operators between scores and softmax at most: scales, masks, biases."""
@@ -135,7 +140,21 @@ def _chain_to(
         return None
     scores = before(softmax.value.args[0])  # type: ignore[attr-defined]
     steps = _steps_to(scores, shape, before, _MOST_STEPS) if scores is not None else None
-    return None if steps is None else [*steps, softmax, mix]
+    return None if steps is None or not _rounds_alike(steps[-1].value) else [*steps, softmax, mix]
+
+
+def _rounds_alike(last: Expr) -> bool:
+    """Whether scores minus their maximum are 0 there although the last step is computed anew in both places.
+
+    A product from which the maximum is subtracted may be rounded once with it (``[contract]``), and of large scores the exponential of
+    what is left overflows. Products with powers of two round nothing.
+    """
+    if not isinstance(last, Call) or _is_plain_product(last):
+        return True
+    if not (is_call_to(last, "relax.multiply") or is_call_to(last, "relax.divide")):
+        return any(is_call_to(last, name) for name in _ROUND_ALIKE)
+    factors = [item.data for item in last.args if isinstance(item, Constant) and item.data.size == 1]
+    return any(bool(abs(np.frexp(factor.reshape(-1)[0])[0]) == 0.5) for factor in factors)
 
 
 def _steps_to(

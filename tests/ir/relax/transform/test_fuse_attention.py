@@ -170,6 +170,17 @@ def test_masks_that_choose_and_biases_that_are_made_for_it_alone() -> None:
         np.testing.assert_allclose(np.asarray(after), np.asarray(before), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize(("scale", "is_merged"), [(0.125, True), (-4.0, True), (0.1118, False)])
+def test_a_product_just_before_the_softmax_must_be_exact(scale: float, is_merged: bool) -> None:
+    """Rounded once with the subtraction of the maximum, it is not 0 there: of scores near the largest number exp overflows."""
+
+    def make(built: Attention) -> list[Any]:
+        masked = built.emit(relax.op.add(built.emit(relax.op.matmul(built.q, built.k)), built.mask))
+        return [built.mix(built.emit(relax.op.multiply(masked, relax.const(scale))))]
+
+    assert bool(merged(fused(Attention().finish(make)))) == is_merged
+
+
 @pytest.mark.parametrize("shape", [(), (1,), (1, 1, 1, 1)])
 def test_constants_of_one_element_of_any_rank(shape: tuple[int, ...]) -> None:
     def make(built: Attention) -> list[Any]:
@@ -245,7 +256,7 @@ def _shares_on_the_right(built: Attention) -> list[Any]:
 def _many_steps(built: Attention) -> list[Any]:
     value = built.emit(relax.op.matmul(built.q, built.k))
     for _ in range(17):
-        value = built.emit(relax.op.negative(value))
+        value = built.emit(relax.op.add(value, built.mask))
     return [built.mix(value)]
 
 
