@@ -122,8 +122,9 @@ class ReductionChain(ScheduleRule):
             keys = (budget - n_rows * chain.row_bytes) // per_key
             keys = self._good_size(chain, keys) if keys > 0 else 0
             # Products of several rows fill registers in whole tiles only; without any, one tile of all keys saves nothing.
-            is_whole = chain.extent % keys == 0 if keys else False
-            if keys > 1 and (is_whole if n_rows > 1 else keys < chain.extent or chain.has_product):
+            if keys < 2:
+                continue
+            if chain.extent % keys == 0 if n_rows > 1 else keys < chain.extent or chain.has_product:
                 yield Tile(keys, n_rows)
 
     def _good_size(self, chain: _Chain, most: int) -> int:

@@ -197,11 +197,8 @@ class RegisterTiling(ScheduleRule):
             stage=_stage_in_cache,
         )
         padding = self._whole_vectors(node, vector_var)
-        return (
-            unless_refused(sch, partial(tile, padding=padding))
-            or unless_refused(sch, partial(tile, padding={}))
-            or [sch]
-        )
+        padded = unless_refused(sch, partial(tile, padding=padding)) if padding else []
+        return padded or unless_refused(sch, partial(tile, padding={})) or [sch]
 
     def _whole_vectors(self, node: BlockNode, vector_var: Any) -> dict[Any, int]:
         """The padded extent of a vector axis in another nest's tile that takes all of it; behind a part of it the next tile begins."""

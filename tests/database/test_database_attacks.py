@@ -113,11 +113,8 @@ def test_who_is_killed_in_the_middle_of_a_commit_leaves_no_half_and_no_lock(
     assert seconds_in(path) == [1, 2, 4]
 
 
-@pytest.mark.parametrize("moment", ["CREATE TABLE workloads", "INSERT INTO alembic_version", "COMMIT"])
-def test_who_is_killed_while_making_a_database_leaves_room_for_one(
-    tmp_path: Path, moment: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "tuning.db"
+def open_and_be_killed(path: Path, moment: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A child opens a database and is killed in the middle of bringing its tables up to date."""
 
     def work() -> None:
         migrate = SQLDatabase._migrate
@@ -130,6 +127,15 @@ def test_who_is_killed_while_making_a_database_leaves_room_for_one(
         SQLDatabase(path)
 
     assert in_child(work) == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("moment", ["CREATE TABLE workloads", "INSERT INTO alembic_version", "COMMIT"])
+def test_who_is_killed_while_making_a_database_leaves_room_for_one(
+    tmp_path: Path, moment: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "tuning.db"
+
+    open_and_be_killed(path, moment, monkeypatch)
     filled(path).close()
     assert seconds_in(path) == [1, 2]
 
@@ -146,17 +152,7 @@ def test_who_is_killed_while_bringing_a_database_up_to_date_leaves_all_records(
         command.downgrade(alembic_config(connection), "0001")
     database.close()
 
-    def work() -> None:
-        migrate = SQLDatabase._migrate
-
-        def killed(self: SQLDatabase) -> None:
-            kill_at(self, moment)
-            migrate(self)
-
-        monkeypatch.setattr(SQLDatabase, "_migrate", killed)
-        SQLDatabase(path)
-
-    assert in_child(work) == -signal.SIGKILL
+    open_and_be_killed(path, moment, monkeypatch)
     with closing(SQLDatabase(path)) as again:
         commit(again, 3.0)
         assert again.claim(again.commit_workload(matmul()), TARGET, ["a"], "one") == [True]

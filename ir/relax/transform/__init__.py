@@ -39,9 +39,9 @@ from .fast_math_transform import FastMathTransform
 from .fold_batchnorm_to_conv2d import FoldBatchnormToConv2D
 from .fold_constant import FoldConstant
 from .function_pass import FunctionPass, function_pass
+from .fuse_attention import FuseAttention
 from .fuse_ops import FuseOps
 from .fuse_ops_by_pattern import FuseOpsByPattern, FusionPattern, PatternCheckContext
-from .fuse_attention import FuseAttention
 from .fuse_pairs import FusePairs
 from .fuse_tir import FuseTIR
 from .fuse_transpose_matmul import FuseTransposeMatmul

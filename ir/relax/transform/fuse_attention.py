@@ -31,14 +31,14 @@ from ..op.base import call_tir
 from ..op.declaration import OpPatternKind, declaration_of
 from ..struct_info_lattice import can_prove_shape_equal
 from ..te_conversion import gen_call_tir_inputs
-from .grouping import Group, GroupRewriter, NameTable
+from .grouping import Group, GroupRewriter, NameTable, op_name
 from .matmul_rewrites import shape_values
 
 _Before = Callable[[Expr], VarBinding | None]
 """The binding of an operand that nothing else uses."""
 
 _ROUND_ALIKE = ("relax.add", "relax.subtract", "relax.where", "relax.maximum", "relax.minimum")
-"""Last steps that are no products."""
+"""Steps that may be the last: no products, which the subtraction of the maximum could be rounded with."""
 
 _MOST_STEPS = 16
 """Elementwise operators between scores and softmax at most: scales, masks, biases."""
@@ -50,13 +50,13 @@ class FuseAttention(ModulePass):
 
     Runs before LegalizeOps. ``f`` are elementwise operators with tensors of any kind: a scale, a mask. What lies between the operators
     is used by the next one alone, extents are known, numbers are float32 or float64, the softmax is along the last axis, and the scores
-    are larger than the caches that the target's cores have for themselves.
+    are larger than the caches that the target's cores have for themselves. ``f`` ends with no product, or one with a power of two.
 
     Before::
 
         with R.dataflow():
             lv = R.matmul(q, k)
-            lv1 = R.multiply(lv, scale)
+            lv1 = R.add(lv, mask)
             lv2 = R.nn.softmax(lv1, axis=-1)
             gv = R.matmul(lv2, v)
             R.output(gv)
@@ -64,11 +64,11 @@ class FuseAttention(ModulePass):
     After::
 
         @R.function(private=True)
-        def fused_matmul_multiply_nn_softmax_matmul(q, k, v, scale):
+        def fused_matmul_add_nn_softmax_matmul(q, k, mask, v):
             R.func_attr({"Primitive": True})
             with R.dataflow():
                 lv = R.matmul(q, k)
-                lv1 = R.multiply(lv, scale)
+                lv1 = R.add(lv, mask)
                 gv = R.call_tir(cls.softmax_matmul, (lv1, v), R.Tensor((1, 6, 1500, 64), "float32"))
                 R.output(gv)
             return gv
@@ -112,7 +112,7 @@ def _groups_of(func: Function, memory: MemoryAnalysis, min_bytes: int) -> list[G
             if chain and _bytes_of(chain[0]) > min_bytes:
                 used = [arg for item in chain for arg in item.value.args]  # type: ignore[attr-defined]
                 if not aliases.is_written(*[item.var for item in chain], *used):
-                    name = "_".join(["fused", *map(_name_of, chain)])
+                    name = "_".join(["fused", *[op_name(item.value) for item in chain]])
                     groups.append(Group(chain, name, {"Primitive": True}, keeps_scalars=True))
                     continue  # its product is no other attention's scores
             if isinstance(binding.var, DataflowVar):
@@ -149,11 +149,10 @@ def _rounds_alike(last: Expr) -> bool:
     A product from which the maximum is subtracted may be rounded once with it (``[contract]``), and of large scores the exponential of
     what is left overflows. Products with powers of two round nothing.
     """
-    if not isinstance(last, Call) or _is_plain_product(last):
-        return True
     if not (is_call_to(last, "relax.multiply") or is_call_to(last, "relax.divide")):
-        return any(is_call_to(last, name) for name in _ROUND_ALIKE)
-    factors = [item.data for item in last.args if isinstance(item, Constant) and item.data.size == 1]
+        return _is_plain_product(last) or any(is_call_to(last, name) for name in _ROUND_ALIKE)
+    arguments = last.args  # type: ignore[attr-defined]
+    factors = [item.data for item in arguments if isinstance(item, Constant) and item.data.size == 1]
     return any(bool(abs(np.frexp(factor.reshape(-1)[0])[0]) == 0.5) for factor in factors)
 
 
@@ -205,10 +204,6 @@ def _is_float(expr: Expr) -> bool:
 def _bytes_of(scores: VarBinding) -> int:
     extents = shape_values(scores.var) or ()
     return prod(n.value for n in extents) * dt.bytes_of(scores.var.struct_info_.dtype)  # type: ignore[union-attr]
-
-
-def _name_of(binding: VarBinding) -> str:
-    return str(binding.value.op.name).removeprefix("relax.").replace(".", "_")  # type: ignore[attr-defined]
 
 
 class _Rewriter(GroupRewriter):
