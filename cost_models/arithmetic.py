@@ -211,11 +211,15 @@ def register_tile(loops: NestLoops, slots: list[Slot], machine: Machine, free: A
         spread = (stride > 1) & (lanes > 1)
         # Lanes near each other are picked out of as many whole vectors as they are apart.
         picked = spread & (stride <= np.minimum(MOST_PICKED, lanes // 2))
-        loads = loads + np.where(still & (vectors <= 4), 0.1, 1.0) * np.where(
-            picked, reads * stride / lanes, reads
-        )
+        turned = np.where(spread & ~picked, _turned_share(slot, slots, loops, lanes, machine), 0.0)
+        loaded = np.where(picked, stride / lanes, turned / lanes + 1.0 - turned)
+        loads = loads + np.where(still & (vectors <= 4), 0.1, 1.0) * reads * loaded
         broadcasts = broadcasts + np.where((stride == 0) & (lanes > 1), reads, 0.0)
-        gathered = gathered + np.where(spread, reads, 0.0) * np.where(picked, (stride - 1) / lanes, 1.0)
+        # Of a square that is turned in registers each vector takes a logarithm of shuffles.
+        one_by_one = 1.0 - turned * (1.0 - np.log2(lanes) / lanes)
+        gathered = gathered + np.where(spread, reads, 0.0) * np.where(
+            picked, (stride - 1) / lanes, one_by_one
+        )
         pending.append((slot, vectors, stride))
         kept_live, reused = _shared_by_steps(slot, loops)
         scale = np.where(contiguous, lanes, 1.0)
@@ -258,6 +262,23 @@ def register_tile(loops: NestLoops, slots: list[Slot], machine: Machine, free: A
         scattered,
         resident_slots,
     )
+
+
+def _turned_share(
+    slot: Slot, slots: list[Slot], loops: NestLoops, lanes: Array, machine: Machine
+) -> Array:
+    """Of vectors that lie apart in what a slot reads, the share that is read along a loop and turned in registers
+    (:class:`ir.tir.transform.TransposeInRegisters`): float64 [N]."""
+    share = np.zeros_like(lanes)
+    if any(other.writes and other.reads for other in slots):
+        return share  # what a reduction adds to is read by the next iteration
+    fits = lanes <= machine.vector_registers // 2
+    for position in range(loops.count):
+        if loops.marks[position] in ("", "unroll"):
+            extent = loops.extents[position]
+            whole = np.where(slot.strides[position] == 1, extent - extent % lanes, 0.0) / extent
+            share = np.maximum(share, np.where(fits, whole, 0.0))
+    return share
 
 
 def _shared_by_steps(slot: Slot, loops: NestLoops) -> tuple[Array, Array]:

@@ -42,6 +42,7 @@ def _llvm(target: Target, added: Callable[[int], list[Pass]]) -> list[Pass]:
         T.InjectMatrixTiles(),  # instructions for whole tiles of products
         T.VectorizeLoop(vector_bits=target.vector_bits),  # vectors instead of loops
         T.InjectDotProduct(),  # instructions for groups of products
+        T.TransposeInRegisters(target.vector_bits, target.vector_registers),  # instead of element by element
         T.PrefetchPanels(),  # what is used next comes from memory early
         T.UnrollLoop(expand=False, unroll_local_access=True, max_statements=_MAX_UNROLLED),  # which to copy
         T.RemoveNoOp(),  # statements without effect disappear

@@ -366,3 +366,32 @@ def test_short_chains_of_additions_overlap() -> None:
         return float(facts.estimate.body_cycles[0])
 
     assert per_addition(1024, 16) < 0.7 * per_addition(16, 1024)
+
+
+def transposed(rows: int, side: str) -> Any:
+    """The body of a transposition's copy with vectors along the result, inside of a loop along the source."""
+
+    @T.prim_func
+    def copy(A: T.Buffer((64, rows), "float32"), B: T.Buffer((rows, 64), "float32")):  # type: ignore[no-untyped-def,valid-type]
+        for i, j in T.grid(rows, 64):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = A[vj, vi]
+
+    sch = SketchSchedule(copy)
+    i, j = sch.get_loops("B")
+    if side == "parallel":
+        sch.parallel(i)
+    sch.vectorize(sch.split(j, [None, 16])[1])
+    return analyze(Sketch(sch).skeleton(np.zeros((1, 0), int)), MACHINE)[0].tile
+
+
+def test_a_transposition_is_turned_in_registers() -> None:
+    """Squares of 16: each vector is loaded whole, and shuffled four times; of 20 rows four are left."""
+    whole, partly, jobs = transposed(64, ""), transposed(20, ""), transposed(64, "parallel")
+    assert (whole.loads, whole.gathered) == (1, 4)
+    assert (partly.loads, partly.gathered) == (
+        pytest.approx(0.8 * 1 + 0.2 * 16),
+        pytest.approx(0.8 * 4 + 0.2 * 16),
+    )
+    assert (jobs.loads, jobs.gathered) == (16, 16)  # each row is a job of its own

@@ -262,10 +262,16 @@ def _broadcast(emitter: FunctionEmitter, expr: E.Broadcast) -> Value:
 
 @prints(E.Shuffle)
 def _shuffle(emitter: FunctionEmitter, expr: E.Shuffle) -> Value:
-    lanes: list[tuple[Value, int]] = []
-    for item in expr.vectors:
-        value = emitter.value(item)
-        lanes += [(value, i) for i in range(lanes_of(value.type))]
+    vectors = [emitter.value(item) for item in expr.vectors]
+    if (
+        len(expr.indices) > 1
+        and len(vectors) <= 2
+        and lanes_of(vectors[0].type) > 1
+        and vectors[0].type == vectors[-1].type
+    ):
+        places = [int(index) for index in expr.indices]  # type: ignore[call-overload]
+        return emitter.b.shuffle(vectors[0], vectors[-1], places)
+    lanes = [(value, i) for value in vectors for i in range(lanes_of(value.type))]
     picked = [emitter.b.extract(*lanes[int(index)]) for index in expr.indices]  # type: ignore[call-overload]
     if len(picked) == 1:
         return picked[0]

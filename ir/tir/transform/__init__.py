@@ -46,6 +46,7 @@ from .simplify_indices import SimplifyIndices
 from .skip_assert import SkipAssert
 from .simplify import Simplify
 from .storage_rewrite import StorageRewrite
+from .transpose_in_registers import TransposeInRegisters
 from .unroll_loop import UnrollLoop
 from .vectorize_loop import VectorizeLoop
 from .widen_indices import WidenIndices
