@@ -159,7 +159,8 @@ def register_tile(loops: NestLoops, slots: list[Slot], machine: Machine, free: A
     lanes, vector_extent, implicit = _lanes(loops, slots, machine, free)
     body = loops.body
     iterations = at_level(loops.inner, body)
-    iterations = np.where(implicit & (body == loops.count), lanes, iterations)
+    by_compiler = implicit & (iterations == 1)  # loops that are marked, but run once, are no body either
+    iterations = np.where(by_compiler, lanes, iterations)
     steps = loops.product_inside(body, loops.reductions)
     outside = np.maximum(body - 1, 0)
     accumulators, operands = np.zeros(size), np.zeros(size)
@@ -173,9 +174,7 @@ def register_tile(loops: NestLoops, slots: list[Slot], machine: Machine, free: A
         stride = _vector_stride(slot, loops, implicit)
         count = at_level(slot.elements, body)
         contiguous = stride == 1
-        vectors = np.where(
-            contiguous | (lanes == 1), count / np.where(implicit & (body == loops.count), 1.0, lanes), count
-        )
+        vectors = np.where(contiguous | (lanes == 1), count / np.where(by_compiler, 1.0, lanes), count)
         vectors = np.maximum(vectors, 1.0)
         still = np.zeros(size, dtype=bool)
         if loops.count:

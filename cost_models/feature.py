@@ -27,6 +27,7 @@ from .gpu import Gpu, gpu_seconds
 from .loops import Array, at_level
 from .machine import Machine
 from .memory import Slot
+from .patterns import by_patterns
 from .prior import NestFacts, analyze
 
 LOG_SECONDS = "prior.log_seconds"
@@ -171,6 +172,12 @@ class PerStoreFeature(FeatureExtractor):
     ) -> FeatureMatrix:
         """Features of all candidates of a population at once, on what was measured of the target's machine if that is given."""
         machine = Machine.of(target, calibration)
+        values = by_patterns(skeleton, lambda part: self._values_of(part, target, machine))
+        nests = tuple(nest.name for nest in skeleton.nests if not nest.is_preprocessing)
+        return FeatureMatrix(values, self.names, nests)
+
+    def _values_of(self, skeleton: Skeleton, target: Target, machine: Machine) -> Array:
+        """Features of candidates whose accesses go alike: float32 [N, n_nests, n_features]."""
         facts = analyze(skeleton, machine)
         seconds = [nest.estimate.seconds for nest in facts]
         if target.is_gpu:
@@ -190,9 +197,7 @@ class PerStoreFeature(FeatureExtractor):
                 _workload_columns(columns, facts)
             if columns.filled != len(names):
                 raise AssertionError(f"{columns.filled} columns were filled, {len(names)} are named")
-        return FeatureMatrix(
-            np.ascontiguousarray(values.transpose(2, 1, 0)), names, tuple(nest.nest.name for nest in facts)
-        )
+        return np.ascontiguousarray(values.transpose(2, 1, 0))
 
 
 def skeleton_of_schedule(sch: Schedule, mod: Any = None) -> Skeleton:

@@ -57,7 +57,7 @@ class Slot:
 
 
 def slots_of(skeleton: Skeleton, loops: list[NestLoops], line_bytes: int) -> list[list[Slot]]:
-    """Slots of every nest, in the order of the accesses."""
+    """Slots of every nest, in the order of the accesses; in candidates of the same patterns (:mod:`cost_models.patterns`)."""
     writers: dict[int, set[int]] = {}
     readers: dict[int, set[int]] = {}
     for number, nest in enumerate(skeleton.nests):
@@ -67,7 +67,8 @@ def slots_of(skeleton: Skeleton, loops: list[NestLoops], line_bytes: int) -> lis
     for number, nest in enumerate(skeleton.nests):
         groups: dict[tuple[int, bytes], list[Access]] = {}
         for access in nest.accesses:
-            groups.setdefault((access.buffer, (access.reach != 0).any(axis=2).tobytes()), []).append(access)
+            pattern = (access.reach[:, :, :1] != 0).tobytes()  # alike in one candidate, alike in all
+            groups.setdefault((access.buffer, pattern), []).append(access)
         slots = []
         for (buffer, _), accesses in groups.items():
             users = writers.get(buffer, set()) | readers.get(buffer, set())
@@ -164,7 +165,7 @@ def crowding(slot: Slot, cache: CacheLevel, line_bytes: int) -> Array:
     aligned = (slot.row_bytes % line_bytes == 0) & (rows > 0)
     power = cache.sets & -cache.sets
     step = np.where(aligned, np.gcd(np.where(aligned, rows, 1), power), 1)
-    if step.max() == 1:
+    if step.max(initial=1) == 1:
         return np.ones((1, len(step)))
     factor = np.maximum(step / np.maximum(slot.chunk / line_bytes, 1.0), 1.0)
     return np.asarray(np.where(slot.chunk >= slot.row_bytes, 1.0, factor))

@@ -23,6 +23,7 @@ from .gpu import Gpu, gpu_seconds
 from .loops import Array, NestLoops, at_level, nest_loops
 from .machine import Machine
 from .memory import Slot, Traffic, companions, slots_of, traffic_of
+from .patterns import by_patterns
 from .weights import Weights, constants_of, weights_of
 
 _WAITS = 0.5
@@ -58,7 +59,10 @@ class NestFacts:
 
 
 def analyze(skeleton: Skeleton, machine: Machine) -> list[NestFacts]:
-    """Facts and estimates of every nest that runs (those that run when the model is compiled are left out)."""
+    """Facts and estimates of every nest that runs (those that run when the model is compiled are left out).
+
+    The same accesses of a buffer must go alike in all candidates (:mod:`cost_models.patterns`).
+    """
     all_loops = nest_loops(skeleton)
     all_slots = slots_of(skeleton, all_loops, machine.line_bytes)
     free = compiler_vectorizes(all_loops) if all_loops else np.zeros(skeleton.size, dtype=bool)
@@ -197,6 +201,9 @@ class AnalyticalPrior:
 
     def seconds(self, skeleton: Skeleton) -> Array:
         """Estimated seconds of every candidate: float64 [N]."""
+        return by_patterns(skeleton, self._seconds)
+
+    def _seconds(self, skeleton: Skeleton) -> Array:
         if self.gpu is not None:
             nests = gpu_seconds(skeleton, self.gpu)
         else:

@@ -73,6 +73,16 @@ class Access:
     warp: np.ndarray | None = None
     """Of nests that GPU threads run: elements from what the first thread of a warp accesses to what each one does, int64 [N, WARP]."""
 
+    def take(self, rows: np.ndarray) -> Access:
+        """The access in some of the candidates."""
+        return replace(
+            self,
+            shape=[extent[rows] for extent in self.shape],
+            strides=self.strides[:, rows],
+            reach=self.reach[:, :, rows],
+            warp=None if self.warp is None else self.warp[rows],
+        )
+
 
 @dataclass
 class OperationGroup:
@@ -103,6 +113,15 @@ class Nest:
     shared_out: np.ndarray | None = None
     """Of a copy whose elements the threads of a GPU's block will share out: adjacent elements for one thread at a time, int64 [N]."""
 
+    def take(self, rows: np.ndarray) -> Nest:
+        """The nest for some of the candidates."""
+        return replace(
+            self,
+            loops=[replace(loop, extent=loop.extent[rows]) for loop in self.loops],
+            accesses=[access.take(rows) for access in self.accesses],
+            shared_out=None if self.shared_out is None else self.shared_out[rows],
+        )
+
     def iterations(self) -> np.ndarray:
         """Total number of innermost iterations [N], float64."""
         total: np.ndarray = np.ones(1)
@@ -117,6 +136,10 @@ class Skeleton:
 
     size: int
     nests: list[Nest] = field(default_factory=list)
+
+    def take(self, rows: np.ndarray) -> Skeleton:
+        """The same nests for some of the candidates: int64 [n] tells which, in which order."""
+        return Skeleton(len(rows), [nest.take(rows) for nest in self.nests])
 
 
 class _Operations(Visitor):

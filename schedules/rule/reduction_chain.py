@@ -114,7 +114,7 @@ class ReductionChain(ScheduleRule):
 
     def _fitting(self, chain: _Chain, budget: int) -> Iterator[Tile]:
         rows = [1]
-        if chain.has_product:
+        if chain.has_product and chain.rows:
             rows = [size for size in range(1, self.max_row_tile + 1) if chain.rows[-1] % size == 0]
         for n_rows in rows:
             # what is the same for all rows, and for each row an element and a weight of it
@@ -137,6 +137,8 @@ class ReductionChain(ScheduleRule):
         return most if most == chain.extent else 1 << (most.bit_length() - 1)
 
     def _leaves_cores_idle(self, chain: _Chain, tile: Tile) -> bool:
+        if not chain.rows:  # its tiles of the axis go to the cores in any case
+            return False
         jobs, cores = prod(chain.rows) // tile.rows, int(self.target.num_cores)
         return cores > 1 and tile.keys < chain.extent and jobs < self.max_jobs_per_core * cores
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 
 from cost_models.loops import NestLoops, nest_loops
@@ -14,19 +16,27 @@ def array(*values: int) -> np.ndarray:
 
 
 def nest(
-    loops: list[tuple[str, int]], accesses: list[tuple[str, list[int], list[list[int]], bool]]
+    loops: Sequence[tuple[str, int | tuple[int, ...]]],
+    accesses: list[tuple[str, list[int], list[list[int]], bool]],
+    marks: Mapping[str, str] = {"p": "parallel"},
 ) -> Skeleton:
-    """One candidate; accesses are (name, shape, distance per loop for each dimension, is written); a loop ``p...`` is parallel."""
+    """One candidate, or as many as extents are given of a loop.
+
+    Accesses are (name, shape, distance per loop for each dimension, is written); loops are marked by the letter that they begin with.
+    """
+    size = max(len(extent) if isinstance(extent, tuple) else 1 for _, extent in loops)
+    extents = [np.broadcast_to(np.array(extent, dtype=np.int64), size) for _, extent in loops]
     axes = [
-        LoopAxis(name, array(extent), "parallel" if name.startswith("p") else "", False, number)
-        for number, (name, extent) in enumerate(loops)
+        LoopAxis(name, extent, marks.get(name[0], ""), False, number)
+        for number, ((name, _), extent) in enumerate(zip(loops, extents, strict=True))
     ]
     names = sorted({name for name, *_ in accesses})
     found = []
     for name, shape, reach, is_write in accesses:
-        distances = np.array(reach, dtype=np.int64)[:, :, None]
+        # a loop that runs once moves nothing
+        distances = np.array(reach, dtype=np.int64)[:, :, None] * (np.array(extents) > 1)
         steps = np.append(np.cumprod(shape[:0:-1])[::-1], 1)
-        strides = (distances[:, :, 0] * steps[:, None]).sum(axis=0)[:, None]
+        strides = (distances * steps[:, None, None]).sum(axis=0)
         found.append(
             Access(
                 names.index(name),
@@ -34,12 +44,12 @@ def nest(
                 "global",
                 is_write,
                 4,
-                [array(item) for item in shape],
+                [np.full(size, item) for item in shape],
                 strides,
                 distances,
             )
         )
-    return Skeleton(1, [Nest("block", axes, found, {}, False, [])])
+    return Skeleton(size, [Nest("block", axes, found, {}, False, [])])
 
 
 def facts(skeleton: Skeleton) -> tuple[NestLoops, list[Slot]]:

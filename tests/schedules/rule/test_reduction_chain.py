@@ -232,6 +232,27 @@ def test_a_tile_of_no_rows_is_refused() -> None:
         ReductionChain(max_row_tile=0)
 
 
+def one_query(keys: int = 200, dim: int = 8) -> PrimFunc:
+    """Attention without an axis of rows: blocks ``score`` and those of ``topi.nn.softmax_matmul``."""
+    query, key, value = (
+        te.placeholder(shape, name=name)
+        for name, shape in (("query", (dim,)), ("key", (keys, dim)), ("value", (keys, dim)))
+    )
+    d = te.reduce_axis((0, dim), "d")
+    score = te.compute((keys,), lambda j: te.sum(query[d] * key[j, d], axis=d), name="score")
+    return te.create_prim_func([query, key, value, topi.nn.softmax_matmul(score, value)])
+
+
+@pytest.mark.parametrize("n_cores", [1, 16])
+def test_a_chain_without_rows_is_offered_once_in_each_tile(n_cores: int) -> None:
+    """Its tiles of keys are the jobs, however many cores there are."""
+    target = Target(f"llvm -mcpu=x86-64-v3 -num-cores {n_cores} -l1-cache-bytes 512 -l2-cache-bytes 4096")
+    *tiled, _ = offers(one_query(), "T_softmax_maxelem", target)
+    assert [loops_of(sch, "T_softmax_mix_rf") for sch in tiled] == [[100, 8, 2], [13, 8, 16]]
+    for sch in tiled:
+        assert PARALLEL in sch._loop(sch.get_loops("T_softmax_mix_rf")[0]).annotations
+
+
 CANDIDATES = {
     "log-sum-exp": chains.log_sum_exp(6, 1000),
     "softmax": chains.softmax(6, 1000),
@@ -243,6 +264,7 @@ CANDIDATES = {
     "attention to a window": chains.attention(1, 48, 64, 16, "window"),
     "attention to keys that fill no vectors": chains.attention(2, 8, 18, 8),
     "decoding": chains.attention(3, 1, 200, 8),
+    "decoding of one head without an axis": one_query(),
 }
 
 
