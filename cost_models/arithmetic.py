@@ -263,9 +263,7 @@ def register_tile(loops: NestLoops, slots: list[Slot], machine: Machine, free: A
     )
 
 
-def _turned_share(
-    slot: Slot, slots: list[Slot], loops: NestLoops, lanes: Array, machine: Machine
-) -> Array:
+def _turned_share(slot: Slot, slots: list[Slot], loops: NestLoops, lanes: Array, machine: Machine) -> Array:
     """Of vectors that lie apart in what a slot reads, the share that is read along a loop and turned in registers
     (:class:`ir.tir.transform.TransposeInRegisters`): float64 [N]."""
     share = np.zeros_like(lanes)

@@ -1,5 +1,7 @@
 """Features of candidates: one row of numbers per nest ("per store"), computed as array expressions for a whole population.
 
+The steps in which the lanes of a vector are combined are nests, too, but have no row: their time counts to the nest that they end.
+
 The same code serves a population of a sketch (N rows at once) and a materialized schedule (N = 1); the names and meaning of the
 columns are the same for every program, so that one model learns across structures and workloads. Features follow the ideas of
 Ansor (Zheng et al., OSDI 2020) and add cache traffic, register-tile facts and the analytical model's own estimate.
@@ -7,6 +9,7 @@ Ansor (Zheng et al., OSDI 2020) and add cache traffic, register-tile facts and t
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,7 +21,7 @@ import numpy as np
 from ir.kinds import Kinds
 from ir.target import Target
 from schedules import Schedule
-from schedules.population.skeleton import Extraction, Skeleton
+from schedules.population.skeleton import Extraction, Nest, Skeleton
 
 from .arithmetic import KINDS, operation_counts
 from .calibration import Calibration
@@ -32,6 +35,10 @@ from .prior import NestFacts, analyze
 
 LOG_SECONDS = "prior.log_seconds"
 """The column with the natural logarithm of the seconds that the analytical model gives a nest."""
+
+
+_LINE = 16
+"""Numbers in a cache line."""
 
 
 class Context(Protocol):
@@ -59,7 +66,7 @@ class FeatureMatrix:
     """Features of N candidates of one structure.
 
     Attributes:
-        values: float32 [N, n_nests, n_features].
+        values: float32 [N, n_nests, n_features]; in memory a feature of all candidates stands together, as it is computed.
         names: the n_features column names.
         nests: names of the nests.
     """
@@ -173,8 +180,10 @@ class PerStoreFeature(FeatureExtractor):
         """Features of all candidates of a population at once, on what was measured of the target's machine if that is given."""
         machine = Machine.of(target, calibration)
         values = by_patterns(skeleton, lambda part: self._values_of(part, target, machine))
-        nests = tuple(nest.name for nest in skeleton.nests if not nest.is_preprocessing)
-        return FeatureMatrix(values, self.names, nests)
+        running = [nest for nest in skeleton.nests if not nest.is_preprocessing]
+        return FeatureMatrix(
+            values, self.names, tuple(running[place].name for place in _with_columns(running))
+        )
 
     def _values_of(self, skeleton: Skeleton, target: Target, machine: Machine) -> Array:
         """Features of candidates whose accesses go alike: float32 [N, n_nests, n_features]."""
@@ -182,22 +191,23 @@ class PerStoreFeature(FeatureExtractor):
         seconds = [nest.estimate.seconds for nest in facts]
         if target.is_gpu:
             seconds = gpu_seconds(skeleton, Gpu.of(target))
-        names = self.names
-        values = np.zeros((len(names), len(facts), skeleton.size), dtype=np.float32)
-        for number, nest in enumerate(facts):
-            columns = _Columns(values[:, number, :])
+        names, places = self.names, _with_columns([nest.nest for nest in facts])
+        values = np.zeros((len(places), len(names), apart(skeleton.size)), dtype=np.float32)
+        values = values[:, :, : skeleton.size]
+        for number, (place, end) in enumerate(zip(places, [*places[1:], len(facts)], strict=True)):
+            columns, nest = _Columns(values[number]), facts[place]
             _operation_columns(columns, nest)
             _loop_columns(columns, nest, machine)
             _tile_columns(columns, nest, machine)
             _cache_columns(columns, nest, machine)
             _intensity_columns(columns, nest, self.arith_intensity_curve_num_samples)
             _buffer_columns(columns, nest, self.buffers_per_store)
-            columns.put(np.log(np.maximum(seconds[number], 1e-12)), log=False)
+            columns.put(np.log(np.maximum(sum(seconds[place:end]), 1e-12)), log=False)
             if self.extract_workload:
                 _workload_columns(columns, facts)
             if columns.filled != len(names):
                 raise AssertionError(f"{columns.filled} columns were filled, {len(names)} are named")
-        return np.ascontiguousarray(values.transpose(2, 1, 0))
+        return values.transpose(2, 0, 1)
 
 
 def skeleton_of_schedule(sch: Schedule, mod: Any = None) -> Skeleton:
@@ -213,6 +223,17 @@ def skeleton_of_schedule(sch: Schedule, mod: Any = None) -> Skeleton:
     return Extraction(sch._root(func)).evaluate({}, 1)
 
 
+def _with_columns(nests: Sequence[Nest]) -> list[int]:
+    """The nests that have columns of their own: steps that end what stands before them are parts of that."""
+    return [place for place, nest in enumerate(nests) if place == 0 or not nest.is_last_step]
+
+
+def apart(count: int) -> int:
+    """Elements of a row that holds ``count``: an odd number of cache lines, so that neighbours in a column lie in different sets."""
+    lines = -(-count // _LINE) | 1
+    return lines * _LINE
+
+
 # ---- columns ----------------------------------------------------------------------------------------------------
 
 
@@ -226,11 +247,15 @@ class _Columns:
     def put(self, column: Any, log: bool = True) -> None:
         """The next column; ``log`` scales it to log2(1 + x)."""
         row = self.values[self.filled]
-        row[...] = column
-        if log:
+        self.filled += 1
+        if not log:
+            row[...] = column
+        elif np.ndim(column) == 0:
+            row[...] = math.log2(1.0 + float(column))
+        else:
+            row[...] = column
             np.log1p(row, out=row)
             row *= np.float32(1.4426950408889634)
-        self.filled += 1
 
     def skip(self, count: int) -> None:
         """Leave columns at zero."""

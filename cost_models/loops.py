@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -68,14 +69,23 @@ class NestLoops:
 
     def innermost(self, values: Array, default: float = 0.0) -> Array:
         """Of values [L, N] of loops, that of the innermost loop that runs more than once: [N]."""
-        result = np.full(self.inner.shape[1], default)
-        for position in range(self.count):
+        always = self._last_that_always_runs
+        result = np.full(self.inner.shape[1], default) if always is None else values[always]
+        for position in range(0 if always is None else always + 1, self.count):
             result = np.where(self.extents[position] > 1, values[position], result)
-        return result
+        return np.asarray(result)
+
+    @cached_property
+    def _last_that_always_runs(self) -> int | None:
+        """The innermost loop that runs more than once for all candidates."""
+        found = np.flatnonzero((self.extents > 1).all(axis=1))
+        return int(found[-1]) if len(found) else None
 
 
 def at_level(values: Array, level: Array) -> Array:
-    """Of values [L + 1, N], those at each candidate's level [N]."""
+    """Of values [L + 1, N], those at each candidate's level [N]; not to be changed in place."""
+    if (level == level[:1]).all():
+        return np.asarray(values[level[0] if len(level) else 0])
     return np.asarray(values[level, np.arange(values.shape[1])])
 
 

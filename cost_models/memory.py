@@ -161,14 +161,17 @@ def _slot(accesses: list[Access], loops: NestLoops, allocated: int, shared: int,
 
 def crowding(slot: Slot, cache: CacheLevel, line_bytes: int) -> Array:
     """How many times its bytes a slot takes of a cache because its rows share sets: float64 [L + 1, N], at least 1."""
-    rows = slot.row_bytes // line_bytes
-    aligned = (slot.row_bytes % line_bytes == 0) & (rows > 0)
+    row_bytes = slot.row_bytes
+    if (row_bytes == row_bytes[:1]).all():
+        row_bytes = row_bytes[:1]  # as of most buffers
+    rows = row_bytes // line_bytes
+    aligned = (row_bytes % line_bytes == 0) & (rows > 0)
     power = cache.sets & -cache.sets
     step = np.where(aligned, np.gcd(np.where(aligned, rows, 1), power), 1)
     if step.max(initial=1) == 1:
-        return np.ones((1, len(step)))
+        return np.ones((1, len(slot.row_bytes)))
     factor = np.maximum(step / np.maximum(slot.chunk / line_bytes, 1.0), 1.0)
-    return np.asarray(np.where(slot.chunk >= slot.row_bytes, 1.0, factor))
+    return np.asarray(np.where(slot.chunk >= row_bytes, 1.0, factor))
 
 
 @dataclass

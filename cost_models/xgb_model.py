@@ -15,7 +15,7 @@ import numpy as np
 
 from .archive import read_archive, write_archive
 from .cost_model import CostModel, Features, Path, as_matrix
-from .feature import FeatureExtractor, FeatureMatrix
+from .feature import FeatureExtractor, FeatureMatrix, apart
 from .loops import Array
 from .samples import Samples, TrainingSet
 
@@ -118,18 +118,24 @@ class XGBModel(CostModel):
         base = matrix.prior_scores()
         if not self._members or matrix.values.size == 0:
             return base, np.zeros(len(base))
-        rows, shares = self._rows(matrix), matrix.nest_shares()
+        rows, shares = self._rows(matrix), matrix.nest_shares().T
         scores = np.stack(
             [
-                (member.inplace_predict(rows).reshape(shares.shape) * shares).sum(axis=1)
+                (member.inplace_predict(rows).reshape(shares.shape) * shares).sum(axis=0)
                 for member in self._members
             ]
         )
         return base + scores.mean(axis=0), scores.std(axis=0)
 
     def _rows(self, matrix: FeatureMatrix) -> Array:
-        flat = matrix.values.reshape(-1, matrix.values.shape[2])
-        return np.ascontiguousarray(flat[:, self._columns])
+        """The columns that the members know, nest after nest: float32 [n_nests * N, C], in memory column after column."""
+        by_nest = matrix.values.transpose(1, 2, 0)
+        count = by_nest.shape[2]
+        total = len(by_nest) * count
+        rows = np.empty((len(self._columns), apart(total)), dtype=np.float32)
+        for number, nest in enumerate(by_nest):
+            rows[:, number * count : (number + 1) * count] = nest[self._columns]
+        return rows[:, :total].T
 
     # ---- training ----------------------------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from ir import dtype as dt
 from ir import structural_equal, tir
+from ir.arith.deep_equal import expr_deep_equal
 from ir.node import Visitor
 from ir.tir import ForKind, IterVar
 from ir.tir.evaluate import evaluate
@@ -73,6 +74,11 @@ class Access:
     warp: np.ndarray | None = None
     """Of nests that GPU threads run: elements from what the first thread of a warp accesses to what each one does, int64 [N, WARP]."""
 
+    def moves_like(self, other: Access) -> bool:
+        """Whether both are of one buffer and kind, and each loop moves them by the same distances."""
+        same = self.buffer == other.buffer and self.is_write == other.is_write
+        return same and np.array_equal(self.reach, other.reach)
+
     def take(self, rows: np.ndarray) -> Access:
         """The access in some of the candidates."""
         return replace(
@@ -120,6 +126,18 @@ class Nest:
             loops=[replace(loop, extent=loop.extent[rows]) for loop in self.loops],
             accesses=[access.take(rows) for access in self.accesses],
             shared_out=None if self.shared_out is None else self.shared_out[rows],
+        )
+
+    @property
+    def is_last_step(self) -> bool:
+        """Whether it only combines, in straight-line code, what another nest left in registers: the lanes of a vector, say."""
+        written = {access.buffer for access in self.accesses if access.is_write}
+        operands = [access for access in self.accesses if access.buffer not in written]
+        return (
+            self.is_reduction
+            and bool(operands)
+            and all(access.scope == "local" for access in operands)
+            and all(loop.mark in ("unroll", "vectorize") for loop in self.loops if loop.is_reduction)
         )
 
     def iterations(self) -> np.ndarray:
@@ -392,6 +410,39 @@ def _known(expr: Any, loops: frozenset[Any], otherwise: int) -> Any:
     return expr if is_arithmetic(expr, loops) else tir.const(otherwise)
 
 
+_SymbolicAccess = tuple[int, tir.Buffer, tuple[Any, ...], bool]
+"""A number for the buffer, the buffer, its indices, and whether it is written."""
+
+
+def _counted(accesses: Sequence[_SymbolicAccess]) -> list[tuple[_SymbolicAccess, int]]:
+    """Accesses of which none differs from another by constants alone, each with the number of those that do."""
+    found: list[tuple[_SymbolicAccess, int]] = []
+    for access in accesses:
+        same = (place for place, (other, _) in enumerate(found) if _differ_by_constants(access, other))
+        place = next(same, None)
+        if place is None:
+            found.append((access, 1))
+        else:
+            found[place] = (found[place][0], found[place][1] + 1)
+    return found
+
+
+def _differ_by_constants(one: _SymbolicAccess, other: _SymbolicAccess) -> bool:
+    if one[0] != other[0] or one[3] != other[3]:
+        return False
+    return all(
+        expr_deep_equal(_without_constant(a), _without_constant(b))
+        for a, b in zip(one[2], other[2], strict=True)
+    )
+
+
+def _without_constant(index: Any) -> Any:
+    """An index without what is added to it, which moves by the same steps."""
+    while isinstance(index, tir.Add | tir.Sub) and isinstance(index.b, tir.IntImm):
+        index = index.a
+    return index
+
+
 class _SymbolicNest:
     """A nest with open decisions; what does not depend on their values is found once."""
 
@@ -399,7 +450,7 @@ class _SymbolicNest:
         self,
         name: str,
         loops: list[_SymbolicLoop],
-        accesses: list[tuple[int, tir.Buffer, tuple[Any, ...], bool]],
+        accesses: list[_SymbolicAccess],
         operations: dict[str, int],
         groups: list[OperationGroup],
         is_reduction: bool,
@@ -414,8 +465,8 @@ class _SymbolicNest:
         self._loops = [loop.known(variables) for loop in loops]
         self._reductions = [steps_of(value, variables) for value in reduce_values]
         self._accesses = [
-            (number, buffer, [steps_of(index, variables) for index in indices], is_write)
-            for number, buffer, indices, is_write in accesses
+            (number, buffer, [steps_of(index, variables) for index in indices], is_write, count)
+            for (number, buffer, indices, is_write), count in _counted(accesses)
         ]
         self._shapes = {
             number: [_known(extent, frozenset(), 1) for extent in buffer.shape]
@@ -442,23 +493,24 @@ class _SymbolicNest:
         ]
         shared_out = None if self._shared_out is None else _array(evaluate(self._shared_out, values), size)
         lanes = self._lanes(known, shared_out, size)
-        merged: dict[Any, Access] = {}
+        merged: list[Access] = []
         shapes: dict[int, list[np.ndarray]] = {}
-        for number, buffer, indices, is_write in self._accesses:
+        for number, buffer, indices, is_write, count in self._accesses:
             if number not in shapes:
                 shapes[number] = [_array(evaluate(item, values), size) for item in self._shapes[number]]
             access = self._access(number, buffer, indices, is_write, shapes[number], known, size)
             if lanes is not None:
                 access.warp = _offsets(indices, shapes[number], lanes)
-            key = (number, is_write, access.reach.tobytes())
-            if key in merged:
-                merged[key].count += 1
+            alike = next((item for item in merged if item.moves_like(access)), None)
+            if alike is None:
+                access.count = count
+                merged.append(access)
             else:
-                merged[key] = access
+                alike.count += count
         nest = Nest(
             self._name,
             axes,
-            list(merged.values()),
+            merged,
             self._operations,
             self._is_reduction,
             self._groups,

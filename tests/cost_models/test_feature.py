@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from cost_models import CostModelError, FeatureMatrix, PerStoreFeature
+from cost_models import CostModelError, FeatureMatrix, PerStoreFeature, estimate_seconds
 from cost_models.feature import LOG_SECONDS, feature_names, skeleton_of_schedule
 from ir import IRModule
 from schedules import Schedule
@@ -188,6 +188,20 @@ def test_preprocessing_nests_are_left_out() -> None:
     skeleton.nests[0] = replace(skeleton.nests[0], is_preprocessing=True)
     features = EXTRACTOR.features_of(skeleton, TARGET)
     assert list(features.nests) == packed[1:]
+
+
+def test_steps_that_combine_the_lanes_of_a_vector_are_part_of_the_nest_before() -> None:
+    """They have no row of their own, and the estimates of the rows add up to that of the program."""
+    merged = 0
+    for number, sketch in enumerate(sketches("softmax")):
+        skeleton = sketch.skeleton(population(sketch, 40, seed=number))
+        features = EXTRACTOR.features_of(skeleton, TARGET)
+        steps = [nest.name for nest in skeleton.nests if nest.is_last_step]
+        assert list(features.nests) == [nest.name for nest in skeleton.nests if not nest.is_last_step]
+        assert features.values.shape == (40, len(skeleton.nests) - len(steps), len(features.names))
+        np.testing.assert_allclose(features.prior_seconds(), estimate_seconds(skeleton, TARGET), rtol=1e-5)
+        merged += len(steps)
+    assert merged
 
 
 def test_a_schedule_without_a_function_is_refused() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cost_models import RandomModel
+from cost_models import FeatureMatrix, RandomModel
 from cost_models.prior import estimate_seconds
 from database import MemoryDatabase, TuningRecord
 from ir.target import Target
@@ -16,6 +16,7 @@ from schedules.space import PostOrderApply
 from tests.programs.expressions import matmul
 from tests.tuner.strategy_contract import StrategyContract, made_up_seconds
 from tuner import EvolutionarySearch, ReplayTrace, SearchStrategy, TuneContext, TunerError
+from tuner.search import evolutionary_search
 from tuner.search.evolution import children
 
 
@@ -86,6 +87,32 @@ def test_the_search_finds_what_its_model_prefers() -> None:
         ]
     )
     assert min(found) < np.quantile(random, 0.01) and max(found) < np.median(random) / 2
+
+
+def test_a_large_population_is_scored_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the features of a part take does not depend on the population, nor does what is chosen depend on the parts."""
+
+    def chosen() -> list[tuple[bytes, float]]:
+        context = TuneContext(matmul(128), "cpu", seed=0)
+        strategy = EvolutionarySearch(population_size=1024, genetic_num_iters=1)
+        strategy.initialize_with_tune_context(context)
+        strategy.pre_tuning(16, 16, context.sketches(), None, _Oracle(seed=0))
+        found = strategy.generate_measure_candidates()
+        assert found is not None
+        return [(item.row.tobytes(), item.score) for item in found]
+
+    whole = chosen()
+    asked: list[int] = []
+    features = TuneContext.features
+
+    def counted(self: TuneContext, sketch: Sketch, matrix: np.ndarray) -> FeatureMatrix:
+        asked.append(len(matrix))
+        return features(self, sketch, matrix)
+
+    monkeypatch.setattr(TuneContext, "features", counted)
+    monkeypatch.setattr(evolutionary_search, "SCORED_AT_ONCE", 100)
+    assert chosen() == whole
+    assert max(asked) == 100
 
 
 def test_a_small_batch_searches_briefly_and_the_next_goes_on_from_there() -> None:

@@ -31,6 +31,8 @@ from .schedule_model import SPARE, checked_scores, choose, teach
 from .seeding import similar_rows
 from .shared import SharedDatabase
 
+SCORED_AT_ONCE = 8192
+"""Candidates whose features are in memory together: the more, the less each takes, until they leave the caches; 100,000 would take GiBs."""
 _FAR_BEHIND = 1.5
 """A structure whose best time is this many times the best of all is searched in one round out of ``_ROUNDS_BETWEEN``."""
 _ROUNDS_BETWEEN = 4
@@ -239,7 +241,9 @@ class EvolutionarySearch(SearchStrategy):
         """Rows of one structure with what the model expects of them and what it is worth to measure each, best first."""
         if not len(rows):
             return _Pool(rows, np.empty(0), np.empty(0))
-        mean, value = self._values(arm.features(rows))
+        starts = range(0, len(rows), SCORED_AT_ONCE)
+        parts = [self._values(arm.features(rows[start : start + SCORED_AT_ONCE])) for start in starts]
+        mean, value = (np.concatenate(part) for part in zip(*parts, strict=True))
         value = value * self._chances(arm, rows)
         order = np.lexsort((-mean, -value))
         return _Pool(rows[order], mean[order], value[order])
