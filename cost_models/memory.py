@@ -92,11 +92,8 @@ def _common_prefix(keys: list[int], others: list[list[int]]) -> int:
 
 def _slot(accesses: list[Access], loops: NestLoops, allocated: int, shared: int, line_bytes: int) -> Slot:
     first = accesses[0]
-    reach = np.abs(first.reach[:, loops.kept, :])
-    for other in accesses[1:]:
-        reach = np.maximum(reach, np.abs(other.reach[:, loops.kept, :]))
-    dims, size = reach.shape[0], loops.inner.shape[1]
-    moving = reach.any(axis=2)
+    dims, size = first.reach.shape[0], loops.inner.shape[1]
+    moving = np.logical_or.reduce([access.reach.any(axis=2) for access in accesses])[:, loops.kept]
     shape = [np.maximum(extent, 1).astype(np.float64) for extent in first.shape]
     ones = np.ones(size)
     span, times, unique = [ones] * dims, [ones] * dims, [ones] * dims
@@ -120,7 +117,10 @@ def _slot(accesses: list[Access], loops: NestLoops, allocated: int, shared: int,
             continue
         extent = loops.extents[level]
         for dim in moved.tolist():
-            span[dim] = span[dim] + (extent - 1.0) * reach[dim, level]
+            reach = np.abs(first.reach[dim, loops.kept[level]])
+            for other in accesses[1:]:
+                reach = np.maximum(reach, np.abs(other.reach[dim, loops.kept[level]]))
+            span[dim] = span[dim] + (extent - 1.0) * reach
             times[dim] = times[dim] * extent
             unique[dim] = np.minimum(np.minimum(span[dim], times[dim]), shape[dim])
         rows = ones

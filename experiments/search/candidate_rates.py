@@ -27,7 +27,7 @@ _LARGE = 100_000
 
 
 def rates(name: str, shape: Sequence[int]) -> dict[str, Any]:
-    """Candidates per second of each structure of a row in order, and MiB of the large population."""
+    """Candidates per second of each structure of a row in order, None for one that has fewer; and MiB of the large population."""
     from cost_models import PerStoreFeature, XGBModel, estimate_seconds
     from ir.target import Target
     from schedules.space import PostOrderApply
@@ -40,20 +40,22 @@ def rates(name: str, shape: Sequence[int]) -> dict[str, Any]:
         warm = sketch.skeleton(sketch.sample(32, generator))
         model.update_arrays(extractor.features_of(warm, target), estimate_seconds(warm, target), name)
 
-    def score(number: int, count: int) -> float:
+    def score(number: int, count: int) -> float | None:
         begin = time.process_time()
         rows = sketches[number].sample(count, generator)
         for start in range(0, count, SCORED_AT_ONCE):
             skeleton = sketches[number].skeleton(rows[start : start + SCORED_AT_ONCE])
             model.predict_arrays(extractor.features_of(skeleton, target))
-        return len(rows) / (time.process_time() - begin)
+        return len(rows) / (time.process_time() - begin) if len(rows) == count else None
 
     found = []
     for number in range(len(sketches)):
         score(number, 64)  # what is cached by structure
-        found.append(max(score(number, _POPULATION) for _ in range(2)))
+        found.append(max((score(number, _POPULATION) for _ in range(3)), key=lambda rate: rate or 0.0))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    score(int(np.argmin(found)), _LARGE)
+    large = [(rate, number) for number, rate in enumerate(found) if rate is not None]
+    if large:
+        score(min(large)[1], _LARGE)
     return {"rates": found, "mib": (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024}
 
 
@@ -77,8 +79,11 @@ def main() -> None:
 
 
 def _line(row: str, item: dict[str, Any]) -> str:
-    slowest, middle = min(item["rates"]), float(np.median(item["rates"]))
-    return f"| {row} | {len(item['rates'])} | {slowest:,.0f} | {middle:,.0f} | {item['mib']:.0f} |"
+    large = [rate for rate in item["rates"] if rate is not None]
+    if not large:
+        return f"| {row} | {len(item['rates'])} | 0 | - | - | - |"
+    slowest, middle = min(large), float(np.median(large))
+    return f"| {row} | {len(item['rates'])} | {len(large)} | {slowest:,.0f} | {middle:,.0f} | {item['mib']:.0f} |"
 
 
 def _page(found: dict[str, dict[str, Any]]) -> str:
@@ -86,10 +91,11 @@ def _page(found: dict[str, dict[str, Any]]) -> str:
         "# Candidates per second",
         "",
         "Made, checked and scored by the trained model, per second of one core; of all structures of a row the slowest and the median, and"
-        " MiB that 100,000 candidates of the slowest take. `python -m experiments.search.candidate_rates` writes this page.",
+        f" MiB that 100,000 candidates of the slowest take. Structures with fewer candidates than {_POPULATION:,} are left out: all of"
+        " theirs are scored at once. `python -m experiments.search.candidate_rates` writes this page.",
         "",
-        "| row | structures | slowest | median | MiB |",
-        "|---|---|---|---|---|",
+        "| row | structures | large | slowest | median | MiB |",
+        "|---|---|---|---|---|---|",
     ]
     return "\n".join([*lines, *(_line(row, item) for row, item in found.items()), ""])
 
