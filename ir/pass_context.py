@@ -63,6 +63,7 @@ for _name, _type, _doc in (
     ("testing.immutable_module", bool, "a pass that changes its input module is an error"),
     ("tir.UnrollLoop", dict, "fields of the pass UnrollLoop by name"),
     ("tir.LoopPartition", dict, "fields of the pass LoopPartition by name"),
+    ("tir.PartitionChoices", dict, "fields of the pass PartitionChoices by name"),
     ("tir.LowerParallel", dict, "fields of the pass LowerParallel by name"),
     ("tir.PlanWorkspace", dict, "fields of the pass PlanWorkspace by name"),
     ("tir.Simplify", dict, "what the pass Simplify does beyond its usual work"),

@@ -38,6 +38,7 @@ def _llvm(target: Target, added: Callable[[int], list[Pass]]) -> list[Pass]:
         # loops as the schedule wants them
         T.SimplifyIndices(),  # indices and conditions under the bounds of loops
         T.HoistIfThenElse(),  # conditions leave the loops that do not change them
+        T.PartitionChoices(),  # each source of a concatenation in a loop of its own
         T.LoopPartition(),  # the insides of tiles need no conditions
         T.InjectMatrixTiles(),  # instructions for whole tiles of products
         T.VectorizeLoop(vector_bits=target.vector_bits),  # vectors instead of loops

@@ -96,7 +96,7 @@ def test_noalias_may_be_switched_off() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["tir.LowerParallel", "tir.LoopPartition", "tir.UnrollLoop", "tir.PlanWorkspace"]
+    "name", ["tir.LowerParallel", "tir.LoopPartition", "tir.PartitionChoices", "tir.UnrollLoop", "tir.PlanWorkspace"]
 )
 def test_fields_of_passes_are_checked(name: str) -> None:
     with PassContext(config={name: {"nonsense": 1}}):
@@ -105,6 +105,7 @@ def test_fields_of_passes_are_checked(name: str) -> None:
     field = {
         "tir.LowerParallel": "least_operations",
         "tir.LoopPartition": "max_partitions",
+        "tir.PartitionChoices": "most_pieces",
         "tir.PlanWorkspace": "stack_bytes",
     }.get(name, "max_statements")
     with PassContext(config={name: {field: "many"}}):

@@ -25,7 +25,7 @@ from .prim_func_pass import PrimFuncPass
 from .simplify_indices import SimplifyMutator
 
 
-def _distance(simplifier: IndexSimplifier, clause: PrimExpr) -> Linear | None:
+def distance_of(simplifier: IndexSimplifier, clause: PrimExpr) -> Linear | None:
     """``d`` such that the clause holds exactly if ``d >= 0``; None for what is no inequality of indices.
 
     ``k == 0`` of a variable that starts at 0, the first step of a reduction, is ``k <= 0``.
@@ -197,7 +197,7 @@ class _FindGuards(Visitor):
 
     def visit_IfThenElse(self, node: IfThenElse) -> None:
         for clause in _guards_in(node.condition):
-            distance = _distance(self.simplifier, clause)
+            distance = distance_of(self.simplifier, clause)
             if distance is None or not self._is_known_outside(distance):
                 continue
             position, guard = self._tile_guard(distance, clause)
@@ -317,7 +317,7 @@ class _Assume(Mutator):
     def visit_IfThenElse(self, node: IfThenElse) -> Stmt:
         left = []
         for marked in marked_conjuncts(node.condition):
-            distance = None if _is_left_alone(marked) else _distance(self.simplifier, *conjuncts(marked))
+            distance = None if _is_left_alone(marked) else distance_of(self.simplifier, *conjuncts(marked))
             amounts_to = marked if distance is None else self.known.get(distance.key(), marked)
             if amounts_to is not None:
                 left.append(amounts_to)
