@@ -69,7 +69,7 @@ class _Partition(Mutator):
         return {loop.loop_var for loop in loops}
 
     def _changes(self, distance: Linear, var: Var, inner: set[Var]) -> list[int]:
-        """The values of a loop's variable from which on ``distance >= 0`` holds for some of what runs inside, for all of it, or no longer."""
+        """From which values of a loop's variable ``distance >= 0`` holds for some of what runs inside, for all of it, or no longer."""
         step = distance.terms.get(var, 0)
         rest = {atom: factor for atom, factor in distance.terms.items() if atom is not var}
         if not step or any(not inner.issuperset(variables_in(atom)) for atom in rest):
