@@ -142,7 +142,7 @@ def arguments(given: list[str]) -> argparse.Namespace:
     parser.add_argument("--no-plot", action="store_true", help="without matplotlib")
     options = parser.parse_args(given)
     if options.rounds < 5:
-        print("fewer than 5 rounds: good for a trial of the harness, not for figures", file=sys.stderr)
+        print("fewer than 5 rounds: good for trying the harness, not for figures", file=sys.stderr)
     return options
 
 

@@ -1,8 +1,8 @@
 """EvolutionarySearch: evolves whole populations of decision matrices, scored by array features and a learned model.
 
 Every generation scores thousands of candidates in a few array operations per structure; only the few that are to be
-measured become programs. Before anything is measured the analytical prior ranks; afterwards the learned model does, which has
-the prior's estimate among its features. (Populations and mutation in tile space follow Zheng et al., "Ansor", OSDI 2020, and
+measured become programs. Before anything is measured the estimate ranks; afterwards the learned model does, which has
+the estimate among its features. (Populations and mutation in tile space follow Zheng et al., "Ansor", OSDI 2020, and
 Shao et al., "Tensor Program Optimization with Probabilistic Programs", NeurIPS 2022.)
 """
 
@@ -471,7 +471,7 @@ class EvolutionarySearch(SearchStrategy):
 
     def _first_of_all(self, pools: dict[int, _Pool], wanted: int) -> list[_Choice]:
         """What nobody has to ask the model for: in the first batch the default, adapted candidates of similar workloads, and the best of
-        each of some structures of which nothing was measured, since the prior knows least about how structures compare."""
+        each of some structures of which nothing was measured, since the estimate knows least about how structures compare."""
         if self._trials:
             return []
         chosen = self._default()
