@@ -52,7 +52,7 @@ class SpaceGenerator(ABC):
     postprocs: list[Postproc] | None = None
     mutator_probs: dict[Mutator, float] | None = None
 
-    takes_rules: ClassVar[bool] = True
+    takes_rules: bool = True
     """Whether the space is made by ``sch_rules``."""
 
     def __init__(

@@ -59,10 +59,9 @@ class SpaceGeneratorUnion(SpaceGenerator):
         return made
 
     def generator_of(self, structures: Structures, sketch: Sketch) -> SpaceGenerator:
-        part = structures.part_of(sketch) if isinstance(structures, UnionOfStructures) else None
-        return (
-            self if part is None else self.space_generators[part].generator_of(structures.parts[part], sketch)
-        )
+        if not isinstance(structures, UnionOfStructures) or (part := structures.part_of(sketch)) is None:
+            return self
+        return self.space_generators[part].generator_of(structures.parts[part], sketch)
 
     def initialize_with_tune_context(self, context: Any) -> None:
         super().initialize_with_tune_context(context)
