@@ -11,7 +11,8 @@
 
 Every figure is a median of rounds in which all contestants take turns, each in a process of its own. Results go to
 experiments/results/<theme>.json, .md and .png; a row measured again takes the place of the old one, so that long runs can be
-done in parts. Tuning records are kept in experiments/out: a second run only measures.
+done in parts. One that fails keeps the old one, and is named at the end. Tuning records are kept in experiments/out: a second
+run only measures.
 """
 
 from __future__ import annotations
@@ -102,6 +103,17 @@ def report(theme: str, rows: tables.Rows, folder: Path, plot: bool) -> str:
     return text
 
 
+def remarks(row: dict[str, Any]) -> Iterator[str]:
+    """What was asked for and is not in a row that was measured, and why."""
+    if "limits_failed" in row:
+        yield f"machine limits: {row['limits_failed']}"
+    for peer, why in row.get("left_out", {}).items():
+        yield f"{peer}: {why}"
+    for peer, outcome in row.get("contestants", {}).items():
+        if "failed" in outcome:
+            yield f"{peer}: {outcome['failed'].splitlines()[0]}"
+
+
 def arguments(given: list[str]) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(
@@ -130,12 +142,12 @@ def arguments(given: list[str]) -> argparse.Namespace:
     parser.add_argument("--no-plot", action="store_true", help="without matplotlib")
     options = parser.parse_args(given)
     if options.rounds < 5:
-        print("fewer than 5 rounds: good for a trial of the harness, not for figures", file=sys.stderr)
+        print("fewer than 5 rounds: good for trying the harness, not for figures", file=sys.stderr)
     return options
 
 
 def main(given: list[str]) -> int:
-    """Measure, write, print; the number of rows that failed."""
+    """Measure, write, print; 1 where a row failed, 2 where the arguments mean nothing."""
     options = arguments(given)
     try:
         peers = parse_peers(options.peers, options.tvm_python)
@@ -153,27 +165,27 @@ def main(given: list[str]) -> int:
         print(f"run.py: {error.args[0]}", file=sys.stderr)
         return 2
     stores = {theme: results.Results(options.out, theme) for theme, _, _ in todo}
-    failed = 0
+    failed: list[str] = []
+    measured: set[str] = set()
     for number, (theme, key, measure) in enumerate(todo, 1):
         print(f"[{number}/{len(todo)}] {theme}: {key}", file=sys.stderr, flush=True)
         try:
             stores[theme].add(key, measure())
         except KeyboardInterrupt:
             print("interrupted; the rows that were finished are kept", file=sys.stderr)
-            failed += 1
+            failed.append(key)
             break
         except (RuntimeError, FileNotFoundError) as error:  # one row must not cost the others
-            failed += 1
+            failed.append(key)
             print(f"{key}: {error}", file=sys.stderr)
             continue
-        if "limits_failed" in stores[theme].rows[key]:
-            print(f"  machine limits: {stores[theme].rows[key]['limits_failed']}", file=sys.stderr)
-        for peer, outcome in stores[theme].rows[key].get("contestants", {}).items():
-            if "failed" in outcome:
-                print(f"  {peer}: {outcome['failed'].splitlines()[0]}", file=sys.stderr)
-    for theme, store in stores.items():
-        if store.rows:
-            print(f"\n# {theme}\n\n{report(theme, store.rows, options.out, not options.no_plot)}")
+        measured.add(theme)
+        for line in remarks(stores[theme].rows[key]):
+            print(f"  {line}", file=sys.stderr)
+    for theme in sorted(measured):
+        print(f"\n# {theme}\n\n{report(theme, stores[theme].rows, options.out, not options.no_plot)}")
+    if failed:
+        print(f"not measured, results are as they were: {', '.join(failed)}", file=sys.stderr)
     return 1 if failed else 0
 
 

@@ -14,9 +14,10 @@ from ir.pass_context import PassContext
 
 from . import candidate
 from .error import RunnerError
-from .pool import Outcome, Worker, WorkerPool, shared_pool
+from .pool import Outcome, Worker, WorkerPool
 from .result import ResultKind
 from .runner import are_measures
+from .session import SessionPart
 
 _NUMBERS = itertools.count(1)
 REQUEST_SECONDS = 30.0
@@ -32,7 +33,7 @@ class BuilderInput:
     replaying a trace is spread over the workers as well; an error of the compiler in it is an illegal schedule."""
     target: Any
     params: dict[str, Any] | None = None
-    """Constants by name, for builders that fold them in."""
+    """Constants by name, for builders of one's own that fold them in; those of this project build kernels, and refuse any."""
 
 
 def _options_in_force() -> PassContext:
@@ -113,7 +114,7 @@ class Builder(ABC):
 
 
 @Builder.kinds.register("local")
-class LocalBuilder(Builder):
+class LocalBuilder(SessionPart, Builder):
     """Builds in the worker processes of this machine, all cores at once, with the options of the caller's PassContext."""
 
     def __init__(
@@ -126,11 +127,11 @@ class LocalBuilder(Builder):
     ) -> None:
         """
         Args:
-            max_workers: processes; with the default the pool that all builders and runners share is used.
+            max_workers: processes of a pool of its own; by default it uses that of the session, else the one that all share.
             timeout_sec: seconds that one build may take.
             f_build: importable function (mod, target) -> callable on numpy arrays; ``runners.native.build_native`` by default.
                 It builds the reference too, a float64 program with other parameters.
-            pool: worker processes to use; the runner must use the same ones.
+            pool: worker processes to use; the runner must use the same ones, and does so in a tuning session where it has none of its own.
 
         Raises:
             RunnerError: ``f_build`` is of a script or a notebook, which the workers cannot import.
@@ -146,21 +147,23 @@ class LocalBuilder(Builder):
         self.timeout_sec = timeout_sec
         self.f_build = f_build
 
-    @property
-    def pool(self) -> WorkerPool:
-        """The worker processes."""
-        return self._pool or shared_pool()
-
     def build(self, build_inputs: Sequence[BuilderInput]) -> list[BuilderResult]:
         return [future.result() for future in self.submit(build_inputs)]
 
     def unbuilt(self, build_input: BuilderInput) -> Artifact:
+        require_no_params(self, build_input)
         return Artifact(build_input.mod, build_input.target, self.f_build)
 
     def submit(self, build_inputs: Iterable[BuilderInput]) -> list[Future[BuilderResult]]:
+        """As every builder does.
+
+        Raises:
+            RunnerError: an input has constants by name, which a kernel has no place for.
+        """
         return [self._submit(item) for item in build_inputs]
 
     def _submit(self, item: BuilderInput) -> Future[BuilderResult]:
+        require_no_params(self, item)
         artifact = Artifact(item.mod, item.target, self.f_build)
         future: Future[BuilderResult] = Future()
         args = (artifact.number, item.mod, item.target, self.f_build, self.timeout_sec)
@@ -177,6 +180,19 @@ class LocalBuilder(Builder):
             lambda done: answer(done, future, lambda outcome: _build_result(outcome, artifact))
         )
         return future
+
+
+def require_no_params(builder: Builder, item: BuilderInput) -> None:
+    """Refuse constants where nobody would fold them in.
+
+    Raises:
+        RunnerError: there are some.
+    """
+    if item.params:
+        raise RunnerError(
+            f"{type(builder).__name__} builds kernels, which have no constants by name, got params {', '.join(map(str, item.params))};"
+            " bind them to the model before its kernels are extracted: extract_tasks(mod, target, params)"
+        )
 
 
 def answer(done: Future[Outcome], future: Future[Any], convert: Callable[[Outcome], Any]) -> None:

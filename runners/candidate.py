@@ -11,7 +11,7 @@ import pickle
 import statistics
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -26,7 +26,7 @@ from .disturbance import Repeats, Watch
 from .energy import EnergyMeter, energy_seconds
 from .error import RunnerError
 from .evaluator import EvaluatorConfig, first_call_limit, warm_call
-from .kernel import Kernel, pack_arguments
+from .kernel import Kernel, pack_arguments, require_arguments
 from .lock import machine
 from .reference_order import in_fast_order
 from .result import ResultKind
@@ -169,14 +169,16 @@ def run_candidate(
     best: TimeInterval | None,
     settings: RunSettings,
     again: bool = False,
+    args_info: Sequence[Any] | None = None,
 ) -> RunReport:
     """Check a candidate against the reference and time it, with the machine to itself.
 
     ``program`` and ``reference`` are None when this process should have them. One that is measured ``again`` was checked before, and is
-    only timed.
+    only timed. Arguments are as the program says; where ``args_info`` is given, it must say the same.
 
     Raises:
         Forgotten: it does not.
+        RunnerError: ``args_info`` says something else than the program.
     """
     phase("waiting for the machine", None)
     with machine(alone=True):
@@ -185,9 +187,11 @@ def run_candidate(
             phase("cooling down", settings.cooldown_sec + 10)
             time.sleep(settings.cooldown_sec)
         if reference_key is None:
+            require_arguments(args_info, params_of(entry(kernel.mod)))
             return _time(kernel, None, best, settings)
         begin = time.perf_counter()
         known = _reference(reference_key, reference, target, f_build, settings.reference_timeout_sec, kernel)
+        require_arguments(args_info, known.facts.params)
         took = time.perf_counter() - begin
         report = _time(kernel, known, best, settings, again)
         if report.kind is ResultKind.WRONG_RESULT:
@@ -355,7 +359,7 @@ def _time(
 
 
 def _bound(kernel: Kernel, arguments: list[Array], config: EvaluatorConfig) -> Callable[[], object]:
-    return bind_with_cold_weights(kernel, arguments, config.weight_distance)
+    return bind_with_cold_weights(kernel, arguments, config.weight_distance or 0)
 
 
 def _energy(call: Callable[[], object], secs: float, limit: float) -> dict[str, float]:

@@ -41,13 +41,15 @@ class EvaluatorConfig:
     """A group is made longer until it takes about this many milliseconds."""
     enable_cpu_cache_flush: bool = False
     """Empty the caches before every call, and time each call by itself."""
-    weight_distance: int = 0
-    """Bytes of weights that are read between two uses of a kernel's own, as in a model of so many; see :mod:`runners.cold_weights`."""
+    weight_distance: int | None = None
+    """Bytes of weights that are read between two uses of a kernel's own, as in a model of so many; see :mod:`runners.cold_weights`. None
+    for those of the model that is tuned, and 0 where none is."""
 
     def __post_init__(self) -> None:
-        if not isinstance(self.weight_distance, int) or isinstance(self.weight_distance, bool):
-            raise RunnerError(f"weight_distance is a whole number of bytes, got {self.weight_distance!r}")
-        if self.number < 1 or self.repeat < 1 or self.min_repeat_ms < 0 or self.weight_distance < 0:
+        distance = 0 if self.weight_distance is None else self.weight_distance
+        if not isinstance(distance, int) or isinstance(distance, bool):
+            raise RunnerError(f"weight_distance is a whole number of bytes, got {distance!r}")
+        if self.number < 1 or self.repeat < 1 or self.min_repeat_ms < 0 or distance < 0:
             raise RunnerError(
                 "expected number, repeat >= 1, min_repeat_ms, weight_distance >= 0,"
                 f" got {self.number=}, {self.repeat=}, {self.min_repeat_ms=}, {self.weight_distance=}"

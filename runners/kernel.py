@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,8 +13,9 @@ from ir.tir.function import PrimFunc
 from ir.tir.kernel_attributes import LAYOUT_REWRITE_MAPS, WEIGHT_PROGRAMS
 from ir.tir.stmt import ForKind
 
+from .error import RunnerError
 from .ndarray import aligned_empty
-from .verify import Array, entry
+from .verify import Array, Param, entry
 
 Room = Callable[[int, list[int], Any], Array]
 
@@ -71,6 +72,30 @@ class Kernel:
             return bound
         call = self.call
         return lambda: call(*arguments)
+
+
+def require_arguments(infos: Sequence[Any] | None, params: Sequence[Param]) -> None:
+    """Refuse descriptions of arguments that are not those of a program.
+
+    Args:
+        infos: what somebody says of each argument, in objects with ``dtype`` and ``shape``; None where nobody said anything.
+        params: what the program says.
+
+    Raises:
+        RunnerError: they differ.
+    """
+    if infos is None:
+        return
+    told = [_shown(item.dtype, item.shape) for item in infos]
+    own = [_shown(item.dtype, item.shape) for item in params]
+    if told != own:
+        raise RunnerError(
+            f"args_info says that the arguments are {', '.join(told)}; the program takes {', '.join(own)}: leave args_info out"
+        )
+
+
+def _shown(dtype: Any, shape: Sequence[Any]) -> str:
+    return f"{dtype} {[int(extent) for extent in shape]}"
 
 
 def pack_arguments(mod: Any, arguments: list[Array], room: Room | None = None) -> list[Array]:

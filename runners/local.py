@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import OrderedDict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -16,14 +19,17 @@ from .energy import EnergyMeter
 from .error import RunnerError
 from .evaluator import EvaluatorConfig
 from .final import final_choice
-from .pool import Outcome, WorkerPool, shared_pool
+from .pool import Outcome, WorkerPool
 from .result import ResultKind
 from .runner import Runner, RunnerFuture, RunnerInput, RunnerResult
+from .session import SessionPart, SessionSettings
 from .verify import ReferenceStore
+
+_CUT_RATIO = 3.5
 
 
 @Runner.kinds.register("local")
-class LocalRunner(Runner):
+class LocalRunner(SessionPart, Runner):
     """Checks and times artifacts of :class:`LocalBuilder` in isolated processes, with the machine to themselves."""
 
     def __init__(
@@ -32,7 +38,7 @@ class LocalRunner(Runner):
         evaluator_config: EvaluatorConfig | None = None,
         cooldown_sec: float = 0.0,
         *,
-        cut_ratio: float = 3.5,
+        cut_ratio: float | None = None,
         reference_timeout_sec: float = candidate.REFERENCE_SECONDS,
         measure_energy: bool = False,
         pool: WorkerPool | None = None,
@@ -40,33 +46,60 @@ class LocalRunner(Runner):
         """
         Args:
             timeout_sec: seconds that one call may take at most; what is known of the workload makes it shorter.
-            evaluator_config: how often to call.
+            evaluator_config: how often to call, and which data the caches hold.
             cooldown_sec: pause before each measurement.
             cut_ratio: a candidate whose first calls take this many times the best time, and 20 milliseconds more, is not
                 called again; one that is as far behind once it is warm is not timed further. The others are timed until they are
-                certainly slower than the best; with an infinite ratio, all are timed in full.
+                certainly slower than the best; with an infinite ratio, all are timed in full. By default 3.5, and infinite in a
+                search that minimizes several objectives.
             reference_timeout_sec: seconds that one run of the unscheduled program may take, which is slow; the user is told after a few.
-            measure_energy: tell the joules of a call as ``metrics["energy"]`` of each result that was not cut; see
-                :class:`runners.energy.EnergyMeter`.
-            pool: worker processes; those that the builder uses.
+            measure_energy: tell the joules of a call as ``metrics["energy"]`` of each result that was not cut, also where no search
+                minimizes them; see :class:`runners.energy.EnergyMeter`.
+            pool: worker processes; those that the builder uses. By default those of the session, else those that all share.
 
         Raises:
             RunnerError: energy is to be measured and this machine does not tell it.
         """
         if measure_energy:
             EnergyMeter()
-        self.measure_energy = measure_energy
+        self._measure_energy = measure_energy
         self.timeout_sec = timeout_sec
-        self.evaluator_config = EvaluatorConfig._normalized(evaluator_config)
+        self._config = EvaluatorConfig._normalized(evaluator_config)
         self.cooldown_sec = cooldown_sec
-        self.cut_ratio = cut_ratio
+        self._cut_ratio = cut_ratio
         self.reference_timeout_sec = reference_timeout_sec
         self._pool = pool
 
     @property
-    def pool(self) -> WorkerPool:
-        """The worker processes."""
-        return self._pool or shared_pool()
+    def evaluator_config(self) -> EvaluatorConfig:
+        """How often to call; with the weights of the session's model between two calls where nothing else was asked for."""
+        if self._session is None or self._config.weight_distance is not None:
+            return self._config
+        return replace(self._config, weight_distance=self._session.weight_distance)
+
+    @property
+    def cut_ratio(self) -> float:
+        """How far behind a candidate is given up."""
+        if self._cut_ratio is not None:
+            return self._cut_ratio
+        return math.inf if self._session is not None and self._session.in_full else _CUT_RATIO
+
+    @property
+    def measure_energy(self) -> bool:
+        """Whether the joules of a call are measured."""
+        return self._measure_energy or (self._session is not None and self._session.measure_energy)
+
+    @contextmanager
+    def serving(self, session: SessionSettings) -> Iterator[None]:
+        """As every part of a session.
+
+        Raises:
+            RunnerError: energy is to be measured and this machine does not tell it.
+        """
+        if session.measure_energy:
+            EnergyMeter()
+        with super().serving(session):
+            yield
 
     def run(self, runner_inputs: Sequence[RunnerInput]) -> list[RunnerFuture]:
         return [_future(self.submit(item)) for item in runner_inputs]
@@ -141,6 +174,7 @@ class LocalRunner(Runner):
                 item.best,
                 settings,
                 again,
+                item.args_info,
                 limit=max(self.timeout_sec, REQUEST_SECONDS),
                 phase="request",
                 worker=worker,

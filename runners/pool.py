@@ -264,6 +264,10 @@ class Worker:
         _, error, text, trace = message
         if error == "MemoryError":  # what is left of the process's memory may be too little for the next call
             self._end(kill=True)
+            text = (
+                f"{text}; a worker may map {_shown_bytes(self._pool.memory_limit)}, and more with"
+                " LocalRunner(pool=WorkerPool(memory_limit=...)), in bytes"
+            )
         return Outcome("raised", error=error, message=text, phase=phase, traceback=trace)
 
     def _call_apart(self, job: _Job) -> Outcome:
@@ -285,6 +289,8 @@ class Worker:
             number = os.WTERMSIG(status)
             name = signal.Signals(number).name
             text = f"the process was ended by {name} in the phase {phase!r}"
+            if number == signal.SIGKILL:
+                text += ", as the system does where its memory runs out: leave the machine more, or take fewer workers, as in WorkerPool(1)"
         else:
             name = "exit"
             text = f"the process ended with status {os.waitstatus_to_exitcode(status)} in the phase {phase!r}"
@@ -323,6 +329,10 @@ def _answers(connection: socket.socket, seconds: float) -> bool:
     return bool(waiting.poll(1000 * seconds))
 
 
+def _shown_bytes(count: int) -> str:
+    return f"{count / (1 << 30):.3g} GiB" if count >= 1 << 30 else f"{count / (1 << 20):.3g} MiB"
+
+
 class WorkerPool:
     """Worker processes behind one queue.
 
@@ -342,6 +352,7 @@ class WorkerPool:
             preload: modules that every worker has loaded when it starts; a function ``warm`` in one is called once.
             memory_limit: bytes that one worker may map beyond what it starts with.
         """
+        self.memory_limit = memory_limit
         self.n_workers = n_workers or len(os.sched_getaffinity(0))
         self.template = Template(preload, memory_limit)
         self.closed = False

@@ -7,7 +7,7 @@ from typing import Any
 
 from ir import structural_hash
 
-from .builder import Builder, BuilderInput, BuilderResult
+from .builder import Builder, BuilderInput, BuilderResult, require_no_params
 from .error import RecordedTimeMissing
 from .result import ResultKind
 from .runner import Runner, RunnerFuture, RunnerInput, RunnerResult
@@ -20,6 +20,7 @@ class ReplayBuilder(Builder):
         return [self._one(item) for item in build_inputs]
 
     def _one(self, item: BuilderInput) -> BuilderResult:
+        require_no_params(self, item)
         if hasattr(item.mod, "functions") or not callable(item.mod):
             return BuilderResult(item.mod, None)
         try:

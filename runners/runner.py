@@ -26,7 +26,8 @@ class RunnerInput:
     """What the matching builder made."""
     device_type: str = "cpu"
     args_info: Sequence[Any] | None = None
-    """Dtypes and shapes of the arguments, for programs that do not tell themselves."""
+    """Dtypes and shapes of the arguments (objects with ``dtype`` and ``shape``), for runners of artifacts that do not tell themselves. Of
+    what :class:`LocalBuilder` built they are known, and must be these."""
     reference: Any = None
     """The unscheduled IRModule; outputs are compared with its outputs before the time counts."""
     best_secs: float | None = None

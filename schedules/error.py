@@ -10,7 +10,7 @@ class ScheduleError(IRError, ValueError):
 
 
 class RuleError(IRError, TypeError):
-    """A rule or a schedule function of the user's returned no schedule: a mistake in it, and no step that is illegal."""
+    """A rule, schedule function or postprocessor of the user's returned what it must not: a mistake in it, and no illegal step."""
 
 
 class TraceError(ScheduleError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import count
 
 from ir import tir
+from ir.error import IRTypeError
 
 _NUMBERS = count()
 
@@ -38,6 +39,14 @@ class ExprRV(tir.Var):
 
     def __init__(self, name: str = "v") -> None:
         super().__init__(name, "int32")
+
+    def __int__(self) -> int:
+        raise IRTypeError(
+            f"{self.name} stands for a number that a schedule has sampled, and is none itself; schedule.get({self.name}) is the number"
+            " (a search then looks at one candidate at a time)"
+        )
+
+    __index__ = __float__ = __int__
 
 
 class DecisionVar(tir.SizeVar):

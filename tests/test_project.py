@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
 
+import onnx
 import pytest
+from onnx import TensorProto, helper
 
 ROOT = Path(__file__).resolve().parent.parent
 HEAVY = (
@@ -59,6 +62,26 @@ def test_readme_begins_with_the_two_set_up_commands() -> None:
         "pip install -e '.[onnx]' && loopsmith tune --zoo resnet18 --target cpu --trials 256"
     )
     assert commands[1] == "pip install -e '.[test]' && pytest -n 2 tests"
+
+
+def test_the_model_in_readme_runs(tmp_path: Path) -> None:
+    """With few trials, of a small model with the same input."""
+    (program, _) = re.findall(r"^```python\n(.+?)^```", (ROOT / "README.md").read_text(), re.M | re.S)
+    given = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, 224, 224])
+    made = helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 3, 1, 1])
+    nodes = [helper.make_node("GlobalAveragePool", ["x"], ["y"])]
+    model = helper.make_model(
+        helper.make_graph(nodes, "net", [given], [made]), opset_imports=[helper.make_opsetid("", 17)]
+    )
+    onnx.save(model, tmp_path / "model.onnx")
+    assert "max_trials_global=1000" in program
+    program = program.replace("max_trials_global=1000", "max_trials_global=2")
+    program += "np.testing.assert_allclose(np.asarray(y).ravel(), x.mean(axis=(0, 2, 3)), atol=1e-4)\n"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path, env=environment
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def test_the_kernel_in_readme_runs() -> None:

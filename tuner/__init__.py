@@ -23,6 +23,7 @@ _LAZY = {
     "OptunaExport": "callback",
     "ExtractedTask": "task",
     "extract_tasks": "task",
+    "contexts_of": "tune",
     "tune_tasks": "tune",
     "tune_tir": "tune",
     "tune_relax": "tune",

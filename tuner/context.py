@@ -41,7 +41,7 @@ class TuneContext:
     Attributes:
         mod: the unscheduled module; a PrimFunc becomes its ``main``.
         target: what it is tuned for.
-        space_generator: makes the sketches.
+        space_generator: makes the sketches; the context has a copy, whose rules and postprocessors know this task.
         task_name: for people.
         seed: of all random choices in this task.
         weight: how often the kernel runs in the model.
@@ -70,6 +70,8 @@ class TuneContext:
         self.target = self.target if isinstance(self.target, Target) else Target(self.target)
         check_seed(self.seed)
         self.generator = np.random.default_rng(self.seed)
+        self.space_generator = self.space_generator.clone()
+        self.space_generator.initialize_with_tune_context(self)
 
     @property
     def func(self) -> PrimFunc:
@@ -84,6 +86,10 @@ class TuneContext:
         if self._structures is None:
             self._structures = self.space_generator.structures(self.mod, self.target)
         return self._structures
+
+    def generator_of(self, sketch: Sketch) -> SpaceGenerator:
+        """The generator whose postprocessors and mutators the candidates of a structure have: of a union, the one that made it."""
+        return self.space_generator.generator_of(self.structures(), sketch)
 
     @cached_property
     def default(self) -> Schedule | None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import copy
-import math
 import sys
 import time
 import zlib
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
@@ -27,7 +26,8 @@ from database import (
 from ir import IRModule
 from ir.codegen.llvm.compile import options_of, require_host
 from ir.tir import IntImm, PrimFunc, Var
-from runners import Builder, EvaluatorConfig, LocalRunner, Runner, WorkerPool
+from runners import Builder, LocalRunner, Runner, WorkerPool
+from runners.session import SessionPart, SessionSettings
 from schedules.population import flops_of
 from schedules.space import SpaceGenerator
 
@@ -44,6 +44,9 @@ from .search.records import pretrain
 from .task import ExtractedTask, extract_tasks
 from .weights import weight_distance
 
+_PRELOADED = ("runners.native", "runners.candidate", "schedules", "tuner.program")
+"""What workers have loaded when they begin."""
+
 
 def _strategy(kind: str | SearchStrategy | type[SearchStrategy]) -> SearchStrategy:
     if isinstance(kind, SearchStrategy):
@@ -51,16 +54,41 @@ def _strategy(kind: str | SearchStrategy | type[SearchStrategy]) -> SearchStrate
     return kind() if isinstance(kind, type) else SearchStrategy.create(kind)
 
 
-def _runner_options(strategies: Sequence[SearchStrategy], tasks: Sequence[TuneContext]) -> dict[str, Any]:
-    """How the local runner measures: what strategies minimize beside the time, and with which data in the caches."""
-    options: dict[str, Any] = {}
-    if (distance := weight_distance(tasks)) > 0:
-        options["evaluator_config"] = EvaluatorConfig(weight_distance=distance)
-    if any(len(strategy.objectives) > 1 for strategy in strategies):
-        options["cut_ratio"] = math.inf  # one that is slow may be the best in something else
-    if any("energy" in strategy.objectives for strategy in strategies):
-        options |= {"measure_energy": True, "cut_ratio": math.inf}
-    return options
+@contextmanager
+def _parts_of_session(
+    builder: str | Builder,
+    runner: str | Runner,
+    strategies: Sequence[SearchStrategy],
+    tasks: Sequence[TuneContext],
+) -> Iterator[tuple[Builder, Runner]]:
+    """Builder and runner, made where they are named. Those of this machine share one pool, and measure what strategies minimize, with the
+    data in the caches that the model leaves there."""
+    given = [part.own_pool for part in (builder, runner) if isinstance(part, SessionPart)]
+    pools = [pool for pool in given if pool is not None]
+    if any(pool is not pools[0] for pool in pools):
+        raise TunerError(
+            "builder and runner have a worker pool each, so that everything would be built twice; give one of them the pool, and"
+            " leave it out of the other"
+        )
+    with ExitStack() as stack:
+        if not pools and any(
+            isinstance(part, SessionPart) or not isinstance(part, Builder | Runner)
+            for part in (builder, runner)
+        ):
+            pools.append(stack.enter_context(WorkerPool(preload=_PRELOADED)))
+        made_builder = builder if isinstance(builder, Builder) else Builder.create(builder, pool=pools[0])
+        made_runner = runner if isinstance(runner, Runner) else Runner.create(runner, pool=pools[0])
+        objectives = {strategy.objectives for strategy in strategies}
+        for part in (made_builder, made_runner):
+            if isinstance(part, SessionPart):
+                settings = SessionSettings(
+                    pools[0],
+                    weight_distance(tasks),
+                    in_full=any(names != ("time",) for names in objectives),
+                    measure_energy=any("energy" in names for names in objectives),
+                )
+                stack.enter_context(part.serving(settings))
+        yield made_builder, made_runner
 
 
 def check_budget(
@@ -85,6 +113,15 @@ def check_budget(
         raise TunerError(f"the time budget must be a number of seconds, got {max_seconds!r}")
     if max_seconds is not None and not max_seconds > 0:
         raise TunerError(f"the time budget must be positive, got {max_seconds} seconds")
+
+
+def _check_tasks(tasks: object) -> None:
+    given = tasks if isinstance(tasks, Sequence) else [tasks]
+    wrong = [item for item in given if not isinstance(item, TuneContext)]
+    if wrong or given is not tasks:
+        got = type(wrong[0] if wrong else tasks).__name__
+        fix = "tuner.contexts_of(tasks, seed=0) makes them of extracted tasks; TuneContext(func, target) is that of a kernel"
+        raise TunerError(f"tasks is a list of TuneContexts, got {got}; {fix}")
 
 
 def _check_callbacks(callbacks: object) -> None:
@@ -118,12 +155,14 @@ def tune_tasks(
 
     Args:
         tasks: contexts of the kernels.
-        database: a Database, a path or URL; without it ``work_dir/tuning.db``, or memory when there is no folder either.
+        database: a Database, a path or URL.
+        work_dir: folder of the database ``tuning.db``, in place of ``database``. Without either, records are kept in memory.
         max_trials_global: trials of all tasks together, those that the database has already included.
         max_trials_per_task: limit of one task.
         num_trials_per_iter: trials between two updates of the cost model; by default 4 to 16, so that every task gets some.
         max_seconds: wall-clock budget.
-        builder, runner: instances, or "local" for worker processes of this machine.
+        builder, runner: instances, or "local" for worker processes of this machine. A LocalBuilder and a LocalRunner of one's own have the
+            same pool, which one of them may bring; what is left open of how they measure is as it is by default.
         strategy: "evolutionary", "replay-trace", "optuna", "optuna:cmaes" and so on, a class or an instance. Where it minimizes several
             objectives, the local runner measures slow candidates in full, too, and energy if that is one.
         cost_model: "xgb", "mlp", "random", "prior" or an instance. All tasks share it, and what the database has of other workloads
@@ -135,13 +174,15 @@ def tune_tasks(
         seed: of every random choice; the same seed, database, calibration and measured times give the same search.
 
     Raises:
-        TunerError: a budget, the seed or a callback is none; ``calibrate="again"``, but no task is measured on this machine.
+        TunerError: a budget, the seed, a task or a callback is none; there are both a database and a ``work_dir``, or two worker pools;
+            ``calibrate="again"``, but no task is measured on this machine.
         CodegenError: candidates for a task's target cannot run on this machine, which is to measure them.
         KeyboardInterrupt: Ctrl-C ended the search; all finished trials are in the database, and the same call goes on.
     """
     check_budget(max_trials_global, max_seconds, max_trials_per_task, num_trials_per_iter)
     check_seed(seed)
     check_mode(calibrate)
+    _check_tasks(tasks)
     if measure_callbacks is None:
         measure_callbacks = [progress_display(max_trials_global, max_seconds)]
     if runner == "local":
@@ -166,14 +207,7 @@ def tune_tasks(
             versions=software_versions(),
         )
         store.commit_session(session)
-        with ExitStack() as stack:
-            if not isinstance(builder, Builder) or not isinstance(runner, Runner):
-                pool = stack.enter_context(
-                    WorkerPool(preload=("runners.native", "runners.candidate", "schedules", "tuner.program"))
-                )
-                builder = builder if isinstance(builder, Builder) else Builder.create(builder, pool=pool)
-                options = _runner_options(strategies, tasks) if runner == "local" else {}
-                runner = runner if isinstance(runner, Runner) else Runner.create(runner, pool=pool, **options)
+        with _parts_of_session(builder, runner, strategies, tasks) as (builder, runner):
             try:
                 if calibrate != "never":
                     _calibrate_tasks(tasks, store, runner, measure_callbacks, again=calibrate == "again")
@@ -226,7 +260,15 @@ def _calibrate_tasks(
 
 
 def open_store(database: Database | str | Path | None, work_dir: str | Path | None) -> Database:
-    """The database to use; a folder alone gets a SQLite file in it."""
+    """The database to use; a folder gets a SQLite file in it.
+
+    Raises:
+        TunerError: there are both.
+    """
+    if database is not None and work_dir is not None:
+        raise TunerError(
+            f"work_dir={str(work_dir)!r} is the folder of the database, and database= says which one; leave one of them out"
+        )
     if database is not None:
         return open_for_writing(database)
     if work_dir is None:
@@ -245,7 +287,7 @@ def contexts_of(
     seed: int,
     space: str | SpaceGenerator | Callable[..., Any] = "post-order-apply",
 ) -> list[TuneContext]:
-    """A context per task; each has a seed of its own, derived from the session's and from the workload. All share the ``space``.
+    """A context per task; each has a seed of its own, derived from the session's and from the workload, and a copy of the ``space``.
 
     Kernels with scalar arguments or symbolic shapes are left out: they have no inputs to be measured on.
     """

@@ -16,11 +16,20 @@ MORE_NAMES = (
 )  # fmt: skip
 """Of torchvision and transformers, which need not be installed to measure the others."""
 _RUNTIMES = {"onnxruntime": "onnxruntime", "torch": "torch", "torch_compile": "torch.compile"}
+_OF_OPERATORS = {
+    "torch_max": "is measured on operators only; of a whole model, torch_compile is",
+    "numpy": "has no whole models",
+}
 
 
 def is_model(item: str) -> bool:
     """Whether an argument names a model: one of ours, also ``-small``, or an ONNX file."""
     return item.removesuffix("-small") in NAMES or item in MORE_NAMES or item.endswith(".onnx")
+
+
+def left_out(settings: Settings) -> dict[str, str]:
+    """The peers that are asked for and cannot run a whole model, and why."""
+    return {peer: _OF_OPERATORS[peer] for peer in settings.peers if peer in _OF_OPERATORS}
 
 
 def path_of(item: str, settings: Settings) -> Path:
@@ -69,7 +78,7 @@ def measure(item: str, settings: Settings) -> dict[str, Any]:
             jobs.append(Job(peer, f"{PACKAGE}.tvm_peer:call", options, python, threads))
         elif peer == "default":
             jobs.append(Job(peer, f"{PACKAGE}.peers:loopsmith", {**row, "database": None}, threads=threads))
-        elif peer in _RUNTIMES:
+        elif peer not in _OF_OPERATORS:
             options = {**row, "peer": _RUNTIMES[peer]}
             jobs.append(Job(peer, f"{PACKAGE}.peers:compared", options, threads=threads))
     with start(jobs) as everyone:
@@ -82,5 +91,6 @@ def measure(item: str, settings: Settings) -> dict[str, Any]:
             "threads": threads,
             "disturbed": disturbed,
             "tuning": tuning,
+            "left_out": left_out(settings),
             "contestants": summary(everyone, everyone[0]),
         }

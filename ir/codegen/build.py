@@ -28,13 +28,13 @@ from ..tir.analysis.written_params import stored_params
 from ..tir.function import PrimFunc
 from ..tir.lower import lower
 from ..tir.transform.hoist_sign_correction import HoistSignCorrection
-from .entry import KernelError, prepare
+from .entry import KernelError, KernelMemoryError, prepare
 from .llvm import compile as native
 from .llvm.codegen import GeneratedModule, generate
 from .llvm.compile import CodegenError, MachineOptions
 from .llvm.dot_product import features_of, instructions, needs_sign_corrections
 from .llvm.forking import hold_at_fork
-from .llvm.kernel_context import PYTHON_RAISED, PackedSite
+from .llvm.kernel_context import OUT_OF_MEMORY, PYTHON_RAISED, PackedSite
 from .llvm.loaded_object import LoadedObject, symbol_exists
 from .llvm.matrix import MATRIX_FEATURES, has_matrix_unit, uses_matrix_unit
 from .llvm.object_file import code_bytes
@@ -74,6 +74,7 @@ class NativeFunction:
 
         Raises:
             KernelError: when arguments do not fit the signature, naming the parameter, or the kernel reports an error.
+            KernelMemoryError: it found no memory for a buffer of its own.
         """
         arguments, keep = self.prepare(args)
         result = None
@@ -215,7 +216,8 @@ class NativeModule:
         message = f"kernel {name} failed with status {max(status, PYTHON_RAISED)}: {reason or 'no message'}"
         if raised is not None and not isinstance(raised, Exception):
             raise raised  # KeyboardInterrupt and the like
-        raise KernelError(message) from raised
+        lacks_memory = status == OUT_OF_MEMORY or isinstance(raised, MemoryError)
+        raise (KernelMemoryError if lacks_memory else KernelError)(message) from raised
 
     # -- inspection and output -----------------------------------------------------
     @property

@@ -20,6 +20,10 @@ class KernelError(IRError):
     """A kernel was called with wrong arguments, or reported an error."""
 
 
+class KernelMemoryError(KernelError, MemoryError):
+    """A kernel found no memory for a buffer of its own."""
+
+
 def prepare(signature: Signature, args: Sequence[Any]) -> tuple[list[Any], list[Any]]:
     """C arguments (without a result pointer), and the arrays behind them, which must stay alive while they are used.
 

@@ -155,7 +155,7 @@ class PrimExpr(BaseExpr):
         raise IRValueError(
             f"a TIR expression, such as {self}, has no truth value; build conditions with tir.all, tir.any, tir.Not or tir.if_then_else"
             " (in script T.all, T.any, T.Not, T.if_then_else) instead of Python's and, or, not, if or 0 < i < 5, and extrema with tir.max"
-            " and tir.min (T.max, T.min)"
+            " and tir.min (T.max, T.min); of what a schedule has sampled, schedule.get(v) is the number"
         )
 
     def __abs__(self) -> PrimExpr:

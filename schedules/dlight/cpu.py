@@ -37,7 +37,7 @@ def default_schedule(mod: IRModule | PrimFunc, target: Target, rank: Rank | None
     Args:
         mod: the kernel, static shapes.
         target: what it is for.
-        rank: an estimate of cost, such as the analytical prior; by default simple rules about tiles.
+        rank: an estimate of cost, such as :func:`cost_models.estimate_seconds`; by default simple rules about tiles.
 
     Raises:
         ScheduleError: no structure of the design space applies, which is a defect.

@@ -1,4 +1,7 @@
-"""Which mutators work on the traces of a target, and how often each is tried."""
+"""The sets of mutators that are named after kinds of targets, and how often each is tried.
+
+A space generator that names one (``mutator_probs="llvm"``) has its mutants made by it; one that names none lets any decision change.
+"""
 
 from __future__ import annotations
 

@@ -7,10 +7,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, ClassVar
 
+import numpy as np
+
 from ir.kinds import Kinds
 from ir.target import Target
 
-from ..error import ScheduleError
+from ..error import RuleError, ScheduleError
 from ..schedule import Schedule
 
 
@@ -46,6 +48,20 @@ class Postproc(ABC):
     @abstractmethod
     def apply(self, sch: Schedule) -> bool:
         """Postprocess; False refuses the candidate."""
+
+    def accepts(self, sch: Schedule) -> bool:
+        """What ``apply`` says of a candidate.
+
+        Raises:
+            RuleError: it says something else than True or False.
+        """
+        answer = self.apply(sch)
+        if not isinstance(answer, bool | np.bool_):
+            raise RuleError(
+                f"postprocessor {type(self).__name__}: apply returns whether the candidate is valid, got {answer!r};"
+                " end it with `return True`"
+            )
+        return bool(answer)
 
 
 class PyPostproc(Postproc):

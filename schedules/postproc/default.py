@@ -72,4 +72,4 @@ def default_postprocs(target: Target) -> list[Postproc]:
 def postprocess(sch: Schedule, target: Target) -> bool:
     """Apply the default postprocessors; False when one refuses the candidate."""
     sch.enter_postproc()
-    return all(postproc.apply(sch) for postproc in default_postprocs(target))
+    return all(postproc.accepts(sch) for postproc in default_postprocs(target))

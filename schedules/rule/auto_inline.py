@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from ir.tir.kernel_attributes import LAYOUT_REWRITE_PREPROC
+from ir.tir.stmt_functor import loads_in, variables_in
 
 from ..analysis import consumers_of, is_output_block, producers_of
 from ..error import ScheduleError
@@ -17,7 +19,9 @@ from .block_facts import (
     elementwise_consumer,
     has_data_reuse,
     is_injective,
+    is_leaf_block,
     is_long,
+    is_spatial,
     node_of,
     read_count,
 )
@@ -31,7 +35,9 @@ class AutoInline(ScheduleRule):
         into_consumer: try compute_inline.
         inline_const_tensor: inline blocks without inputs (constants).
         disallow_if_then_else: keep blocks that branch (padding) as they are.
-        require_injective, require_ordered: only inline injective (and, for ordered, transposition-free) blocks.
+        require_injective: keep blocks that write elsewhere than at distinct variables of their own, such as a reshape, which may move into
+            their producers only.
+        require_ordered: keep blocks that read at their variables in another order than they write: transpositions.
         disallow_op: intrinsics that make a block too expensive to repeat.
     """
 
@@ -54,7 +60,7 @@ class AutoInline(ScheduleRule):
         node = node_of(sch, block)
         if is_output_block(node) and not self.into_producer:
             return [sch]
-        if not is_injective(node) or LAYOUT_REWRITE_PREPROC in node.annotations:
+        if not self._has_right_indices(node) or LAYOUT_REWRITE_PREPROC in node.annotations:
             return [sch]
         if not is_output_block(node) and any(item.buffer.scope() != "global" for item in node.writes):
             return [sch]  # another rule put it there: a cache
@@ -86,6 +92,25 @@ class AutoInline(ScheduleRule):
             except ScheduleError:
                 pass  # not inlinable here; other rules take the block
         return [sch]
+
+    def _has_right_indices(self, node: BlockNode) -> bool:
+        if not is_spatial(node) or not is_leaf_block(node) or node.init is not None:
+            return False
+        if self.require_injective and not is_injective(node):
+            return False
+        return not self.require_ordered or _reads_in_order(node)
+
+
+def _reads_in_order(node: BlockNode) -> bool:
+    """Whether each load of a leaf block has the variables of its store in their order, as far as it has them."""
+    store = node.body.leaf  # type: ignore[attr-defined]
+    order = {var: place for place, index in enumerate(store.indices) for var in variables_in(index)}
+    for load in loads_in(store.value):
+        places = [[order[var] for var in variables_in(index) if var in order] for index in load.indices]
+        used = [place for place in places if place]
+        if any(max(first) > min(second) for first, second in pairwise(used)):
+            return False
+    return True
 
 
 def _ends_register_tile(node: BlockNode) -> bool:

@@ -17,6 +17,7 @@ from ..random_variable import BlockRV
 from ..schedule import Schedule
 
 _LOG = logging.getLogger(__name__)
+_PACKAGE = f"{__package__.partition('.')[0]}."
 
 
 class _Copyable(Protocol):
@@ -100,6 +101,16 @@ class ScheduleRule(ABC):
     @abstractmethod
     def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule] | Alternatives:
         """The schedules that the rule offers for a block."""
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        return type(self).__name__
+
+    @property
+    def is_users(self) -> bool:
+        """Whether somebody wrote it outside of this package, who wants to know where a primitive refuses a step of it."""
+        return not type(self).__module__.startswith(_PACKAGE)
 
     def offers(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
         """What ``apply`` makes of a block, and the schedule as it was where a primitive refuses a step of it.

@@ -26,6 +26,7 @@ class ApplyCustomRule(ScheduleRule):
     """
 
     may_read = True
+    is_users = True
 
     def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
         name = node_of(sch, block).annotations.get(ANNOTATION)
@@ -52,14 +53,17 @@ class FunctionRule(ScheduleRule):
     """A Python function ``(schedule, block) -> schedule or schedules`` as a rule."""
 
     may_read = True
+    is_users = True
 
     def __init__(self, function: Callable[[Schedule, BlockRV], Any]) -> None:
         self.function = function
 
+    @property
+    def name(self) -> str:
+        return str(getattr(self.function, "__name__", "the function"))
+
     def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
-        return as_schedules(
-            self.function(sch, block), sch, getattr(self.function, "__name__", "the function")
-        )
+        return as_schedules(self.function(sch, block), sch, self.name)
 
 
 def as_schedules(result: Any, given: Schedule, name: str) -> list[Schedule]:

@@ -36,9 +36,10 @@ class SpaceGenerator(ABC):
     Args:
         sch_rules: the rules, or plain functions ``(schedule, block) -> schedules``.
         postprocs: the postprocessors of its candidates.
-        mutator_probs: mutators, each with the share of the mutants of an evolutionary search that it makes.
+        mutator_probs: mutators, each with the share of the mutants of an evolutionary search that it makes; mutants that change any
+            decisions, as all do by default, make up what is missing to 1.
 
-    Each may be a kind of target ("llvm", "cuda", ...) for the default ones of that; "from-target" takes those of the target.
+    Each may be a name ("llvm", "cuda", ...) for those registered for that kind of target; "from-target" leaves it to the target.
     """
 
     kinds: ClassVar[Kinds[Callable[..., SpaceGenerator]]] = Kinds(
@@ -50,8 +51,9 @@ class SpaceGenerator(ABC):
     sch_rules: list[ScheduleRule] | None = None
     postprocs: list[Postproc] | None = None
     mutator_probs: dict[Mutator, float] | None = None
-    has_own_mutators = False
-    """Whether ``mutator_probs`` was given as mutators, and not as a kind of target."""
+
+    takes_rules: bool = True
+    """Whether the space is made by ``sch_rules``."""
 
     def __init__(
         self,
@@ -88,7 +90,6 @@ class SpaceGenerator(ABC):
                         f" got {share!r}"
                     )
             self.mutator_probs = dict(mutator_probs)
-            self.has_own_mutators = bool(mutator_probs)
 
     def postprocess(self, sch: Schedule, target: Target) -> bool:
         """Apply the postprocessors to a candidate; False when one refuses it."""
@@ -97,11 +98,28 @@ class SpaceGenerator(ABC):
         sch.enter_postproc()
         for postproc in self.postprocs:
             postproc.initialize(target)
-        return all(postproc.apply(sch) for postproc in self.postprocs)
+        return all(postproc.accepts(sch) for postproc in self.postprocs)
 
     def initialize_with_tune_context(self, context: Any) -> None:
-        """Learn the target of a tuning context."""
+        """Learn the target of a tuning context, of which own rules, postprocessors and mutators learn, too."""
         self.target: Target = context.target
+        for part in (*(self.sch_rules or ()), *(self.postprocs or ()), *(self.mutator_probs or ())):
+            part.initialize_with_tune_context(context)
+
+    def generator_of(self, structures: Structures, sketch: Sketch) -> SpaceGenerator:
+        """Whose postprocessors and mutators the candidates of one of its structures have: here its own."""
+        return self
+
+    def completed(self, other: SpaceGenerator) -> SpaceGenerator:
+        """A copy that takes the rules, postprocessors and mutators that it leaves to the target from another one."""
+        made = copy.copy(self)
+        if made.takes_rules and made.sch_rules is None:
+            made.sch_rules = other.sch_rules
+        if made.postprocs is None:
+            made.postprocs = other.postprocs
+        if made.mutator_probs is None:
+            made.mutator_probs = other.mutator_probs
+        return made
 
     def generate_design_space(self, mod: PrimFunc | IRModule, target: Target | None = None) -> list[Schedule]:
         """Random schedules of the space, one per structure that a search begins with."""
@@ -121,8 +139,15 @@ class SpaceGenerator(ABC):
         return Structures(self.generate_sketches(mod, target))
 
     def clone(self) -> SpaceGenerator:
-        """An independent copy."""
-        return copy.copy(self)
+        """An independent copy, with rules, postprocessors and mutators of its own."""
+        made = copy.copy(self)
+        if self.sch_rules is not None:
+            made.sch_rules = [rule.clone() for rule in self.sch_rules]
+        if self.postprocs is not None:
+            made.postprocs = [postproc.clone() for postproc in self.postprocs]
+        if self.mutator_probs is not None:
+            made.mutator_probs = {mutator.clone(): share for mutator, share in self.mutator_probs.items()}
+        return made
 
     @staticmethod
     def create(

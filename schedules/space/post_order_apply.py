@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from ir import IRModule, tir
@@ -18,8 +20,11 @@ from ..rule.default import default_rules
 from ..schedule import Schedule
 from ..tree import child_blocks
 from .base import FROM_TARGET, SpaceGenerator
+from .refusals import Refusals
 from .structure_tree import Step, StructureTree
 from .structures import Structures
+
+_LOG = logging.getLogger(__name__)
 
 
 @SpaceGenerator.kinds.register("post-order-apply")
@@ -60,6 +65,9 @@ class PostOrderApply(SpaceGenerator):
         rules = self.sch_rules if self.sch_rules is not None else default_rules(target)
         for rule in rules:
             rule.initialize(target)
+        start, refusals = SketchSchedule(mod, seed=0), Refusals()
+        if rules and not self._block_names(start):
+            self._warn_of_no_blocks(start)
 
         def next_step(sch: SketchSchedule, then: tuple[int, list[str]] | None) -> Step | None:
             """A rule on a block; ``then`` is the number of the rule and the blocks that it has not visited."""
@@ -67,12 +75,28 @@ class PostOrderApply(SpaceGenerator):
             while number < len(rules):
                 for place, name in enumerate(names):
                     if _is_there(sch, name):
-                        return _application(rules[number], name, (number, names[place + 1 :]))
+                        then = number, names[place + 1 :]
+                        return _application(
+                            rules[number], name, then, partial(refusals.tell, rules[number], name)
+                        )
                 # The blocks that exist when the rule's turn comes.
                 number, names = number + 1, self._block_names(sch)
             return None
 
-        return StructureTree(SketchSchedule(mod, seed=0), next_step, self.max_sketches)
+        return StructureTree(start, next_step, self.max_sketches)
+
+    def _warn_of_no_blocks(self, sch: Schedule) -> None:
+        func = sch.func_working_on
+        assert func is not None
+        if child_blocks(sch._root(func)):
+            _LOG.warning(
+                "f_block_filter accepts no block of the kernel: its only candidate is the kernel as it is"
+            )
+        else:
+            _LOG.warning(
+                "the kernel has no blocks, and schedules work on blocks: its only candidate is the kernel as it is. In script,"
+                ' what a loop nest computes stands in `with T.block("name"):`; te.create_prim_func makes blocks by itself'
+            )
 
     def _block_names(self, sch: Schedule) -> list[str]:
         """Blocks in the root's scope (nested scopes belong to whoever made them), last one first."""
@@ -82,11 +106,13 @@ class PostOrderApply(SpaceGenerator):
         return [node.name for node in blocks if accept is None or accept(node.block())]
 
 
-def _application(rule: ScheduleRule, name: str, then: tuple[int, list[str]]) -> Step:
+def _application(
+    rule: ScheduleRule, name: str, then: tuple[int, list[str]], refused: Callable[[ScheduleError], None]
+) -> Step:
     def offer(sch: SketchSchedule) -> list[Schedule] | Alternatives:
         return rule.applied(sch, sch.get_block(name))
 
-    return Step(offer, then, rule.may_read, may_refuse=True)
+    return Step(offer, then, rule.may_read, refused)
 
 
 def _is_there(sch: Schedule, name: str) -> bool:

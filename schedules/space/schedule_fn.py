@@ -9,6 +9,7 @@ from ir import IRModule
 from ir.target import Target
 from ir.tir import PrimFunc
 
+from ..error import ScheduleError
 from ..mutator.base import Mutator
 from ..population.sketch import Sketch, SketchSchedule
 from ..postproc.base import Postproc
@@ -30,9 +31,15 @@ class ScheduleFn(SpaceGenerator):
 
     Args:
         sch_fn: the function.
-        sch_rules, postprocs, mutator_probs: as :class:`SpaceGenerator`'s (rules apply to no function).
+        sch_rules: none; the function schedules in their place.
+        postprocs, mutator_probs: as :class:`SpaceGenerator`'s.
         samples: structures that a search begins with, at most; it finds others on its way.
+
+    Raises:
+        ScheduleError: there are rules, which nobody would apply.
     """
+
+    takes_rules = False
 
     def __init__(
         self,
@@ -43,6 +50,11 @@ class ScheduleFn(SpaceGenerator):
         *,
         samples: int = 16,
     ) -> None:
+        if sch_rules and sch_rules != FROM_TARGET:
+            raise ScheduleError(
+                "ScheduleFn: sch_rules are applied by PostOrderApply, not beside a function; leave them out,"
+                " or search both spaces: SpaceGeneratorUnion([ScheduleFn(function), PostOrderApply(sch_rules=...)])"
+            )
         super().__init__(sch_rules, postprocs, mutator_probs)
         self.sch_fn = sch_fn
         self.samples = samples

@@ -47,13 +47,13 @@ class Step:
         offer: from a schedule, which it may change, to one or several.
         then: what is done afterwards, for :data:`NextStep`.
         may_read: whether it may look at sampled numbers; then it fails on open decisions, and gets numbers.
-        may_refuse: whether the schedule stays as it was where the step raises a ScheduleError.
+        refused: told of a ScheduleError that the step raises, after which the schedule stays as it was; without it, that is an error.
     """
 
     offer: Callable[[SketchSchedule], Sequence[Schedule] | Alternatives]
     then: Any = None
     may_read: bool = False
-    may_refuse: bool = False
+    refused: Callable[[ScheduleError], None] | None = None
 
 
 NextStep = Callable[[SketchSchedule, Any], Step | None]
@@ -327,8 +327,8 @@ class StructureTree(Structures):
                     return found
                 if found is not None:
                     state = found
-                elif step.may_refuse and isinstance(failure, ScheduleError):
-                    _LOG.debug("does not apply here: %s", failure)
+                elif step.refused is not None and isinstance(failure, ScheduleError):
+                    step.refused(failure)
                     return Alternatives.of([state.schedule])
                 elif step.may_read and state.made and isinstance(failure, ScheduleError):
                     _LOG.debug("is no schedule: %s", failure)

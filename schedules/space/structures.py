@@ -49,11 +49,16 @@ class UnionOfStructures(Structures):
 
     def __init__(self, parts: Sequence[Structures]) -> None:
         super().__init__([sketch for part in parts for sketch in part.known])
-        self._parts = parts
+        self.parts = parts
         self._update()
 
+    def part_of(self, sketch: Sketch) -> int | None:
+        """The number of the space that a structure is of; None where it is of none."""
+        numbers = range(len(self.parts))
+        return next((n for n in numbers if any(own is sketch for own in self.parts[n].known)), None)
+
     def grow(self, count: int, generator: np.random.Generator, near: Sketch | None = None) -> None:
-        parts = [part for part in self._parts if not part.is_complete]
+        parts = [part for part in self.parts if not part.is_complete]
         own = [part for part in parts if any(sketch is near for sketch in part.known)]
         if parts:
             part = own[0] if own else parts[int(generator.integers(len(parts)))]
@@ -61,7 +66,7 @@ class UnionOfStructures(Structures):
         self._update()
 
     def explaining(self, trace: Trace) -> tuple[int, np.ndarray] | None:
-        for part in self._parts:
+        for part in self.parts:
             found = part.explaining(trace)
             if found is not None:
                 self._update()
@@ -71,5 +76,5 @@ class UnionOfStructures(Structures):
 
     def _update(self) -> None:
         ids = set(map(id, self.known))
-        self.known += [sketch for part in self._parts for sketch in part.known if id(sketch) not in ids]
-        self.is_complete = all(part.is_complete for part in self._parts)
+        self.known += [sketch for part in self.parts for sketch in part.known if id(sketch) not in ids]
+        self.is_complete = all(part.is_complete for part in self.parts)

@@ -9,6 +9,7 @@ from ir import IRModule
 from ir.target import Target
 from ir.tir import PrimFunc
 
+from ..error import ScheduleError
 from ..mutator.base import Mutator
 from ..population.sketch import Sketch
 from ..postproc.base import Postproc
@@ -23,7 +24,11 @@ class SpaceGeneratorUnion(SpaceGenerator):
 
     Args:
         space_generators: the generators.
-        sch_rules, postprocs, mutator_probs: as :class:`SpaceGenerator`'s; the postprocessors are those of all candidates.
+        sch_rules, postprocs, mutator_probs: as :class:`SpaceGenerator`'s, for those of the generators that leave them to the target. A
+            candidate has the postprocessors and the mutators of the generator that it comes from.
+
+    Raises:
+        ScheduleError: there are rules, and none of the generators takes any.
     """
 
     def __init__(
@@ -34,7 +39,29 @@ class SpaceGeneratorUnion(SpaceGenerator):
         mutator_probs: Mapping[Mutator, float] | str | None = FROM_TARGET,
     ) -> None:
         super().__init__(sch_rules, postprocs, mutator_probs)
-        self.space_generators = list(space_generators)
+        if self.sch_rules and not any(part.takes_rules for part in space_generators):
+            raise ScheduleError(
+                "SpaceGeneratorUnion: none of its generators applies sch_rules; leave them out, or add a PostOrderApply()"
+            )
+        self.takes_rules = any(part.takes_rules for part in space_generators)
+        self.space_generators = [part.completed(self) for part in space_generators]
+
+    def completed(self, other: SpaceGenerator) -> SpaceGenerator:
+        made = super().completed(other)
+        assert isinstance(made, SpaceGeneratorUnion)
+        made.space_generators = [part.completed(made) for part in self.space_generators]
+        return made
+
+    def clone(self) -> SpaceGenerator:
+        made = super().clone()
+        assert isinstance(made, SpaceGeneratorUnion)
+        made.space_generators = [part.clone() for part in self.space_generators]
+        return made
+
+    def generator_of(self, structures: Structures, sketch: Sketch) -> SpaceGenerator:
+        if not isinstance(structures, UnionOfStructures) or (part := structures.part_of(sketch)) is None:
+            return self
+        return self.space_generators[part].generator_of(structures.parts[part], sketch)
 
     def initialize_with_tune_context(self, context: Any) -> None:
         super().initialize_with_tune_context(context)

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from ir.relax.pipeline import lowering_passes
+from schedules.rule import ScheduleRule
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("ir", "schedules", "cost_models", "database", "runners", "tuner")
@@ -163,6 +164,31 @@ def test_paths_of_pages_exist() -> None:
 def test_words_of_pages_are_names_of_the_code() -> None:
     missing = [f"{page.relative_to(ROOT)}: {word}" for page in pages() for word in unknown_words(page)]
     assert missing == []
+
+
+@pytest.mark.parametrize("kind", ["llvm", "cpu"])
+def test_the_page_on_tuning_has_every_rule(kind: str) -> None:
+    named = quoted(ROOT / "docs/tuning.md")
+    missing = [name for rule in ScheduleRule.create(kind) if (name := type(rule).__name__) not in named]
+    assert missing == []
+
+
+_OTHER_WORDS = {
+    r"(?<!\")\bprior\b": "estimate",
+    r"\banalytical (estimate|prior)\b": "estimate",
+    r"\bits record in `ir/": "declaration",
+}
+"""What pages have called by several names, and the one that the words of ``docs/tuning.md`` chose."""
+
+
+def test_pages_use_one_word_for_one_thing() -> None:
+    found = [
+        f"{page.relative_to(ROOT)}: {match[0]}: say {word}"
+        for page in pages()
+        for other, word in _OTHER_WORDS.items()
+        for match in re.finditer(other, QUOTED.sub("`", texts_of(page)))
+    ]
+    assert found == []
 
 
 def test_the_page_has_the_passes_of_the_way_down_in_their_order() -> None:

@@ -6,11 +6,13 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from experiments import run
-from experiments.harness.settings import Settings
+from experiments.harness.settings import PEERS, Settings
+from experiments.models import rows as models
 from experiments.operators import suite
 
 ROOT = Path(__file__).parents[2]
@@ -59,6 +61,42 @@ def test_default_schedules_are_measured_without_trials_or_beside_them(tmp_path: 
     assert run.main([*given, "--trials", "2", "--peers", "default"]) == 0
     (row,) = json.loads((tmp_path / "operators.json").read_text())["rows"].values()
     assert row["contestants"]["default"]["ratio"] > 0 and "tuned_ms" not in row["contestants"]["default"]
+
+
+def a_row(settings: Settings) -> dict[str, Any]:
+    """A row of a model, as it is stored."""
+    return {
+        "row": "small", "trials": 2, "threads": 1, "disturbed": 0.0, "tuning": {}, "left_out": models.left_out(settings),
+        "contestants": {"loopsmith": {"ms": 1.0, "error": 0.0, "compile_s": 1.0}, "torch": {"failed": "no torch here\nnor there"}},
+    }  # fmt: skip
+
+
+def test_a_row_that_fails_keeps_the_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = ["small.onnx", "--no-plot", "--out", str(tmp_path), "--peers", "torch,torch_max"]
+    monkeypatch.setattr(models, "measure", lambda item, settings: a_row(settings))
+    assert run.main(given) == 0
+    told = capsys.readouterr().err
+    assert "torch_max: is measured on operators only" in told and "torch: no torch here" in told
+    page = tmp_path / "models.md"
+    before = page.read_text()
+    page.write_text(before + "A remark of somebody's.\n")
+
+    def fails(item: str, settings: Settings) -> dict[str, Any]:
+        raise RuntimeError("the machine is on fire")
+
+    monkeypatch.setattr(models, "measure", fails)
+    assert run.main(given) == 1
+    told = capsys.readouterr()
+    assert "small: the machine is on fire" in told.err
+    assert "not measured, results are as they were: small" in told.err and not told.out
+    assert page.read_text().endswith("A remark of somebody's.\n")
+    assert json.loads((tmp_path / "models.json").read_text())["rows"]["small"]["trials"] == 2
+
+
+def test_every_peer_runs_models_or_says_that_it_does_not() -> None:
+    assert set(models.left_out(Settings(peers=PEERS))) == {"torch_max", "numpy"}
 
 
 def test_the_search_needs_trials() -> None:

@@ -11,8 +11,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pytest
 
+from database import TensorInfo
 from ir import IRModule
 from ir.error import IRError
 from ir.pass_context import PassContext
@@ -25,6 +27,7 @@ from runners import (
     LocalBuilder,
     LocalRunner,
     MeasureRequest,
+    ReplayBuilder,
     ReplayRunner,
     ResultKind,
     Runner,
@@ -227,6 +230,38 @@ def test_workers_build_with_the_options_of_the_callers_context(
     for artifact in (with_option.artifact, unbuilt):
         assert runner.submit(RunnerInput(artifact)).result().kind is ResultKind.OK
     assert final_choice([unbuilt, unbuilt], pool=builder.pool)[0].run_secs
+
+
+def test_constants_that_nobody_would_fold_in_are_refused(builder: LocalBuilder) -> None:
+    item = BuilderInput(matmul(), "cpu", {"w": np.ones(3)})
+    for build in (builder.build, ReplayBuilder().build, lambda items: builder.unbuilt(items[0])):
+        with pytest.raises(
+            RunnerError, match=r"kernels, which have no constants by name, got params w; bind them"
+        ):
+            build([item])
+
+
+def test_what_is_said_of_the_arguments_is_what_they_are(builder: LocalBuilder, runner: LocalRunner) -> None:
+    artifact = built(builder, matmul())
+    right = [TensorInfo("float32", shape) for shape in ((4, 4), (4, 4), (4, 4))]
+    for reference in (matmul(), None):
+        told = RunnerInput(artifact, "cpu", right, reference=reference)
+        assert runner.submit(told).result().kind is ResultKind.OK
+        other = RunnerInput(artifact, "cpu", right[:2], reference=reference)
+        result = runner.submit(other).result()
+        assert result.kind is ResultKind.RUN_ERROR
+        assert "args_info says that the arguments are float32 [4, 4], float32 [4, 4]; " in str(
+            result.error_msg
+        )
+
+
+def test_who_exceeds_the_memory_of_a_worker_learns_how_much_that_is(
+    builder: LocalBuilder, runner: LocalRunner
+) -> None:
+    result = runner.submit(RunnerInput(built(builder, injected("memory")))).result()
+    assert "a worker may map 1 GiB, and more with LocalRunner(pool=WorkerPool(memory_limit=...))" in str(
+        result.error_msg
+    )
 
 
 def test_without_a_reference_nothing_is_verified(builder: LocalBuilder, runner: LocalRunner) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -17,7 +19,7 @@ from tests.programs.expressions import matmul
 from tests.tuner.strategy_contract import StrategyContract, made_up_seconds
 from tuner import EvolutionarySearch, ReplayTrace, SearchStrategy, TuneContext, TunerError
 from tuner.search import evolutionary_search
-from tuner.search.evolution import children
+from tuner.search.evolution import children, mutants
 
 
 class TestEvolutionarySearch(StrategyContract):
@@ -164,19 +166,23 @@ class _Doubles(PyMutator):
         return None
 
 
+def _strategy_with(mutators: Any) -> EvolutionarySearch:
+    """A search of a space with these mutators, before its first batch."""
+    context = TuneContext(matmul(), "cpu", seed=1, space_generator=PostOrderApply(mutator_probs=mutators))
+    strategy = EvolutionarySearch(exhaustive_limit=0, genetic_mutate_prob=1.0)
+    strategy.initialize_with_tune_context(context)
+    strategy.pre_tuning(16, 16, context.sketches(), None, RandomModel(seed=0))
+    return strategy
+
+
 @pytest.mark.parametrize("mutator", [MutateTileSize(), _Doubles()])
 def test_mutators_of_the_user_make_the_mutants(mutator: Mutator, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a probability of one nobody else does."""
     monkeypatch.setattr(Sketch, "mutate", lambda self, rows, generator, rate=0.3: rows.copy())
-    context = TuneContext(
-        matmul(), "cpu", seed=1, space_generator=PostOrderApply(mutator_probs={mutator: 1.0})
-    )
-    strategy = EvolutionarySearch(exhaustive_limit=0, genetic_mutate_prob=1.0)
-    strategy.initialize_with_tune_context(context)
-    strategy.pre_tuning(16, 16, context.sketches(), None, RandomModel(seed=0))
-    sketch = context.sketches()[0]
+    strategy = _strategy_with({mutator: 1.0})
+    sketch, mutators = strategy._arms[0].sketch, strategy._arms[0].mutators
     parents = sketch.sample(8, np.random.default_rng(0))
-    young = children(sketch, parents, np.zeros(8), 64, 1.0, np.random.default_rng(1), strategy._mutators)
+    young = children(sketch, parents, np.zeros(8), 64, 1.0, np.random.default_rng(1), mutators)
     known = {row.tobytes() for row in parents}
     new = [row for row in young if row.tobytes() not in known]
     assert new
@@ -187,6 +193,15 @@ def test_mutators_of_the_user_make_the_mutants(mutator: Mutator, monkeypatch: py
         if allowed is not None:
             assert set(np.flatnonzero(row != parents[changed.argmin()])) <= set(allowed)
     assert strategy.generate_measure_candidates()
+    grown = mutants(sketch, parents, 64, np.random.default_rng(1), mutators)
+    assert {row.tobytes() for row in grown} - known
+
+
+def test_a_search_takes_the_mutators_that_a_name_stands_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The name of a kind of target; without one, any decision may change."""
+    monkeypatch.setitem(Mutator.defaults._found, "doubles-only", lambda: {_Doubles(): 1.0})
+    assert [type(item) for item in _strategy_with("doubles-only")._arms[0].mutators] == [_Doubles]
+    assert not _strategy_with("from-target")._arms[0].mutators
 
 
 class _Mistaken(PyMutator):

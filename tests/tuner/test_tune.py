@@ -18,7 +18,7 @@ from rich.console import Console
 
 from cost_models import CostModelError
 from database import MemoryDatabase, kernel_module, open_database
-from ir import te
+from ir import IRModule, te
 from ir.codegen.llvm.compile import CodegenError
 from ir.error import IRError
 from ir.script import from_source
@@ -29,7 +29,16 @@ from runners.verify import VERSION
 from schedules import Schedule, ScheduleError
 from schedules.space import ScheduleFn
 from tests.programs.expressions import matmul
-from tuner import ExtractedTask, MeasureCallback, ReplayTrace, RoundRobin, TunerError, tune_tir
+from tuner import (
+    ExtractedTask,
+    MeasureCallback,
+    ReplayTrace,
+    RoundRobin,
+    TuneContext,
+    TunerError,
+    tune_tasks,
+    tune_tir,
+)
 from tuner.progress import PlainProgress
 from tuner.state import TuningRun
 from tuner.tune import contexts_of
@@ -230,6 +239,20 @@ def test_a_space_of_ones_own_is_searched(space: Any) -> None:
     records = store.get_records(store.commit_workload(matmul(64)), "cpu")
     decisions = [[*item.trace.decisions.values()] for item in records if not item.remeasured]
     assert sorted(decisions) == [[[64 >> doublings, 1 << doublings]] for doublings in range(6, -1, -1)]
+
+
+def test_what_is_no_list_of_contexts_names_what_makes_one() -> None:
+    task = ExtractedTask("main", IRModule({"main": matmul(8)}), Target("cpu"), 1, 1.0, ["main"])
+    for tasks in ([task], task, [TuneContext(matmul(8)), matmul(8)]):
+        with pytest.raises(
+            TunerError, match=r"tasks is a list of TuneContexts, got \w+; tuner.contexts_of\(tasks"
+        ):
+            tune_tasks(tasks=tasks, max_trials_global=1)  # type: ignore[arg-type]
+
+
+def test_there_is_one_database(tmp_path: Path) -> None:
+    with pytest.raises(TunerError, match=r"is the folder of the database, .*; leave one of them out"):
+        tune_tir(matmul(8), "cpu", tmp_path, 1, database=":memory:")
 
 
 @pytest.mark.parametrize("kernel", ["matmul", te.placeholder((4,), name="A")])

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from ir.tir import PrimFunc
-from runners import LocalRunner
+from runners import EvaluatorConfig, LocalBuilder, LocalRunner, WorkerPool
 from tests.programs.expressions import matmul
-from tuner import TuneContext, tune_tasks
+from tuner import OptunaSearch, TuneContext, TunerError, tune_tasks
 from tuner.scheduler import GradientBased
 from tuner.weights import weight_bytes, weight_distance
 
@@ -32,17 +36,59 @@ def test_the_weights_of_all_calls_count() -> None:
     assert weight_distance([]) == 0
 
 
-@pytest.mark.parametrize("free", [True, False])
-def test_a_search_measures_as_the_model_runs(free: bool) -> None:
-    asked: list[int] = []
+class _Asks(GradientBased):
+    """Tunes nothing, and tells with which builder and runner it would."""
 
-    class Scheduler(GradientBased):
-        def tune(self, *args: object, runner: object, **options: object) -> None:  # type: ignore[override]
-            assert isinstance(runner, LocalRunner)
-            asked.append(runner.evaluator_config.weight_distance)
+    def tune(self, *args: object, builder: Any, runner: Any, **options: object) -> None:  # type: ignore[override]
+        assert isinstance(runner, LocalRunner) and isinstance(builder, LocalBuilder)
+        self.distance, self.ratio = runner.evaluator_config.weight_distance, runner.cut_ratio
+        self.pools = builder.pool, runner.pool
 
+
+def asked(free: bool = True, **options: Any) -> _Asks:
+    """What a search of one kernel begins with."""
+    found = _Asks()
     tune_tasks(
-        tasks=[TuneContext(kernel(32, free))], max_trials_global=1, task_scheduler=Scheduler(), measure_callbacks=[],
-        calibrate="never",
+        tasks=[TuneContext(kernel(32, free))], max_trials_global=1, task_scheduler=found, measure_callbacks=[], calibrate="never",
+        **options,
     )  # fmt: skip
-    assert asked == [4096 if free else 0]
+    return found
+
+
+@pytest.mark.parametrize("free", [True, False])
+@pytest.mark.parametrize(
+    "make", [lambda: "local", LocalRunner, lambda: LocalRunner(5.0, EvaluatorConfig(repeat=3))]
+)
+def test_a_search_measures_as_the_model_runs(free: bool, make: Callable[[], Any]) -> None:
+    """Also with a runner of the user's, which is what it was afterwards."""
+    runner = make()
+    assert asked(free, runner=runner).distance == (4096 if free else 0)
+    if isinstance(runner, LocalRunner):
+        assert runner.evaluator_config.weight_distance is None
+
+
+def test_what_a_runner_was_told_is_not_changed() -> None:
+    warm = LocalRunner(evaluator_config=EvaluatorConfig(weight_distance=0), cut_ratio=2.0)
+    front = OptunaSearch("nsga2", objectives=("time", "code_size"))
+    found = asked(runner=warm, strategy=front)
+    assert found.distance == 0 and found.ratio == 2.0
+    assert asked(runner=LocalRunner(), strategy=front).ratio == asked(strategy=front).ratio == math.inf
+    assert asked(runner=LocalRunner()).ratio == asked().ratio == LocalRunner().cut_ratio < math.inf
+
+
+def test_builder_and_runner_share_a_pool() -> None:
+    """With a pool each, everything would be built twice."""
+    with WorkerPool(1) as own, WorkerPool(1) as other:
+        for options in (
+            {},
+            {"runner": LocalRunner()},
+            {"builder": LocalBuilder()},
+            {"builder": LocalBuilder(), "runner": LocalRunner()},
+            {"runner": LocalRunner(pool=own)},
+            {"builder": LocalBuilder(pool=own), "runner": LocalRunner()},
+        ):
+            building, running = asked(**options).pools
+            assert building is running
+            assert (building is own) == any(part.own_pool is own for part in options.values())
+        with pytest.raises(TunerError, match="a worker pool each, so that everything would be built twice"):
+            asked(builder=LocalBuilder(pool=own), runner=LocalRunner(pool=other))

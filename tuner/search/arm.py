@@ -6,11 +6,12 @@ The structures of a space are the arms of a bandit: each round searches those th
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
 from cost_models import FeatureMatrix
+from schedules.mutator import Mutator
 from schedules.population import Sketch
 
 _PROBES = 48
@@ -27,6 +28,7 @@ class Arm:
         sketch: the structure.
         exhaustive_limit: with at most this many candidates it is scored completely.
         features: of decisions int64 [N, n_columns].
+        mutators: a user's that make mutants of its candidates, each with its share of them.
 
     Attributes:
         measured: seconds of each measured row, infinite for failures.
@@ -36,8 +38,15 @@ class Arm:
         kept: features of all rows, once :meth:`keep_features` was called.
     """
 
-    def __init__(self, number: int, sketch: Sketch, exhaustive_limit: int, features: Features) -> None:
-        self.number, self.sketch, self._features = number, sketch, features
+    def __init__(
+        self,
+        number: int,
+        sketch: Sketch,
+        exhaustive_limit: int,
+        features: Features,
+        mutators: Mapping[Mutator, float] | None = None,
+    ) -> None:
+        self.number, self.sketch, self._features, self.mutators = number, sketch, features, mutators or {}
         self.measured: dict[bytes, float] = {}
         self.claimed: set[bytes] = set()
         self.everything = sketch.all_rows(exhaustive_limit)

@@ -45,7 +45,7 @@ class MeasureCandidate:
         """
         if self._schedule is None:
             sch = self.sketch.materialize(context.mod, self.row)
-            if not context.space_generator.postprocess(sch, context.target):
+            if not context.generator_of(self.sketch).postprocess(sch, context.target):
                 return None
             self._schedule = sch
         return self._schedule

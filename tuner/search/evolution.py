@@ -53,9 +53,16 @@ def children(
     return np.unique(found, axis=0) if len(found) else rows[:0]
 
 
-def mutants(sketch: Sketch, parents: np.ndarray, count: int, generator: np.random.Generator) -> np.ndarray:
-    """Up to ``count`` valid mutants of parents drawn uniformly: int64 [M, n_columns]."""
-    mutated = sketch.mutate(parents[generator.integers(len(parents), size=count)], generator)
+def mutants(
+    sketch: Sketch,
+    parents: np.ndarray,
+    count: int,
+    generator: np.random.Generator,
+    mutators: Mapping[Mutator, float] | None = None,
+) -> np.ndarray:
+    """Up to ``count`` valid mutants of parents drawn uniformly: int64 [M, n_columns]; ``mutators`` as of :func:`children`."""
+    drawn = parents[generator.integers(len(parents), size=count)]
+    mutated = _mutated(sketch, drawn, mutators, generator) if mutators else sketch.mutate(drawn, generator)
     return mutated[sketch.valid(mutated)]
 
 

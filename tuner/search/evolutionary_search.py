@@ -1,8 +1,8 @@
 """EvolutionarySearch: evolves whole populations of decision matrices, scored by array features and a learned model.
 
 Every generation scores thousands of candidates in a few array operations per structure; only the few that are to be
-measured become programs. Before anything is measured the analytical prior ranks; afterwards the learned model does, which has
-the prior's estimate among its features. (Populations and mutation in tile space follow Zheng et al., "Ansor", OSDI 2020, and
+measured become programs. Before anything is measured the estimate ranks; afterwards the learned model does, which has
+the estimate among its features. (Populations and mutation in tile space follow Zheng et al., "Ansor", OSDI 2020, and
 Shao et al., "Tensor Program Optimization with Probabilistic Programs", NeurIPS 2022.)
 """
 
@@ -172,10 +172,6 @@ class EvolutionarySearch(SearchStrategy):
     ) -> None:
         self._max_trials, self._batch = max_trials, num_trials_per_iter
         self._structures = self.context.structures_of(design_spaces)
-        generator = self.context.space_generator
-        self._mutators = (generator.mutator_probs or {}) if generator.has_own_mutators else {}
-        for mutator in self._mutators:
-            mutator.initialize_with_tune_context(self.context)
         self._cost_model = cost_model
         self._rng = np.random.default_rng(self.context.generator.integers(1 << 31))
         self._trials = self._rounds = 0
@@ -198,7 +194,8 @@ class EvolutionarySearch(SearchStrategy):
         """Structures become known in the course of a search."""
         for number in range(len(self._arms), len(self._structures.known)):
             sketch = self._structures.known[number]
-            self._arms.append(Arm(number, sketch, self.exhaustive_limit, self._features))
+            mutators = self.context.generator_of(sketch).mutator_probs
+            self._arms.append(Arm(number, sketch, self.exhaustive_limit, self._features, mutators))
 
     def post_tuning(self) -> None:
         if self._shared is not None:
@@ -411,7 +408,7 @@ class EvolutionarySearch(SearchStrategy):
         pool = self._judged(arm, self._first_generation(arm, share))
         for _ in range(max(1, round(self.genetic_num_iters * effort))):
             young = children(
-                arm.sketch, pool.rows, pool.value, share, self.genetic_mutate_prob, self._rng, self._mutators
+                arm.sketch, pool.rows, pool.value, share, self.genetic_mutate_prob, self._rng, arm.mutators
             )
             pool = _best_of(pool, self._judged(arm, young), share)
         arm.survivors = pool.rows
@@ -424,7 +421,8 @@ class EvolutionarySearch(SearchStrategy):
             fresh.append(left)
         parents = arm.fastest(_PARENTS)
         if len(parents):
-            fresh.append(mutants(arm.sketch, parents, int(share * self.init_measured_ratio), self._rng))
+            count = int(share * self.init_measured_ratio)
+            fresh.append(mutants(arm.sketch, parents, count, self._rng, arm.mutators))
         fresh += [row[None] for own, row in self._seeds if own == arm.number]
         return np.unique(np.concatenate(fresh), axis=0)
 
@@ -473,7 +471,7 @@ class EvolutionarySearch(SearchStrategy):
 
     def _first_of_all(self, pools: dict[int, _Pool], wanted: int) -> list[_Choice]:
         """What nobody has to ask the model for: in the first batch the default, adapted candidates of similar workloads, and the best of
-        each of some structures of which nothing was measured, since the prior knows least about how structures compare."""
+        each of some structures of which nothing was measured, since the estimate knows least about how structures compare."""
         if self._trials:
             return []
         chosen = self._default()

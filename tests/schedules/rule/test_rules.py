@@ -131,6 +131,37 @@ def test_padding_is_kept_unless_it_may_be_repeated() -> None:
     assert inlined(padded, "B", disallow_if_then_else=False)
 
 
+def test_transpositions_are_kept_where_order_is_asked_for() -> None:
+    a, v = te.placeholder((8, 16), name="A"), te.placeholder((16,), name="V")
+
+    def read_by_c(value: Callable[[tir.Var, tir.Var], tir.PrimExpr]) -> PrimFunc:
+        b = te.compute((16, 8), value, name="B")
+        return te.create_prim_func([a, v, te.compute((16, 8), lambda i, j: b[i, j] + 1.0, name="C")])
+
+    transposed = read_by_c(lambda i, j: a[j, i] * 2.0)
+    assert inlined(transposed, "B") and not inlined(transposed, "B", require_ordered=True)
+    for in_order in (read_by_c(lambda i, j: v[i] * 2.0), read_by_c(lambda i, j: a[i // 2, j] * 2.0)):
+        assert inlined(in_order, "B", require_ordered=True)
+
+
+def test_what_writes_at_computed_places_moves_into_its_producer_where_it_may() -> None:
+    @T.prim_func
+    def reshaped(A: T.Buffer((16,), "float32"), C: T.Buffer((4, 4), "float32")):
+        B = T.alloc_buffer((16,))
+        for i in range(16):
+            with T.block("B"):
+                v = T.axis.spatial(16, i)
+                B[v] = A[v] * 2.0
+        for i in range(16):
+            with T.block("C"):
+                v = T.axis.spatial(16, i)
+                C[v // 4, v % 4] = B[v] + 1.0
+
+    options = {"into_producer": True, "into_consumer": False}
+    assert not inlined(reshaped, "C", **options)
+    assert inlined(reshaped, "C", require_injective=False, **options)
+
+
 def test_constants_are_kept_where_asked() -> None:
     constant = through(lambda a, i: tir.const(2.0, "float32"), C=plus_one)
     assert inlined(constant, "B") and not inlined(constant, "B", inline_const_tensor=False)

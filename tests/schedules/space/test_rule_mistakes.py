@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ir import te
+from ir.error import IRError
+from ir.script import tir as T
 from ir.target import Target
+from ir.tir import PrimFunc
 from schedules import BlockRV, RuleError, Schedule, ScheduleError
 from schedules.mutator import MutateUnroll
-from schedules.rule import ScheduleRule
-from schedules.space import PostOrderApply
+from schedules.rule import AutoInline, ScheduleRule
+from schedules.space import PostOrderApply, ScheduleFn
 
 
 class Forgets(ScheduleRule):
@@ -64,8 +68,83 @@ def test_where_a_primitive_refuses_a_step_nothing_that_the_rule_did_counts(
     """The block is left as it was, and the refusal is there to read for whoever wonders."""
     a = te.placeholder((8,), name="A")
     func = te.create_prim_func([a, te.compute((8,), lambda i: a[i] + 1.0, name="B")])
-    with caplog.at_level("DEBUG", "schedules.rule"):
-        (sch,) = PostOrderApply(sch_rules=[SplitsTooMuch()]).generate_design_space(func, Target("cpu"))
+    (sch,) = PostOrderApply(sch_rules=[SplitsTooMuch()]).generate_design_space(func, Target("cpu"))
     assert sch.mod["main"] is func and sch.trace is not None
     assert all(inst.kind.is_pure for inst in sch.trace.insts)
-    assert "does not apply here: reorder: " in caplog.text
+    assert "rule SplitsTooMuch does not apply to block B, which stays as it was: reorder: " in caplog.text
+
+
+def chain() -> PrimFunc:
+    """Two blocks of a loop each."""
+    a = te.placeholder((8,), name="A")
+    b = te.compute((8,), lambda i: a[i] + 1.0, name="B")
+    return te.create_prim_func([a, te.compute((8,), lambda i: b[i] + 1.0, name="C")])
+
+
+def splits_too_much(sch: Schedule, block: BlockRV) -> None:
+    """A rule that is a function."""
+    loop = sch.get_loops(block)[0]
+    sch.reorder(loop, loop)
+
+
+@pytest.mark.parametrize("rule", [SplitsTooMuch(), splits_too_much])
+def test_a_refused_step_is_told_once_a_task_with_its_place(
+    rule: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Rules of the project find out in this way that they do not apply, and say nothing."""
+    for _ in range(2):
+        caplog.clear()
+        space = PostOrderApply(sch_rules=[AutoInline(into_consumer=False), rule])
+        space.generate_sketches(chain(), Target("cpu"))
+        (told,) = caplog.messages
+        line = re.search(rf"\(refused at {re.escape(__file__)}:(\d+)\)", told)
+        assert line is not None
+        assert "sch.reorder(" in Path(__file__).read_text().splitlines()[int(line[1]) - 1]
+
+
+def test_the_rules_of_the_project_refuse_in_silence(caplog: pytest.LogCaptureFixture) -> None:
+    class Ours(SplitsTooMuch):
+        is_users = False
+
+    assert AutoInline().is_users is False and SplitsTooMuch().is_users
+    PostOrderApply(sch_rules=[Ours()]).generate_sketches(chain(), Target("cpu"))
+    assert not caplog.messages
+
+
+def test_a_kernel_without_blocks_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    @T.prim_func
+    def loops(A: T.Buffer((16,), "float32")):
+        for i in range(16):
+            A[i] = T.float32(1)
+
+    assert len(PostOrderApply().generate_sketches(loops, Target("cpu"))) == 1
+    assert "the kernel has no blocks, and schedules work on blocks" in caplog.text
+    caplog.clear()
+    PostOrderApply(f_block_filter=lambda block: False).generate_sketches(chain(), Target("cpu"))
+    assert "f_block_filter accepts no block" in caplog.text
+
+
+def reads_by_int(sch: Schedule) -> None:
+    """Takes what it sampled for a number."""
+    loop = sch.get_loops("B")[0]
+    sch.split(loop, [None, int(sch.sample_perfect_tile(loop, n=2)[1])])
+
+
+def counts(sch: Schedule) -> None:
+    """Likewise."""
+    for _ in range(sch.sample_perfect_tile(sch.get_loops("B")[0], n=2)[1]):  # type: ignore[call-overload]
+        pass
+
+
+def compares(sch: Schedule) -> None:
+    """Likewise."""
+    if sch.sample_perfect_tile(sch.get_loops("B")[0], n=2)[1] > 4:
+        pass
+
+
+@pytest.mark.parametrize("function", [reads_by_int, counts, compares])
+def test_who_takes_a_sample_for_a_number_is_told_of_get(function: Any) -> None:
+    with pytest.raises(IRError, match=r"schedule.get\(\w+\) is the number"):
+        ScheduleFn(function).generate_sketches(chain(), Target("cpu"))
+    with pytest.raises(IRError, match=r"schedule.get\(\w+\) is the number"):
+        function(Schedule(chain()))

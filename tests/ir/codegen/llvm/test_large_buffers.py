@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ir.codegen.build import build
-from ir.codegen.entry import KernelError
+from ir.codegen.entry import KernelMemoryError
 from ir.script import from_source
 from ir.transform import PassContext
 
@@ -90,5 +90,5 @@ def main(n: T.{dtype}, A: T.Buffer((2,), "float64")):
     a = np.array([1.0, 0.0])
     main(4, a)
     assert a[1] == 2
-    with pytest.raises(KernelError, match="int64 does not hold the size of an allocation"):
+    with pytest.raises(KernelMemoryError, match="int64 does not hold the size of an allocation"):
         main(number, a)
