@@ -82,7 +82,7 @@ class TuningRun:
         tasks: in the order in which they were given.
         database: where their records go, from the start on.
         times: what the run's seconds went to.
-        interrupted: whether Ctrl-C ended it.
+        interrupted: whether Ctrl-C, SIGTERM or SIGHUP ended it.
     """
 
     def __init__(self) -> None:

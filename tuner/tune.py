@@ -138,6 +138,8 @@ def tune_tasks(
         TunerError: a budget, the seed or a callback is none; ``calibrate="again"``, but no task is measured on this machine.
         CodegenError: candidates for a task's target cannot run on this machine, which is to measure them.
         KeyboardInterrupt: Ctrl-C ended the search; all finished trials are in the database, and the same call goes on.
+        SystemExit: SIGTERM or SIGHUP did, likewise, unless the process has a handler of its own for it or ignores it; the code is 128
+            and the signal's number.
     """
     check_budget(max_trials_global, max_seconds, max_trials_per_task, num_trials_per_iter)
     check_seed(seed)

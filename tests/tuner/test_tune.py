@@ -6,6 +6,7 @@ import ctypes
 import io
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -17,7 +18,7 @@ import pytest
 from rich.console import Console
 
 from cost_models import CostModelError
-from database import MemoryDatabase, kernel_module, open_database
+from database import Database, JSONDatabase, MemoryDatabase, kernel_module, open_database
 from ir import te
 from ir.codegen.llvm.compile import CodegenError
 from ir.error import IRError
@@ -294,16 +295,20 @@ print("went on", flush=True)
 """
 
 
-def _tune_in_a_process(path: Path, trials: int) -> subprocess.Popen[str]:
-    """A tuner in its own process that has finished a number of trials."""
-    child = subprocess.Popen(
-        [sys.executable, "-c", _SCRIPT, str(path)],
+def _in_a_process(script: str, path: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", script, str(path)],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
         start_new_session=True,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )
+
+
+def _tune_in_a_process(path: Path, trials: int) -> subprocess.Popen[str]:
+    """A tuner in its own process that has finished a number of trials."""
+    child = _in_a_process(_SCRIPT, path)
     assert child.stdout is not None
     for _ in range(trials):
         assert child.stdout.readline().strip() == "trial"
@@ -331,6 +336,64 @@ def test_ctrl_c_ends_the_script_with_everything_kept(tmp_path: Path) -> None:
     assert child.returncode == -signal.SIGINT  # how Python ends by a KeyboardInterrupt that nobody caught
     assert "went on" not in printed
     assert len(open_database(path)) >= 3
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_script_that_is_asked_to_end_does_so_in_order(tmp_path: Path, number: signal.Signals) -> None:
+    path = tmp_path / "tuning.db"
+    child = _tune_in_a_process(path, 3)
+    os.kill(child.pid, number)
+    printed, _ = child.communicate(timeout=60)
+    assert child.returncode == 128 + number and "went on" not in printed
+    store = open_database(path)
+    assert len(store) >= 3
+    assert all(session.finished_at for session in store.get_sessions())
+    assert _claims(path) == 0
+
+
+def _claims(path: Path) -> int:
+    with sqlite3.connect(path) as connection:
+        (count,) = connection.execute("SELECT count(*) FROM claims").fetchone()
+    return int(count)
+
+
+_SMALL_SCRIPT = """
+import sys, time
+from pathlib import Path
+from database import open_database
+from runners import ReplayBuilder, ReplayRunner
+from tests.tuner.test_tune import tune_seven
+
+def hang(artifact):
+    print("trial", flush=True)
+    time.sleep(600)
+
+tune_seven(open_database(sys.argv[1]), hang)
+"""
+
+
+def tune_seven(store: Database, secs: Callable[[Any], float], *callbacks: MeasureCallback) -> None:
+    """Search a space of seven candidates, all of which are claimed at once."""
+    tune_tir(
+        matmul(64), "cpu", None, 32, database=store, space=ScheduleFn(_tiled), builder=ReplayBuilder(), runner=ReplayRunner(secs),
+        calibrate="never", cost_model="random", num_trials_per_iter=16, measure_callbacks=callbacks,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["tuning.db", "folder"], ids=["sqlite", "json"])
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_what_a_tuner_had_claimed_is_free_when_it_has_ended(
+    tmp_path: Path, number: signal.Signals, name: str
+) -> None:
+    path = tmp_path / name
+    (JSONDatabase(work_dir=path) if name == "folder" else open_database(path)).close()
+    with _in_a_process(_SMALL_SCRIPT, path) as child:
+        assert child.stdout is not None and child.stdout.readline().strip() == "trial"
+        os.kill(child.pid, number)
+        child.wait(timeout=60)
+    store = open_database(path)
+    tune_seven(store, lambda _: 1e-3)
+    assert sum(not item.remeasured for item in store.get_all_tuning_records()) == 7
 
 
 class _CtrlC(_Count):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from contextlib import suppress
 from typing import Annotated
 
 import typer
@@ -35,6 +37,8 @@ from .options import (
     objectives_of,
     parse_duration,
 )
+
+_KEPT = "all finished trials are in the database; the same command goes on from here"
 
 
 def tune(
@@ -81,7 +85,7 @@ def tune(
 ) -> None:
     """Search for fast schedules of a model's kernels on this machine.
 
-    Every measurement is in the database as soon as it is there: stop with Ctrl-C, and run the same command again to go on.
+    Every measurement is in the database as soon as it is there: stop with Ctrl-C (or SIGTERM), and run the same command again to go on.
 
     When the budget is used up the model is built with the best records and compared.
 
@@ -117,8 +121,12 @@ def tune(
             seed=seed,
         )
     except KeyboardInterrupt:
-        out.print("interrupted: all finished trials are in the database; the same command goes on from here")
-        raise typer.Exit(130) from None
+        out.print(f"interrupted: {_KEPT}")
+        sys.exit(130)
+    except SystemExit:
+        with suppress(OSError):  # SIGHUP comes where the terminal is gone
+            out.print(f"asked to end: {_KEPT}")
+        raise
     if check:
         _show(loaded, chosen, store)
 
@@ -146,6 +154,9 @@ def _show(model: Model, target: Target, store: object) -> None:
     except EndsProcessError as problem:  # what was tuned is in the database all the same
         out.print(f"not compared: {problem}")
         return
+    except KeyboardInterrupt:
+        out.print("the comparison was interrupted; the search had ended, and all trials are in the database")
+        sys.exit(130)
     for line in outcome.lines:
         out.print(line)
     if not outcome.is_accurate:

@@ -21,6 +21,7 @@ from runners import (
     finished_results,
     measure_candidates,
 )
+from runners.measure import STOPS
 from schedules import ScheduleError
 
 from ..callback.base import MeasureCallback
@@ -83,7 +84,7 @@ class TaskScheduler(TuningRun, ABC):
         max_seconds: float | None = None,
         session_id: str | None = None,
     ) -> None:
-        """Tune until the trials or the seconds are used up, all spaces are exhausted, or Ctrl-C.
+        """Tune until the trials or the seconds are used up, all spaces are exhausted, or somebody ends it (Ctrl-C, SIGTERM, SIGHUP).
 
         Where every trial of a task failed, a program that needs no search is kept if it is right: the schedule of builds without
         records, or the kernel as it was given.
@@ -96,6 +97,7 @@ class TaskScheduler(TuningRun, ABC):
         Raises:
             KeyboardInterrupt: Ctrl-C, after the callbacks heard the end; every finished trial is in the database. A caller
                 that went on as if the search had ended would take a part of it for the whole.
+            SystemExit: SIGTERM or SIGHUP, likewise; its code is 128 and the signal's number.
         """
         begin = time.monotonic()
         self.tasks, self.times, self.interrupted = [], TimeShares(), False
@@ -113,7 +115,7 @@ class TaskScheduler(TuningRun, ABC):
                 self._loop(max_trials_global, per_task, max_seconds, begin)
                 self._settle()
                 self._take_last_resorts()
-        except KeyboardInterrupt:
+        except STOPS:
             self.interrupted = True
             raise
         finally:
@@ -255,7 +257,7 @@ class TaskScheduler(TuningRun, ABC):
             for index, result in measured:
                 keep(index, result)
                 self._interrupts.check()
-        except KeyboardInterrupt as stop:
+        except STOPS as stop:
             for index, result in finished_results(measured, stop):
                 keep(index, result)
             raise
