@@ -218,17 +218,16 @@ class TaskScheduler(TuningRun, ABC):
                     break
 
     def _take(self, task: TaskState, candidate: MeasureCandidate) -> bool:
-        """Keep a candidate outside of the budget, if it runs and is right."""
+        """Measure a candidate outside of the budget, for builds to know what it is; whether it runs and is right."""
         measuring = time.monotonic()
         requests = self._requests(task, [candidate], [None], [])
-        found = [
-            result for _, result in measure_candidates(requests, self._builder, self._runner) if result.ok
-        ]
+        found = [result for _, result in measure_candidates(requests, self._builder, self._runner)]
         self.times.measure += time.monotonic() - measuring
         for result in found:
-            task.best_secs, task.choice = result.secs, "last resort"
             self._record(task, candidate, result)
-        return bool(found)
+            if result.ok:
+                task.best_secs, task.choice = result.secs, "last resort"
+        return any(result.ok for result in found)
 
     def _measure(self, task: TaskState, candidates: Sequence[MeasureCandidate]) -> list[MeasureResult]:
         """Build and measure a batch, committing each result when it comes."""
