@@ -98,6 +98,10 @@ class Database(ABC):
         found = [record for record in self.get_all_tuning_records() if record.place == (workload.shash, key)]
         return found[skip:]
 
+    def count_trials(self, workload: Workload, target: TargetLike) -> int:
+        """How many candidates of a workload were measured on a target, by whomever; second measurements are none."""
+        return sum(not record.remeasured for record in self.get_records(workload, target))
+
     def query_tuning_record(
         self, mod: Program, target: TargetLike, workload_name: str = "main"
     ) -> TuningRecord | None:

@@ -277,6 +277,14 @@ class TuningRecord:
                 " database"
             ) from error
 
+    def applies(self) -> bool:
+        """Whether this version can make the schedule of it."""
+        try:
+            self.schedule_of(self.workload.summary.name)
+        except DatabaseError:
+            return False
+        return True
+
     def as_json(self) -> dict[str, Any]:
         """Everything but the workload, which is named by its hash, as plain JSON values."""
         return {

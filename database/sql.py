@@ -148,6 +148,11 @@ class SQLDatabase(Database):
         # Who asks has counted the records that could be read; the server counts all.
         return self._read(query)[skip:] if self._damaged else self._read(query.offset(skip))
 
+    def count_trials(self, workload: Workload, target: TargetLike) -> int:
+        trials = _of_workload(workload, target).where(RecordRow.remeasured.is_(False)).subquery()
+        with self._session() as session:
+            return session.scalar(select(func.count()).select_from(trials)) or 0
+
     def claim(
         self, workload: Workload, target: TargetLike, candidates: Sequence[str], owner: str
     ) -> list[bool]:

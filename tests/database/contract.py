@@ -360,6 +360,15 @@ class DatabaseContract:
         database.close()
         database.close()
 
+    def test_second_measurements_are_no_trials(self, database: Database) -> None:
+        workload = database.commit_workload(matmul())
+        assert database.count_trials(workload, TARGET) == 0
+        database.commit_tuning_record(record(workload, 1.0))
+        database.commit_tuning_record(record(workload, None, name="failed"))
+        database.commit_tuning_record(record(workload, 1.1, remeasured=True))
+        database.commit_tuning_record(record(workload, 1.0, OTHER))
+        assert self.reopen(database).count_trials(workload, TARGET) == 2
+
     def test_records_can_be_read_from_a_place_on(self, database: Database) -> None:
         workload = database.commit_workload(matmul())
         for number in range(4):

@@ -158,6 +158,61 @@ def test_a_search_whose_trials_are_used_up_has_no_time_left() -> None:
     assert "2/2 trials" in shown.getvalue() and ", 0s left" in shown.getvalue()
 
 
+def _replayed(
+    store: Database, trials: int, shown: io.StringIO, *more: MeasureCallback, **options: Any
+) -> None:
+    display = PlainProgress(trials, None, Console(file=shown, width=400))
+    tune_tir(
+        matmul(64), "cpu", None, trials, database=store, builder=ReplayBuilder(), runner=ReplayRunner(lambda _: 1e-3), cost_model="random",
+        calibrate="never", num_trials_per_iter=4, measure_callbacks=[display, *more], **options,
+    )  # fmt: skip
+
+
+class _NothingToDo(ReplayTrace):
+    """A strategy that must not begin."""
+
+    def pre_tuning(self, *_: object) -> None:
+        raise AssertionError("there is no trial left")
+
+
+def test_a_budget_that_is_used_up_says_so_and_how_to_go_on() -> None:
+    """Without making ready for a search that does not come."""
+    store, shown = MemoryDatabase(), io.StringIO()
+    _replayed(store, 8, io.StringIO())
+    _replayed(store, 8, shown, strategy=_NothingToDo)
+    assert (
+        "nothing to measure: the database has 8 trials of earlier runs, and these are all of the 8 of --trials"
+        in shown.getvalue()
+    )
+    assert "a larger number goes on, such as 16\n" in shown.getvalue()
+    shown = io.StringIO()
+    _replayed(store, 16, shown, strategy=_NothingToDo, max_trials_per_task=8)
+    assert "each kernel has the 8 trials of --trials-per-task (max_trials_per_task)" in shown.getvalue()
+
+
+def test_a_search_says_that_it_is_being_prepared() -> None:
+    shown = io.StringIO()
+    _replayed(MemoryDatabase(), 4, shown)
+    assert shown.getvalue().startswith("preparing the search of one kernel\n")
+
+
+@pytest.mark.parametrize("name", [None, "tuning.db"], ids=["memory", "sqlite"])
+def test_two_tuners_on_one_database_share_the_budget(tmp_path: Path, name: str | None) -> None:
+    """The second begins when the first has measured one candidate, and ends when there are 40 by both."""
+    store = MemoryDatabase() if name is None else open_database(tmp_path / name)
+    shown, own = io.StringIO(), _Count()
+
+    class Second(MeasureCallback):
+        def trial(self, *_: object) -> None:
+            if len(store) == 1:
+                _replayed(store, 40, io.StringIO(), strategy="replay-trace", seed=1)
+
+    _replayed(store, 40, shown, own, Second(), strategy="replay-trace")
+    assert len(own.kinds) == 4 and len(store) == 40 + 3, "the first ends with its batch"
+    assert "43/40 trials" in shown.getvalue()
+    assert "39 more trials came from other tuners on this database, and count\n" in shown.getvalue()
+
+
 def test_a_scheduler_can_be_used_again_and_ends_its_strategies() -> None:
     ended: list[object] = []
 
@@ -513,5 +568,5 @@ def test_a_search_from_python_can_be_watched_and_asked(capsys: pytest.CaptureFix
     assert told.out == told.err == ""
     db = tune_tir(matmul(8), "cpu", None, 1, **given)
     assert "1/1 trials" in capsys.readouterr().err
-    (record,) = db.get_all_tuning_records()
+    record, _ = db.get_all_tuning_records()  # the trial, and the kernel as it was given
     assert record.failure_kind is not None and record.failure_message
