@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 import sys
 import time
@@ -47,7 +46,7 @@ from .weights import weight_distance
 
 def _strategy(kind: str | SearchStrategy | type[SearchStrategy]) -> SearchStrategy:
     if isinstance(kind, SearchStrategy):
-        return copy.copy(kind)
+        return kind.clone()
     return kind() if isinstance(kind, type) else SearchStrategy.create(kind)
 
 
@@ -126,8 +125,9 @@ def tune_tasks(
         num_trials_per_iter: trials between two updates of the cost model; by default 4 to 16, so that every task gets some.
         max_seconds: wall-clock budget.
         builder, runner: instances, or "local" for worker processes of this machine.
-        strategy: "evolutionary", "replay-trace", "optuna", "optuna:cmaes" and so on, a class or an instance. Where it minimizes several
-            objectives, the local runner measures slow candidates in full, too, and energy if that is one.
+        strategy: "evolutionary", "replay-trace", "optuna", "optuna:cmaes" and so on, a class, or an instance, of which each task gets a
+            clone (:attr:`OptunaSearch.studies` are those of its clones). Where it minimizes several objectives, the local runner
+            measures slow candidates in full, too, and energy if that is one.
         cost_model: "xgb", "mlp", "random", "prior" or an instance. All tasks share it, and what the database has of other workloads
             trains it first; an instance keeps what it has learnt.
         measure_callbacks: told of each result; by default the display of progress on standard error. An empty list shows nothing.
