@@ -98,6 +98,10 @@ class Database(ABC):
         found = [record for record in self.get_all_tuning_records() if record.place == (workload.shash, key)]
         return found[skip:]
 
+    def count_trials(self, workload: Workload, target: TargetLike) -> int:
+        """How many candidates of a workload were measured on a target, by whomever; second measurements are none."""
+        return sum(not record.remeasured for record in self.get_records(workload, target))
+
     def query_tuning_record(
         self, mod: Program, target: TargetLike, workload_name: str = "main"
     ) -> TuningRecord | None:
@@ -168,13 +172,14 @@ class Database(ABC):
     ) -> list[bool]:
         """Announce that candidates are about to be measured, so that no other tuner on this database measures them too.
 
-        Of several that ask for a candidate at once, one gets it. A claim lasts until its owner releases it, or for
+        Of several that ask for a candidate at once, one gets it. A claim lasts until its owner releases it, until the process that
+        :func:`database.claim_owner.new_owner` named has ended, where the one that asks runs on the same machine, or for
         :data:`CLAIM_SECONDS`: whoever was killed with a claim does not hold it for ever. What was measured is in the records.
 
         Args:
             workload, target: what the candidates are of.
             candidates: a key of each, at most 64 characters, equal for equal candidates.
-            owner: names the search that asks, at most 64 characters.
+            owner: names the search that asks, at most 64 characters; :func:`database.claim_owner.new_owner` makes such names.
 
         Returns:
             for each candidate whether it is the owner's now. A database that several tuners cannot write to grants everything.

@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from .base import CLAIM_SECONDS
+from .claim_owner import ended_among
 from .error import cannot_write
 from .lock import file_lock
 
@@ -26,6 +27,8 @@ class Claims:
     def claim(self, place: Place, candidates: Sequence[str], owner: str) -> list[bool]:
         """See :meth:`database.Database.claim`."""
         now = time.time()
+        for ended in ended_among(holder for holder, _ in self._owners.values()):
+            self.release(ended)
         granted = []
         for candidate in candidates:
             holder, since = self._owners.get((*place, candidate), (owner, now))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ir import GlobalVar, IRModule, structural_hash
@@ -22,7 +22,7 @@ from schedules.population import flops_of
 from .base import Database
 from .error import DatabaseError
 from .opening import open_database
-from .record import TuningRecord
+from .record import WRONG_RESULT, TuningRecord, by_speed, key_of_trace
 from .workload import Workload, entry_function, has_static_arguments, kernel_module
 
 _LOG = logging.getLogger(__name__)
@@ -79,22 +79,48 @@ class MissingRecordError(DatabaseError):
     """Strict application found a kernel without a record."""
 
 
+_REFUSES_DEFAULT = (WRONG_RESULT, "crash", "build_error")
+"""The failures of a default schedule that was measured for which a build does without it: it is no program to run. One that took too
+long, or too much memory, may be what there is."""
+
+
 @dataclass(frozen=True)
 class _Plan:
-    """How a kernel is to be scheduled: by a record, by default, or not at all; and why, in words."""
+    """How a kernel is to be scheduled, and why, in words.
+
+    Attributes:
+        source: ``record`` where there are records, else ``default`` or ``unscheduled``.
+        records: those to try, the best first.
+        skipped: the faster records that do not apply, in words.
+        refused: schedules that the database knows to be no program to run: what became of each, by the keys of their traces.
+    """
 
     name: str
     kernel: IRModule
     source: str
     reason: str
-    record: TuningRecord | None = None
+    records: tuple[TuningRecord, ...] = ()
+    skipped: tuple[str, ...] = ()
+    refused: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    """What became of a plan; without a function its records do not apply, for the reasons in ``skipped``."""
+
+    function: PrimFunc | None
+    source: str
+    reason: str
+    skipped: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class MetaScheduleApplyDatabase(ModulePass):
     """Apply the best record of a database to every PrimFunc that has none of its own schedule.
 
-    Before: ``@T.prim_func def matmul`` with plain loops. After: the same function as the record's trace schedules it.
+    Before: ``@T.prim_func def matmul`` with plain loops. After: the same function as the record's trace schedules it. A record that does
+    not apply any more is named in a warning and in the report, and the next best takes its place. A kernel without one gets the schedule
+    of ``fallback``, also where all candidates failed, unless that schedule itself was among them and is no program to run.
 
     Args:
         work_dir: folder whose ``tuning.db`` (or path of a database that) is used when no database is given or current.
@@ -117,7 +143,7 @@ class MetaScheduleApplyDatabase(ModulePass):
 
         Raises:
             MissingRecordError: ``strict``, and a kernel has no record.
-            DatabaseError: there is no target, or no database, or a record does not apply.
+            DatabaseError: there is no target, or the database cannot be read.
         """
         target = Target.current(allow_none=True)
         if target is None:
@@ -137,26 +163,26 @@ class MetaScheduleApplyDatabase(ModulePass):
             if key not in plans:
                 plans[key] = self._plan(kernel, target, store, var.name_hint)
         if self.strict:
-            self._require_records([(var.name_hint, plans[key]) for var, _, key in kernels])
-        # Databases are asked by this process alone: a connection must not be shared with children.
-        planned = {key: plan for key, plan in plans.items() if plan.source != "unscheduled"}
-        found = forked_map(
-            lambda plan: self._carried_out(plan, target),
-            list(planned.values()),
-            named=lambda plan: f"kernel {plan.name}",
-        )
-        scheduled = dict(zip(planned, found, strict=True))
+            self._require_records(
+                [(var.name_hint, plans[key].source, plans[key].reason) for var, _, key in kernels]
+            )
+        outcomes = self._carry_out_all(plans, target, store)
+        if self.strict:  # there were records, of which none applies
+            self._require_records(
+                [(var.name_hint, outcomes[key].source, outcomes[key].reason) for var, _, key in kernels]
+            )
         for var, func, key in kernels:
-            result, source, reason = scheduled.get(key, (func, plans[key].source, plans[key].reason))
+            outcome = outcomes[key]
             flops = flops_of(func) if has_static_arguments(func) else 0.0
-            self.report.kernels.append(AppliedKernel(var.name_hint, source, reason, flops))
-            if source != "unscheduled":
-                functions[var] = result.with_attrs({**func.attrs.dict, "tir.is_scheduled": True})
+            self.report.kernels.append(AppliedKernel(var.name_hint, outcome.source, outcome.reason, flops))
+            if outcome.source != "unscheduled":
+                assert outcome.function is not None
+                functions[var] = outcome.function.with_attrs({**func.attrs.dict, "tir.is_scheduled": True})
         return mod.replace(functions=functions)
 
-    def _require_records(self, plans: list[tuple[str, _Plan]]) -> None:
-        """Raise a MissingRecordError that names all kernels without a record, before any of them gets a schedule."""
-        missing = "; ".join(f"{name}: {plan.reason}" for name, plan in plans if plan.source != "record")
+    def _require_records(self, found: list[tuple[str, str, str]]) -> None:
+        """Raise a MissingRecordError that names all kernels without a record; ``found`` are names, sources and reasons."""
+        missing = "; ".join(f"{name}: {reason}" for name, source, reason in found if source != "record")
         if missing:
             raise MissingRecordError(
                 f"kernels without a record, which a strict build refuses: {missing}; tune them first (loopsmith tune) and name that"
@@ -174,35 +200,109 @@ class MetaScheduleApplyDatabase(ModulePass):
         main = _main(kernel)
         if not has_static_arguments(main):
             return _Plan(name, kernel, "unscheduled", "its arguments are scalars or of symbolic shape")
-        reason = "no database"
-        if store is not None:
-            record = store.query_tuning_record(kernel, target, name)
-            if record is not None:
-                return _Plan(name, kernel, "record", f"{record.secs * 1e3:.4f} ms", record)
-            failed = store.get_records(Workload(kernel), target)
-            if failed:
-                # A default schedule is a candidate like those, and nobody has checked it.
-                reason = f"no candidate ran and was right: {_why(failed[-1])}"
-                self._warn(name, reason)
-                return _Plan(name, kernel, "unscheduled", reason)
-            nearest = store.nearest_record(kernel, target)
-            reason = nearest.explain() if nearest is not None else "the database has no record"
-        self._warn(name, reason)
-        return _Plan(name, kernel, "unscheduled" if self.fallback is None else "default", reason)
+        record = None if store is None else store.query_tuning_record(kernel, target, name)
+        if record is not None:
+            return _Plan(name, kernel, "record", _time_of(record), (record,))
+        return self._plan_without(kernel, target, store, name)
 
-    def _carried_out(self, plan: _Plan, target: Target) -> tuple[PrimFunc, str, str]:
-        """(function, source, reason) of one kernel."""
-        if plan.record is not None:
-            return _main(plan.record.schedule_of(plan.name).mod), plan.source, plan.reason
+    def _plan_without(
+        self,
+        kernel: IRModule,
+        target: Target,
+        store: Database | None,
+        name: str,
+        skipped: tuple[str, ...] = (),
+    ) -> _Plan:
+        """How a kernel is scheduled that has no record, or none that applies."""
+        reason, refused = "no database", {}
+        if store is not None:
+            failed = [item for item in store.get_records(Workload(kernel), target) if item.failure_kind]
+            refused = {item.trace_key: _why(item) for item in failed if item.failure_kind in _REFUSES_DEFAULT}
+            if skipped:
+                reason = f"{len(skipped)} records do not apply, of which the best: {skipped[0]}"
+            elif failed:
+                reason = f"no candidate ran and was right: {_why(failed[-1])}"
+            else:
+                nearest = store.nearest_record(kernel, target)
+                reason = nearest.explain() if nearest is not None else "the database has no record"
+        self._warn(name, reason)
+        source = "unscheduled" if self.fallback is None else "default"
+        return _Plan(name, kernel, source, reason, refused=refused)
+
+    def _carry_out_all(
+        self, plans: dict[int, _Plan], target: Target, store: Database | None
+    ) -> dict[int, _Outcome]:
+        """What becomes of each plan. Where the best record does not apply the others are asked for, and without any the default."""
+        outcomes: dict[int, _Outcome] = {}
+        while plans:
+            # Databases are asked by this process alone: a connection must not be shared with children.
+            found = forked_map(
+                lambda plan: self._carried_out(plan, target),
+                list(plans.values()),
+                named=lambda plan: f"kernel {plan.name}",
+            )
+            left: dict[int, _Plan] = {}
+            for (key, plan), outcome in zip(plans.items(), found, strict=True):
+                for message in outcome.skipped:
+                    _LOG.warning("kernel %s: skipped %s", plan.name, message)
+                if outcome.function is None:
+                    assert store is not None
+                    left[key] = self._next_plan(plan, outcome, target, store)
+                else:
+                    outcomes[key] = outcome
+            plans = left
+        return outcomes
+
+    def _next_plan(self, plan: _Plan, outcome: _Outcome, target: Target, store: Database) -> _Plan:
+        """What to do where the records of a plan do not apply: try all others, or do without."""
+        skipped = (*plan.skipped, *outcome.skipped)
+        if not plan.skipped:
+            tried = {record.trace_key for record in plan.records}
+            ranked = by_speed(store.get_records(Workload(plan.kernel), target))
+            others = tuple(record for record in ranked if record.trace_key not in tried)
+            if others:
+                return replace(plan, records=others, skipped=skipped)
+        return self._plan_without(plan.kernel, target, store, plan.name, skipped)
+
+    def _carried_out(self, plan: _Plan, target: Target) -> _Outcome:
+        if plan.records:
+            return _first_that_applies(plan)
+        if plan.source == "unscheduled":
+            return _Outcome(_main(plan.kernel), plan.source, plan.reason)
         assert self.fallback is not None
         try:
-            return _main(self.fallback(plan.kernel, target).mod), plan.source, plan.reason
+            schedule = self.fallback(plan.kernel, target)
         except ScheduleError as error:
-            return _main(plan.kernel), "unscheduled", f"{plan.reason}; no default schedule either: {error}"
+            reason = f"{plan.reason}; no default schedule either: {error}"
+            return _Outcome(_main(plan.kernel), "unscheduled", reason)
+        key = key_of_trace(None if schedule.trace is None else schedule.trace.as_json())
+        if key in plan.refused:
+            reason = f"{plan.reason}; the default schedule was measured, too: {plan.refused[key]}"
+            return _Outcome(_main(plan.kernel), "unscheduled", reason)
+        return _Outcome(_main(schedule.mod), plan.source, plan.reason)
 
     def _warn(self, name: str, reason: str) -> None:
         if self.enable_warning:
             _LOG.warning("no record for kernel %s: %s", name, reason)
+
+
+def _first_that_applies(plan: _Plan) -> _Outcome:
+    skipped: list[str] = []
+    for record in plan.records:
+        try:
+            function = _main(record.schedule_of(plan.name).mod)
+        except DatabaseError as error:
+            skipped.append(str(error))
+            continue
+        reason, passed_over = _time_of(record), len(plan.skipped) + len(skipped)
+        if passed_over:
+            reason += f"; {passed_over} faster records do not apply, of which the best: {[*plan.skipped, *skipped][0]}"
+        return _Outcome(function, "record", reason, tuple(skipped))
+    return _Outcome(None, plan.source, plan.reason, tuple(skipped))
+
+
+def _time_of(record: TuningRecord) -> str:
+    return f"{record.secs * 1e3:.4f} ms"
 
 
 def _why(failed: TuningRecord) -> str:

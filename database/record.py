@@ -55,6 +55,9 @@ OF_ONE_MEASUREMENT = ("disturbance",)
 """Metrics that tell of the machine at the time: the share of it that others took in the repeats, where that was not quiet. Another
 measurement of the same candidate has its own."""
 
+_MISFITS = (IRError, TypeError, ValueError, KeyError, IndexError, AttributeError)
+"""What replaying a trace raises that is not one of this version: an argument that a primitive has no more is a TypeError, as in Python."""
+
 
 class TuningRecord:
     """The outcome of one candidate.
@@ -267,12 +270,20 @@ class TuningRecord:
         """
         try:
             return self.schedule()
-        except IRError as error:
+        except _MISFITS as error:
             raise DatabaseError(
                 f"the record of {workload_name!r} ({self!r}) does not apply: {error}. It was made by "
                 f"{self.versions or 'an unknown version'}; update loopsmith if that is newer, else tune the workload again into a new"
                 " database"
             ) from error
+
+    def applies(self) -> bool:
+        """Whether this version can make the schedule of it."""
+        try:
+            self.schedule_of(self.workload.summary.name)
+        except DatabaseError:
+            return False
+        return True
 
     def as_json(self) -> dict[str, Any]:
         """Everything but the workload, which is named by its hash, as plain JSON values."""

@@ -21,6 +21,7 @@ from ir.target import Target
 
 from .arg_info import ArgInfo
 from .base import CLAIM_SECONDS, Database, Program, check_top_k
+from .claim_owner import ended_among
 from .damage import DAMAGE, DamagedRow, sound
 from .error import DatabaseError, DatabaseFileError, SchemaVersionError
 from .machine_calibration import MachineCalibration
@@ -147,14 +148,31 @@ class SQLDatabase(Database):
         # Who asks has counted the records that could be read; the server counts all.
         return self._read(query)[skip:] if self._damaged else self._read(query.offset(skip))
 
+    def count_trials(self, workload: Workload, target: TargetLike) -> int:
+        trials = _of_workload(workload, target).where(RecordRow.remeasured.is_(False)).subquery()
+        with self._session() as session:
+            return session.scalar(select(func.count()).select_from(trials)) or 0
+
     def claim(
         self, workload: Workload, target: TargetLike, candidates: Sequence[str], owner: str
     ) -> list[bool]:
         place = self._workload_entry(workload)[0], self._target_id(as_target(target))
+        self._release_ended()
         with self._session(write=True) as session:
             # In one order everywhere: of two that wait for each other's rows, a server lets neither go on.
             granted = {item: self._claim(session, place, item, owner) for item in sorted(set(candidates))}
         return [granted[item] for item in candidates]
+
+    def _release_ended(self) -> None:
+        """Forget the claims of processes that have ended without giving them up."""
+        with self._session() as session:
+            ended = ended_among(session.scalars(select(ClaimRow.owner).distinct()))
+        if not ended:
+            return
+        with self._session(write=True) as session:
+            # What another process is deleting at this moment is left to that: nobody waits for rows while holding others.
+            rows = select(ClaimRow.id).where(ClaimRow.owner.in_(ended)).with_for_update(skip_locked=True)
+            session.execute(delete(ClaimRow).where(ClaimRow.id.in_(session.scalars(rows).all())))
 
     def _claim(self, session: OrmSession, place: tuple[int, int], candidate: str, owner: str) -> bool:
         now = time.time()

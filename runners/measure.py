@@ -16,6 +16,9 @@ from .error import RunnerError
 from .result import ResultKind
 from .runner import Runner, RunnerInput, RunnerResult, require_results
 
+STOPS = (KeyboardInterrupt, SystemExit)
+"""What ends a search before its budget does, without being an error: Ctrl-C, and a request that the process should end."""
+
 
 @dataclass(slots=True)
 class MeasureRequest:
@@ -69,7 +72,7 @@ def measure_candidates(
 
     The best time of a workload is updated on the way, so that hopeless candidates of the same batch are cut. What a time cut
     that waits for its check waits too, and is measured again if that check fails. Candidates that were not reached when
-    the caller stops are simply not measured; on a KeyboardInterrupt, also one that :func:`finished_results` throws, what waits is
+    the caller stops are simply not measured; on one of :data:`STOPS`, also one that :func:`finished_results` throws, what waits is
     checked and comes before the exception does. Making the requests may take time: the first are built meanwhile.
 
     Raises:
@@ -98,16 +101,16 @@ def measure_candidates(
             for position in left:
                 yield from batch.measured(position)
             left = yield from batch.settled()
-    except KeyboardInterrupt:
+    except STOPS:
         yield from batch.settled()
         raise
 
 
 def finished_results(
-    results: Generator[tuple[int, MeasureResult], None, None], stop: KeyboardInterrupt
+    results: Generator[tuple[int, MeasureResult], None, None], stop: BaseException
 ) -> Iterator[tuple[int, MeasureResult]]:
-    """What :func:`measure_candidates` has measured and not yielded yet when Ctrl-C comes."""
-    with suppress(KeyboardInterrupt):
+    """What :func:`measure_candidates` has measured and not yielded yet when one of :data:`STOPS` comes."""
+    with suppress(*STOPS):
         yield results.throw(stop)
         yield from results
 

@@ -43,15 +43,13 @@ class Progress(MeasureCallback):
         self._begin = time.monotonic()
 
     def _done(self, scheduler: TuningRun) -> tuple[int, int]:
-        """(trials of this session, trials there were before)."""
-        return sum(task.trials for task in scheduler.tasks), sum(
-            task.earlier_trials for task in scheduler.tasks
-        )
+        """(trials of this session, trials by whomever, whenever)."""
+        return sum(task.trials for task in scheduler.tasks), sum(task.all_trials for task in scheduler.tasks)
 
     def _remaining(self, scheduler: TuningRun) -> str:
-        now, before = self._done(scheduler)
+        now, done = self._done(scheduler)
         elapsed = time.monotonic() - self._begin
-        left = self.max_trials - now - before
+        left = self.max_trials - done
         estimates = [0.0] if left <= 0 else [left * elapsed / now] if now else []
         if self.max_seconds is not None:
             estimates.append(self.max_seconds - elapsed)
@@ -59,26 +57,24 @@ class Progress(MeasureCallback):
 
     def table(self, scheduler: TuningRun) -> Table:
         """One row per task, heaviest first."""
-        now, before = self._done(scheduler)
-        total = sum(
-            task.context.weight * task.best_secs for task in scheduler.tasks if task.best_secs < float("inf")
-        )
-        title = f"{now + before}/{self.max_trials} trials, {_duration(time.monotonic() - self._begin)}, {self._remaining(scheduler)} left"
+        _, done = self._done(scheduler)
+        title = f"{done}/{self.max_trials} trials, {_duration(time.monotonic() - self._begin)}, {self._remaining(scheduler)} left"
         table = Table(title=title, title_justify="left")
         for name in ("#", "kernel", "weight", "trials", "best ms", "GFLOP/s", "share", "errors"):
             table.add_column(
                 name, justify="left" if name in ("kernel", "errors") else "right", no_wrap=name != "errors"
             )
+        shares = scheduler.shares()
         for number, task in enumerate(scheduler.tasks[:_MAX_ROWS]):
             found = task.best_secs < float("inf")
             table.add_row(
                 str(number),
                 name if len(name := task.context.task_name) <= _MAX_NAME else f"{name[: _MAX_NAME - 1]}…",
                 f"{task.context.weight:g}",
-                str(task.trials + task.earlier_trials),
+                str(task.all_trials),
                 f"{task.best_secs * 1e3:.4f}" if found else "-",
                 f"{task.gflops:.1f}" if found else "-",
-                f"{task.context.weight * task.best_secs / total:.0%}" if found and total else "-",
+                f"{shares[number]:.0%}" if shares[number] else "-",
                 ", ".join(f"{kind} {count}" for kind, count in task.failures.most_common()),
             )
         if len(scheduler.tasks) > _MAX_ROWS:
@@ -94,11 +90,10 @@ class Progress(MeasureCallback):
             f"{now} trials in {_duration(times.total)} ({rate:.2f} per second); search and bookkeeping took {times.overhead:.1%},"
             f" checks {times.check_share:.1%}"
         )
-        choices = Counter(task.choice for task in task_scheduler.tasks)
-        if choices["confirmed"] or choices["changed"]:
-            self.console.print(
-                f"measured the fastest again, in turns: {choices['confirmed']} choices confirmed, {choices['changed']} changed"
-            )
+        others = sum(task.others_trials for task in task_scheduler.tasks)
+        if others:
+            self.console.print(f"{others} more trials came from other tuners on this database, and count")
+        self._print_choices(task_scheduler)
         self._print_exhausted([task.context.task_name for task in task_scheduler.tasks if task.exhausted])
         for task in task_scheduler.tasks:
             found = task.best_secs < float("inf")
@@ -111,6 +106,24 @@ class Progress(MeasureCallback):
                 self.console.print(
                     f"{task.context.task_name}: all {task.trials} trials failed: {reasons}{kept}"
                 )
+
+    def _print_choices(self, scheduler: TuningRun) -> None:
+        choices = Counter(task.choice for task in scheduler.tasks)
+        if not (choices["confirmed"] or choices["changed"]):
+            return
+        found = [
+            (task, share) for task, share in zip(scheduler.tasks, scheduler.shares(), strict=True) if share
+        ]
+        settled = [share for task, share in found if task.settled]
+        hint = (
+            ""
+            if len(settled) == len(found)
+            else "; --final-choice all (final_choice='all') comes to the others"
+        )
+        self.console.print(
+            f"measured the fastest again, in turns: {choices['confirmed']} choices confirmed, {choices['changed']} changed; settled"
+            f" {len(settled)} of {len(found)} kernels, {sum(settled):.0%} of the model's time{hint}"
+        )
 
     def _print_exhausted(self, names: list[str]) -> None:
         if names:
@@ -150,7 +163,7 @@ class PlainProgress(Progress):
         results: Sequence[MeasureResult],
     ) -> None:
         task = task_scheduler.tasks[task_id]
-        now, before = self._done(task_scheduler)
+        _, done = self._done(task_scheduler)
         best = (
             f"{task.best_secs * 1e3:.4f} ms, {task.gflops:.1f} GFLOP/s"
             if task.best_secs < float("inf")
@@ -159,7 +172,7 @@ class PlainProgress(Progress):
         failed = sum(not result.ok for result in results)
         suffix = f", {failed} failed" if failed else ""
         self.console.print(
-            f"[{now + before}/{self.max_trials}] {task.context.task_name}: {best}{suffix}; {self._remaining(task_scheduler)} left"
+            f"[{done}/{self.max_trials}] {task.context.task_name}: {best}{suffix}; {self._remaining(task_scheduler)} left"
         )
 
 

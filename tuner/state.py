@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from database import Database, MemoryDatabase
+from database import Database, MemoryDatabase, TuningRecord
 from database.workload import Workload
 from ir.time_interval import UNKNOWN_NOISE
 
@@ -25,7 +25,12 @@ class TaskState:
     """Trials of this session."""
     earlier_trials: int = 0
     """Trials that the database had already."""
+    others_trials: int = 0
+    """Trials that other tuners have added to the database since."""
+    best: TuningRecord | None = None
+    """The record that a build would take."""
     best_secs: float = float("inf")
+    """Its time."""
     incumbent: Incumbent | None = None
     """The best candidate as it was built, once one has been measured, where the runner can measure it again."""
     history: list[float] = field(default_factory=list)
@@ -37,10 +42,17 @@ class TaskState:
     finished: bool = False
     exhausted: bool = False
     """Whether the search had no other candidate before its trials were used up."""
+    settled: bool = False
+    """Whether the final choice has come to this task."""
     choice: str | None = None
     """"confirmed" or "changed" when the fastest candidates were measured again in turns; "last resort" when all trials failed and a
     program that needs no search is right.
     """
+
+    @property
+    def all_trials(self) -> int:
+        """Trials by whomever, whenever."""
+        return self.trials + self.earlier_trials + self.others_trials
 
     @property
     def best_noise(self) -> float:
@@ -82,7 +94,7 @@ class TuningRun:
         tasks: in the order in which they were given.
         database: where their records go, from the start on.
         times: what the run's seconds went to.
-        interrupted: whether Ctrl-C ended it.
+        interrupted: whether Ctrl-C, SIGTERM or SIGHUP ended it.
     """
 
     def __init__(self) -> None:
@@ -90,3 +102,12 @@ class TuningRun:
         self.database: Database = MemoryDatabase()
         self.times = TimeShares()
         self.interrupted = False
+
+    def shares(self) -> list[float]:
+        """What part of the model's time each task takes, by its best candidate; 0 where there is none."""
+        found = [
+            task.context.weight * task.best_secs if task.best_secs < float("inf") else 0.0
+            for task in self.tasks
+        ]
+        total = sum(found)
+        return [secs / total if total else 0.0 for secs in found]

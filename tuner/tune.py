@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import sys
 import time
 import zlib
@@ -38,7 +39,7 @@ from .context import TuneContext, check_seed
 from .error import TunerError
 from .interrupt import Interrupts
 from .progress import progress_display
-from .scheduler.base import TaskScheduler
+from .scheduler.base import TaskScheduler, check_final_choice
 from .search.base import SearchStrategy
 from .search.records import pretrain
 from .task import ExtractedTask, extract_tasks
@@ -50,7 +51,7 @@ _PRELOADED = ("runners.native", "runners.candidate", "schedules", "tuner.program
 
 def _strategy(kind: str | SearchStrategy | type[SearchStrategy]) -> SearchStrategy:
     if isinstance(kind, SearchStrategy):
-        return copy.copy(kind)
+        return kind.clone()
     return kind() if isinstance(kind, type) else SearchStrategy.create(kind)
 
 
@@ -149,6 +150,7 @@ def tune_tasks(
     task_scheduler: str | TaskScheduler = "gradient",
     measure_callbacks: Sequence[MeasureCallback] | None = None,
     calibrate: str = "auto",
+    final_choice: str = "auto",
     seed: int = 0,
 ) -> Database:
     """Tune tasks and return the database with all records.
@@ -157,31 +159,39 @@ def tune_tasks(
         tasks: contexts of the kernels.
         database: a Database, a path or URL.
         work_dir: folder of the database ``tuning.db``, in place of ``database``. Without either, records are kept in memory.
-        max_trials_global: trials of all tasks together, those that the database has already included.
+        max_trials_global: trials of all tasks together, those included that the database has already, and those that other tuners add
+            meanwhile.
         max_trials_per_task: limit of one task.
         num_trials_per_iter: trials between two updates of the cost model; by default 4 to 16, so that every task gets some.
         max_seconds: wall-clock budget.
         builder, runner: instances, or "local" for worker processes of this machine. A LocalBuilder and a LocalRunner of one's own have the
             same pool, which one of them may bring; what is left open of how they measure is as it is by default.
-        strategy: "evolutionary", "replay-trace", "optuna", "optuna:cmaes" and so on, a class or an instance. Where it minimizes several
-            objectives, the local runner measures slow candidates in full, too, and energy if that is one.
+        strategy: "evolutionary", "replay-trace", "optuna", "optuna:cmaes" and so on, a class, or an instance, of which each task gets a
+            clone (:attr:`OptunaSearch.studies` are those of its clones). Where it minimizes several objectives, the local runner
+            measures slow candidates in full, too, and energy if that is one.
         cost_model: "xgb", "mlp", "random", "prior" or an instance. All tasks share it, and what the database has of other workloads
             trains it first; an instance keeps what it has learnt.
         measure_callbacks: told of each result; by default the display of progress on standard error. An empty list shows nothing.
         calibrate: "auto" takes what the database knows of this machine, and measures it once (two seconds) where it knows nothing;
             "again" measures in any case, "never" leaves the estimates to what the target says. A runner that measures elsewhere, and
             a task whose target is not this machine, go without.
+        final_choice: whose fastest candidates are measured again in turns at the end: "auto" those of the kernels that got trials and
+            matter, the heaviest first, while a tenth of the search's time lasts; "all" those of every kernel, of earlier runs, too;
+            "never" those of none.
         seed: of every random choice; the same seed, database, calibration and measured times give the same search.
 
     Raises:
-        TunerError: a budget, the seed, a task or a callback is none; there are both a database and a ``work_dir``, or two worker pools;
-            ``calibrate="again"``, but no task is measured on this machine.
+        TunerError: a budget, the seed, a task, a callback or ``final_choice`` is none; there are both a database and a ``work_dir``, or two
+            worker pools; ``calibrate="again"``, but no task is measured on this machine.
         CodegenError: candidates for a task's target cannot run on this machine, which is to measure them.
         KeyboardInterrupt: Ctrl-C ended the search; all finished trials are in the database, and the same call goes on.
+        SystemExit: SIGTERM or SIGHUP did, likewise, unless the process has a handler of its own for it or ignores it; the code is 128
+            and the signal's number.
     """
     check_budget(max_trials_global, max_seconds, max_trials_per_task, num_trials_per_iter)
     check_seed(seed)
     check_mode(calibrate)
+    check_final_choice(final_choice)
     _check_tasks(tasks)
     if measure_callbacks is None:
         measure_callbacks = [progress_display(max_trials_global, max_seconds)]
@@ -209,9 +219,11 @@ def tune_tasks(
         store.commit_session(session)
         with _parts_of_session(builder, runner, strategies, tasks) as (builder, runner):
             try:
-                if calibrate != "never":
+                is_used_up = _trials_of(tasks, store) >= max_trials_global
+                if calibrate == "again" or (calibrate == "auto" and not is_used_up):
                     _calibrate_tasks(tasks, store, runner, measure_callbacks, again=calibrate == "again")
-                pretrain(model, store, tasks)
+                if not is_used_up:
+                    pretrain(model, store, tasks)
                 interrupts.check()
                 scheduler.tune(
                     tasks,
@@ -226,11 +238,17 @@ def tune_tasks(
                     measure_callbacks=measure_callbacks,
                     max_seconds=max_seconds,
                     session_id=session.id,
+                    final_choice=final_choice,
                 )
             finally:
                 session.finished_at = time.time()
                 store.commit_session(session)
     return store
+
+
+def _trials_of(tasks: Sequence[TuneContext], store: Database) -> int:
+    """Trials that the database has of tasks."""
+    return sum(store.count_trials(store.commit_workload(task.mod), task.target) for task in tasks)
 
 
 def _calibrate_tasks(

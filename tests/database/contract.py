@@ -9,6 +9,7 @@ import logging
 import math
 import threading
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -24,8 +25,10 @@ from database import (
     Workload,
 )
 from database.base import CLAIM_SECONDS
+from database.claim_owner import new_owner
 from ir import assert_structural_equal, te, tir
 from ir.target import Target
+from tests.database.processes import OtherProcess
 from tests.programs.expressions import softmax
 from tests.programs.nodes import matmul, scaled
 
@@ -56,6 +59,11 @@ class DatabaseContract:
     @pytest.fixture
     def database(self) -> Database:
         raise AssertionError("a subclass provides the fixture `database`")
+
+    @pytest.fixture
+    def other_process(self) -> Iterator[OtherProcess]:
+        with OtherProcess() as process:
+            yield process
 
     def reopen(self, database: Database) -> Database:
         """The database as another process would open it; the same object when it lives in memory only."""
@@ -352,6 +360,15 @@ class DatabaseContract:
         database.close()
         database.close()
 
+    def test_second_measurements_are_no_trials(self, database: Database) -> None:
+        workload = database.commit_workload(matmul())
+        assert database.count_trials(workload, TARGET) == 0
+        database.commit_tuning_record(record(workload, 1.0))
+        database.commit_tuning_record(record(workload, None, name="failed"))
+        database.commit_tuning_record(record(workload, 1.1, remeasured=True))
+        database.commit_tuning_record(record(workload, 1.0, OTHER))
+        assert self.reopen(database).count_trials(workload, TARGET) == 2
+
     def test_records_can_be_read_from_a_place_on(self, database: Database) -> None:
         workload = database.commit_workload(matmul())
         for number in range(4):
@@ -383,6 +400,16 @@ class DatabaseContract:
         assert database.claim(workload, TARGET, ["a"], "next") == [True]
         assert database.claim(workload, TARGET, ["a"], "third") == [False]
 
+    def test_claims_of_a_process_end_with_it(self, database: Database, other_process: OtherProcess) -> None:
+        """At once, also while nobody has asked for its exit status, and of no other owner."""
+        workload = database.commit_workload(matmul())
+        assert database.claim(workload, TARGET, ["a", "b"], other_process.owner) == [True, True]
+        assert database.claim(workload, TARGET, ["c"], "elsewhere") == [True]
+        again = self.reopen(database)
+        assert again.claim(workload, TARGET, ["a"], new_owner()) == [False]
+        other_process.kill()
+        assert again.claim(workload, TARGET, ["a", "b", "c"], new_owner()) == [True, True, False]
+
     def test_claims_from_the_future_end(self, database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
         """Who was killed while the clock was ahead by a year holds nothing; clocks of two machines differ by less."""
         workload, now = database.commit_workload(matmul()), time.time()
@@ -392,16 +419,22 @@ class DatabaseContract:
             monkeypatch.setattr(time, "time", lambda: now)
             assert database.claim(workload, TARGET, [str(ahead)], "next") == [is_free]
 
-    def test_of_many_who_ask_at_once_one_gets_a_candidate(self, database: Database) -> None:
+    @pytest.mark.parametrize("were_claimed", [False, True], ids=["free", "of a process that was killed"])
+    def test_of_many_who_ask_at_once_one_gets_a_candidate(
+        self, database: Database, other_process: OtherProcess, were_claimed: bool
+    ) -> None:
         workload = database.commit_workload(matmul())
         candidates, granted = [str(number) for number in range(12)], {}
+        if were_claimed:
+            database.claim(workload, TARGET, candidates, other_process.owner)
+            other_process.kill()
 
-        def ask(owner: str) -> None:
-            order = candidates if int(owner) % 2 else candidates[::-1]
-            found = database.claim(workload, TARGET, order, owner)
-            granted[owner] = [item for item, own in zip(order, found, strict=True) if own]
+        def ask(number: int) -> None:
+            order = candidates if number % 2 else candidates[::-1]
+            found = database.claim(workload, TARGET, order, new_owner())
+            granted[number] = [item for item, own in zip(order, found, strict=True) if own]
 
-        threads = [threading.Thread(target=ask, args=(str(number),)) for number in range(4)]
+        threads = [threading.Thread(target=ask, args=(number,)) for number in range(4)]
         for thread in threads:
             thread.start()
         for thread in threads:

@@ -17,7 +17,8 @@ import pytest
 import typer
 
 from cost_models import CostModel
-from database import software_versions
+from database import TuningRecord, open_database, software_versions
+from tests.programs.expressions import matmul
 from tuner.cli import main as entry
 from tuner.cli.console import size_text
 from tuner.scheduler.base import TaskScheduler
@@ -528,3 +529,20 @@ def test_a_file_without_records_is_not_imported_in_silence(tmp_path: Path) -> No
     (tmp_path / "garbage.jsonl").write_text("this is no record\n")
     found = loopsmith("db", "import", "new.db", "garbage.jsonl", cwd=tmp_path)
     assert found.returncode == 2 and "holds no tuning records" in found.stderr
+
+
+def test_db_top_says_which_record_a_build_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The first that applies, of the target."""
+    store = open_database(tmp_path / "t.db")
+    workload = store.commit_workload(matmul(16))
+    for block, secs in (("gone", 1e-3), ("C", 2e-3)):
+        trace = [[["GetBlock", [], [block, "main"], ["b0"]]], []]
+        store.commit_tuning_record(TuningRecord(None, workload, [secs], "cpu", trace_json=trace))
+    store.close()
+    monkeypatch.setattr(sys, "argv", ["loopsmith", "db", "top", str(tmp_path / "t.db")])
+    entry.main()
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert any("│ 1.0000 │ 1 │ no │ no │ llvm -keys=cpu" in line for line in lines)
+    assert any("│ 2.0000 │ 1 │ no │ yes │ llvm -keys=cpu" in line for line in lines)

@@ -16,7 +16,7 @@ from ir.target import Target
 from runners import Builder, BuilderInput, ReplayBuilder, ReplayRunner, ResultKind, Runner, RunnerResult
 from schedules import Trace
 from tests.programs.expressions import matmul
-from tuner import MeasureCallback, TuneContext, tune_tasks, tune_tir
+from tuner import MeasureCallback, TuneContext, TunerError, tune_tasks, tune_tir
 from tuner.progress import PlainProgress
 from tuner.scheduler import GradientBased
 from tuner.scheduler.final import settle
@@ -360,3 +360,62 @@ def test_tasks_that_hardly_matter_are_left_out() -> None:
     )  # fmt: skip
     assert [task.trials for task in scheduler.tasks] == [6, 6]
     assert [task.choice for task in scheduler.tasks] == ["confirmed", None]
+
+
+class _Steady(_Runner):
+    """All candidates take a millisecond, and each contest a second."""
+
+    def __init__(self, clock: list[float]) -> None:
+        super().__init__(self._answer)
+        self._times, self._clock = (lambda _: 1e-3), clock
+
+    def _answer(self, traces: list[Any]) -> list[float | ResultKind]:
+        self._clock[0] += 1.0
+        return [1e-3 for _ in traces]
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """A clock that stands still, and half a second for the final choice."""
+    now = [0.0]
+    monkeypatch.setattr("tuner.scheduler.base.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("tuner.scheduler.base._SETTLING_SECS", 0.5)
+    return now
+
+
+def _tune_two(store: Database, runner: Runner, **options: Any) -> tuple[list[str | None], str]:
+    """Tune a light kernel and a heavy one; the choices, and what was shown."""
+    scheduler, shown = GradientBased(), io.StringIO()
+    contexts = [
+        TuneContext(matmul(n), "cpu", task_name=f"product{n}", weight=weight)
+        for n, weight in ((48, 1.0), (32, 3.0))
+    ]
+    tune_tasks(
+        tasks=contexts, database=store, max_trials_global=12, max_trials_per_task=6, num_trials_per_iter=3, builder=_Builder(),
+        runner=runner, cost_model="random", strategy="random", task_scheduler=scheduler, calibrate="never",
+        measure_callbacks=[PlainProgress(12, None, Console(file=shown, width=400))], **options,
+    )  # fmt: skip
+    return [task.choice for task in scheduler.tasks], shown.getvalue()
+
+
+def test_the_heaviest_kernels_are_settled_while_time_lasts_and_the_summary_says_so(
+    clock: list[float],
+) -> None:
+    store = MemoryDatabase()
+    choices, shown = _tune_two(store, _Steady(clock))
+    assert choices == [None, "confirmed"]
+    assert (
+        "1 choices confirmed, 0 changed; settled 1 of 2 kernels, 75% of the model's time; --final-choice all (final_choice='all')"
+        " comes to the others\n"
+    ) in shown
+    choices, shown = _tune_two(store, _Steady(clock), final_choice="all")
+    assert choices == ["confirmed", "confirmed"], "although all trials are of an earlier run"
+    assert "final choice 1/2: product32 confirmed\nfinal choice 2/2: product48 confirmed\n" in shown
+    assert "settled 2 of 2 kernels, 100% of the model's time\n" in shown
+
+
+def test_no_final_choice_is_made_where_none_is_wanted(clock: list[float]) -> None:
+    choices, shown = _tune_two(MemoryDatabase(), _Steady(clock), final_choice="never")
+    assert choices == [None, None] and "in turns" not in shown
+    with pytest.raises(TunerError, match="final_choice is one of auto, all, never, got 'some'"):
+        _tune_two(MemoryDatabase(), _Steady(clock), final_choice="some")

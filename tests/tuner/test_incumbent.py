@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -24,6 +25,7 @@ from tests.database.contract import FakeTrace
 from tests.programs.expressions import matmul
 from tuner import MeasureCallback, tune_tir
 from tuner.incumbent import Incumbent
+from tuner.scheduler import GradientBased
 
 
 @pytest.fixture
@@ -109,6 +111,70 @@ def test_a_time_that_was_luck_gives_way_to_another(clock: list[float]) -> None:
     ]
 
 
+def test_the_best_is_the_one_that_a_build_takes(clock: list[float]) -> None:
+    """3 at first and 6 when it is measured again: who took 4 leads then, in the search, in the table and in the database."""
+    store, told, scheduler = MemoryDatabase(), _Told(), GradientBased()
+    of_program: dict[int, float] = {}
+
+    class BuiltAgain(_Runner):
+        def _first(self, artifact: Any, secs: Iterator[float]) -> float:
+            of_program[structural_hash(artifact)] = super()._first(artifact, secs)
+            return self.own[id(artifact)]
+
+        def measure_again(self, item: RunnerInput) -> RunnerResult:
+            self.own[id(item.artifact)] = of_program[structural_hash(item.artifact)]
+            return super().measure_again(item)
+
+    runner = BuiltAgain(iter([3.0, 4.0, 8.0, 9.0, 9.0, 9.0]), [2.0, 1.0])
+    tune_tir(
+        matmul(32), "cpu", None, 6, database=store, builder=ReplayBuilder(), runner=runner, cost_model="random", strategy="random",
+        num_trials_per_iter=3, measure_callbacks=[told], task_scheduler=scheduler,
+    )  # fmt: skip
+    assert runner.bests == [None, 3.0, 3.0, 4.0, 4.0, 4.0]
+    (task,), best = scheduler.tasks, store.query_tuning_record(matmul(32), "cpu")
+    assert best is not None and best.secs == 4.0
+    assert task.best_secs == 4.0 and task.best is not None and task.best.trace_key == best.trace_key
+    assert runner.again == [3.0, 4.0], "before the final choice it is the one that leads that is looked at"
+    assert any(
+        text.endswith("takes 2.00 times its time, and another is the best now") for text in told.notices
+    )
+
+
+@pytest.mark.parametrize("interrupted", [False, True])
+def test_what_another_tuner_has_found_is_the_best(interrupted: bool) -> None:
+    """The summary tells the record that a build takes, whoever has measured it."""
+    store, scheduler = MemoryDatabase(), GradientBased()
+
+    class Other(MeasureCallback):
+        def apply(self, *_: object) -> None:
+            (record,) = store.get_all_tuning_records()[:1]
+            store.commit_tuning_record(
+                TuningRecord(record.trace, record.workload, [0.5], record.target, verified=True)
+            )
+            if interrupted:
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt) if interrupted else nullcontext():
+        tune_tir(
+            matmul(32), "cpu", None, 3, database=store, builder=ReplayBuilder(), runner=ReplayRunner(lambda _: 1.0),
+            cost_model="random", strategy="random", measure_callbacks=[Other()], task_scheduler=scheduler,
+        )  # fmt: skip
+    assert scheduler.tasks[0].best_secs == 0.5
+
+
+def test_a_record_that_does_not_apply_is_nobodys_best() -> None:
+    """A build passes over it, too."""
+    store, scheduler = MemoryDatabase(), GradientBased()
+    workload = store.commit_workload(matmul(32))
+    gone = [[["GetBlock", [], ["gone", "main"], ["b0"]]], []]
+    store.commit_tuning_record(TuningRecord(None, workload, [1e-9], "cpu", verified=True, trace_json=gone))
+    tune_tir(
+        matmul(32), "cpu", None, 3, database=store, builder=ReplayBuilder(), runner=ReplayRunner(lambda _: 1.0),
+        cost_model="random", strategy="random", measure_callbacks=[], task_scheduler=scheduler,
+    )  # fmt: skip
+    assert scheduler.tasks[0].best_secs == 1.0
+
+
 def test_what_repeats_do_not_tell_apart_is_the_same_time(clock: list[float]) -> None:
     store, told = MemoryDatabase(), _Told()
     runner = _Runner(iter([3.0, 4.0, 5.0, 6.0, 7.0, 8.0]), [1.04, 0.96])
@@ -120,8 +186,8 @@ def test_what_repeats_do_not_tell_apart_is_the_same_time(clock: list[float]) -> 
 
 def test_the_best_of_an_earlier_session_is_built_and_measured_again(clock: list[float]) -> None:
     """Who measured days ago, or with warm weights, has today's time."""
-    store, told = MemoryDatabase(), _Told()
-    tune(store, ReplayRunner(lambda _: 1.0), 3, told)
+    store, told, secs = MemoryDatabase(), _Told(), iter([5.0, 1.0, 5.0])
+    tune(store, ReplayRunner(lambda _: next(secs)), 3, told)
 
     class Later(_Runner):
         def measure_again(self, item: RunnerInput) -> RunnerResult:

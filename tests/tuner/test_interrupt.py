@@ -68,7 +68,7 @@ def test_contexts_nest_and_what_was_heard_before_does_not_matter() -> None:
             _lose_ctrl_c()
             with pytest.raises(KeyboardInterrupt):
                 inner.check()
-            inner._heard = False
+            inner._heard = None
         outer.check()
     with Interrupts() as again:
         again.check()
@@ -93,6 +93,45 @@ def test_a_handler_of_the_user_stays_in_charge() -> None:
         assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_request_to_end_is_the_exit_status_of_convention(number: signal.Signals) -> None:
+    """Once: whoever asks again does not disturb the end."""
+    ended: list[str] = []
+    with pytest.raises(SystemExit) as leaving, Interrupts(), Interrupts():
+        try:
+            signal.raise_signal(number)
+        finally:
+            signal.raise_signal(number)
+            ended.append("in order")
+    assert leaving.value.code == 128 + number and ended == ["in order"]
+    assert signal.getsignal(number) is signal.SIG_DFL
+
+
+def test_a_request_to_end_is_not_lost_either() -> None:
+    thing = _Thing()
+    with pytest.raises(SystemExit) as leaving, Interrupts() as interrupts:
+        kept = weakref.ref(thing, lambda _: signal.raise_signal(signal.SIGTERM))
+        del thing
+        gc.collect()
+        assert kept() is None
+        interrupts.check()
+        pytest.fail("it was lost")
+    assert leaving.value.code == 128 + signal.SIGTERM
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_that_is_ignored_stays_so(number: signal.Signals) -> None:
+    """As under nohup."""
+    before = signal.signal(number, signal.SIG_IGN)
+    try:
+        with Interrupts() as interrupts:
+            signal.raise_signal(number)
+            interrupts.check()
+        assert signal.getsignal(number) is signal.SIG_IGN
+    finally:
+        signal.signal(number, before)
 
 
 def test_another_thread_hears_nothing_and_fails_at_nothing() -> None:
@@ -139,20 +178,21 @@ def test_a_search_ends_at_the_trial_in_which_ctrl_c_was_lost(at: int) -> None:
     assert len(store) == at
 
 
-def test_what_waits_for_its_check_is_recorded_when_a_search_ends() -> None:
-    """Two trials are measured, and wait for each other; Ctrl-C comes in the third."""
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, SystemExit])
+def test_what_waits_for_its_check_is_recorded_when_a_search_ends(stop: type[BaseException]) -> None:
+    """Two trials are measured, and wait for each other; Ctrl-C, or SIGTERM, comes in the third."""
     trials = 0
 
     def secs(artifact: object) -> RunnerResult:
         nonlocal trials
         trials += 1
         if trials == 3:
-            raise KeyboardInterrupt
+            raise stop
         result = RunnerResult([1e-3], None, verified=True)
         return replace(result, confirm=lambda: result)
 
     store = MemoryDatabase()
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(stop):
         _tune(store, runner=ReplayRunner(secs))
     assert len(store) == 2
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from database import Database, has_static_arguments
+from database import Database, MemoryDatabase, has_static_arguments
 from database.meta_schedule_apply_database import ApplyReport, MetaScheduleApplyDatabase, MissingRecordError
 from ir import IRModule, structural_equal
 from ir.target import Target
@@ -22,7 +22,8 @@ from schedules.dlight import default_schedule
 from tests.programs.expressions import matmul
 from tests.programs.irregular import IRREGULAR
 from tests.schedules.checks import main_of
-from tuner import tune_tir
+from tuner import MeasureCallback, tune_tir
+from tuner.compile import ranked_default
 from tuner.progress import PlainProgress
 
 TARGET = Target("cpu")
@@ -54,7 +55,9 @@ def _is_the_same(mod: IRModule, func: PrimFunc) -> bool:
 def _build(database: Database, func: PrimFunc) -> tuple[IRModule, ApplyReport]:
     report = ApplyReport()
     with TARGET:
-        mod = MetaScheduleApplyDatabase(database=database, report=report)(IRModule({"main": func}))
+        mod = MetaScheduleApplyDatabase(database=database, report=report, fallback=ranked_default())(
+            IRModule({"main": func})
+        )
     return mod, report
 
 
@@ -105,16 +108,73 @@ def test_what_is_kept_is_no_trial_of_the_next_session() -> None:
     assert len(database) == 4
 
 
+def _default(func: PrimFunc) -> PrimFunc:
+    return main_of(ranked_default()(IRModule({"main": func}), TARGET).mod)
+
+
 def test_where_nothing_is_right_a_build_leaves_the_kernel_as_it_is_and_says_so() -> None:
-    """The default schedule is a candidate like those that failed."""
+    """The default schedule is among those that were wrong."""
     func = matmul(16)
     database = _tuned(func, lambda _: ResultKind.WRONG_RESULT)
-    assert len(database) == 3
     mod, report = _build(database, func)
     assert _is_the_same(mod, func)
+    assert [kernel.source for kernel in report.kernels] == ["unscheduled"]
+    assert report.kernels[0].reason == (
+        "no candidate ran and was right: wrong_result: recorded as wrong_result; the default schedule was measured, too: wrong_result:"
+        " recorded as wrong_result"
+    )
+
+
+def test_what_fails_as_a_last_resort_is_known_to_builds_and_not_tried_again() -> None:
+    """A search that does not begin with the default schedule tries it when all else has failed."""
+    func, tried = matmul(16), []
+
+    def answer(mod: Any) -> ResultKind:
+        tried.append(mod)
+        return ResultKind.WRONG_RESULT
+
+    database = _tuned(func, answer, strategy="replay-trace")
+    assert len(tried) == len(database) == 5, (
+        "three trials, the default schedule, and the kernel as it was given"
+    )
+    mod, report = _build(database, func)
+    assert _is_the_same(mod, func) and "the default schedule was measured, too" in report.kernels[0].reason
+    _tuned(func, answer, strategy="replay-trace", database=database)
+    assert len(tried) == 5
+
+
+@pytest.mark.parametrize(
+    ("kind", "source"), [(ResultKind.RUN_TIMEOUT, "default"), (ResultKind.CRASH, "unscheduled")]
+)
+def test_a_default_schedule_that_failed_is_taken_unless_it_is_no_program_to_run(
+    kind: ResultKind, source: str
+) -> None:
+    func = matmul(16)
+    _, report = _build(_tuned(func, lambda _: kind), func)
+    assert [kernel.source for kernel in report.kernels] == [source]
+
+
+class _Stop(MeasureCallback):
+    def trial(self, task_scheduler: object, task: object, result: object) -> None:
+        raise KeyboardInterrupt
+
+
+def test_after_one_failed_trial_and_ctrl_c_a_build_takes_the_default_schedule() -> None:
+    func, database = matmul(16), MemoryDatabase()
+    with pytest.raises(KeyboardInterrupt):
+        _tuned(
+            func,
+            lambda _: ResultKind.CRASH,
+            database=database,
+            strategy="replay-trace",
+            measure_callbacks=[_Stop()],
+        )
+    assert [record.failure_kind for record in database.get_all_tuning_records()] == ["crash"]
+    mod, report = _build(database, func)
     assert [(kernel.source, kernel.reason) for kernel in report.kernels] == [
-        ("unscheduled", "no candidate ran and was right: wrong_result: recorded as wrong_result")
+        ("default", "no candidate ran and was right: crash: recorded as crash")
     ]
+    assert _is_the_same(mod, _default(func)) and not _is_the_same(mod, func)
 
 
 def test_a_strict_build_complains_before_anything_is_scheduled() -> None:

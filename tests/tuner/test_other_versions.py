@@ -18,8 +18,13 @@ from database import (
     import_records,
     kernel_module,
 )
-from database.meta_schedule_apply_database import MetaScheduleApplyDatabase
-from ir import IRModule
+from database.meta_schedule_apply_database import (
+    AppliedKernel,
+    ApplyReport,
+    MetaScheduleApplyDatabase,
+    MissingRecordError,
+)
+from ir import IRModule, assert_structural_equal
 from ir.target import Target
 from runners import LocalRunner, ReplayBuilder, ReplayRunner
 from tests.programs.expressions import matmul
@@ -95,13 +100,57 @@ def test_a_program_that_cannot_be_read_names_the_file_and_the_workload(tmp_path:
         import_records(MemoryDatabase(), path)
 
 
-@pytest.mark.parametrize("trace", [NEWER, [[["GetBlock", [], ["gone", "main"], ["b0"]]], []]])
-def test_a_build_names_the_kernel_whose_record_does_not_apply(trace: Any) -> None:
+GONE: Any = [[["GetBlock", [], ["gone", "main"], ["b0"]]], []]
+"""A trace that can be read, and does not apply."""
+OTHER_ARGUMENTS: Any = [
+    [["GetBlock", [], ["C", "main"], ["b0"]], ["CacheWrite", ["b0"], [0, []], ["b1"]]],
+    [],
+]
+"""A trace whose step has arguments of another kind than this version's."""
+SOUND: Any = [[["GetBlock", [], ["C", "main"], ["b0"]]], []]
+
+
+def _built(store: Database, **options: Any) -> tuple[IRModule, AppliedKernel]:
+    report = ApplyReport()
+    with TARGET:
+        mod = MetaScheduleApplyDatabase(database=store, report=report, **options)(
+            IRModule({"product": matmul(16)})
+        )
+    (kernel,) = report.kernels
+    return mod, kernel
+
+
+def _with(*traces: Any) -> MemoryDatabase:
+    """A database with a record of each trace, the fastest first."""
     store = MemoryDatabase()
-    kernel = kernel_module(matmul(16))
-    store.commit_tuning_record(
-        TuningRecord(None, store.commit_workload(kernel), [1e-3], TARGET, trace_json=trace)
+    workload = store.commit_workload(kernel_module(matmul(16)))
+    for place, trace in enumerate(traces):
+        store.commit_tuning_record(
+            TuningRecord(None, workload, [1e-3 * (1 + place)], TARGET, trace_json=trace)
+        )
+    return store
+
+
+def test_a_build_names_records_that_do_not_apply_and_takes_the_next_best(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    mod, kernel = _built(_with(NEWER, GONE, OTHER_ARGUMENTS, SOUND))
+    assert kernel.source == "record"
+    assert kernel.reason.startswith(
+        "4.0000 ms; 3 faster records do not apply, of which the best: the record of"
     )
-    module = IRModule({"product": matmul(16)})
-    with TARGET, pytest.raises(DatabaseError, match="record of 'product'.*does not apply.*update loopsmith"):
-        MetaScheduleApplyDatabase(database=store)(module)
+    assert mod["product"].attrs["tir.is_scheduled"]
+    named = [
+        item.message for item in caplog.records if "kernel product: skipped the record of" in item.message
+    ]
+    assert len(named) == 3 and all("does not apply" in text and "update loopsmith" in text for text in named)
+
+
+@pytest.mark.parametrize("traces", [[NEWER], [GONE], [OTHER_ARGUMENTS], [GONE, NEWER]])
+def test_where_no_record_applies_a_build_takes_the_default_schedule(traces: list[Any]) -> None:
+    mod, kernel = _built(_with(*traces))
+    assert kernel.source == "default" and f"{len(traces)} records do not apply" in kernel.reason
+    expected, _ = _built(MemoryDatabase())
+    assert_structural_equal(mod, expected)
+    with pytest.raises(MissingRecordError, match=r"strict build refuses: product: \d records do not apply"):
+        _built(_with(*traces), strict=True)

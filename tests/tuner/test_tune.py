@@ -6,6 +6,7 @@ import ctypes
 import io
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -17,7 +18,7 @@ import pytest
 from rich.console import Console
 
 from cost_models import CostModelError
-from database import MemoryDatabase, kernel_module, open_database
+from database import Database, JSONDatabase, MemoryDatabase, kernel_module, open_database
 from ir import IRModule, te
 from ir.codegen.llvm.compile import CodegenError
 from ir.error import IRError
@@ -164,6 +165,61 @@ def test_a_search_whose_trials_are_used_up_has_no_time_left() -> None:
             measure_callbacks=[PlainProgress(2, None, Console(file=shown, width=200))],
         )  # fmt: skip
     assert "2/2 trials" in shown.getvalue() and ", 0s left" in shown.getvalue()
+
+
+def _replayed(
+    store: Database, trials: int, shown: io.StringIO, *more: MeasureCallback, **options: Any
+) -> None:
+    display = PlainProgress(trials, None, Console(file=shown, width=400))
+    tune_tir(
+        matmul(64), "cpu", None, trials, database=store, builder=ReplayBuilder(), runner=ReplayRunner(lambda _: 1e-3), cost_model="random",
+        calibrate="never", num_trials_per_iter=4, measure_callbacks=[display, *more], **options,
+    )  # fmt: skip
+
+
+class _NothingToDo(ReplayTrace):
+    """A strategy that must not begin."""
+
+    def pre_tuning(self, *_: object) -> None:
+        raise AssertionError("there is no trial left")
+
+
+def test_a_budget_that_is_used_up_says_so_and_how_to_go_on() -> None:
+    """Without making ready for a search that does not come."""
+    store, shown = MemoryDatabase(), io.StringIO()
+    _replayed(store, 8, io.StringIO())
+    _replayed(store, 8, shown, strategy=_NothingToDo)
+    assert (
+        "nothing to measure: the database has 8 trials of earlier runs, and these are all of the 8 of --trials"
+        in shown.getvalue()
+    )
+    assert "a larger number goes on, such as 16\n" in shown.getvalue()
+    shown = io.StringIO()
+    _replayed(store, 16, shown, strategy=_NothingToDo, max_trials_per_task=8)
+    assert "each kernel has the 8 trials of --trials-per-task (max_trials_per_task)" in shown.getvalue()
+
+
+def test_a_search_says_that_it_is_being_prepared() -> None:
+    shown = io.StringIO()
+    _replayed(MemoryDatabase(), 4, shown)
+    assert shown.getvalue().startswith("preparing the search of one kernel\n")
+
+
+@pytest.mark.parametrize("name", [None, "tuning.db"], ids=["memory", "sqlite"])
+def test_two_tuners_on_one_database_share_the_budget(tmp_path: Path, name: str | None) -> None:
+    """The second begins when the first has measured one candidate, and ends when there are 40 by both."""
+    store = MemoryDatabase() if name is None else open_database(tmp_path / name)
+    shown, own = io.StringIO(), _Count()
+
+    class Second(MeasureCallback):
+        def trial(self, *_: object) -> None:
+            if len(store) == 1:
+                _replayed(store, 40, io.StringIO(), strategy="replay-trace", seed=1)
+
+    _replayed(store, 40, shown, own, Second(), strategy="replay-trace")
+    assert len(own.kinds) == 4 and len(store) == 40 + 3, "the first ends with its batch"
+    assert "43/40 trials" in shown.getvalue()
+    assert "39 more trials came from other tuners on this database, and count\n" in shown.getvalue()
 
 
 def test_a_scheduler_can_be_used_again_and_ends_its_strategies() -> None:
@@ -317,16 +373,20 @@ print("went on", flush=True)
 """
 
 
-def _tune_in_a_process(path: Path, trials: int) -> subprocess.Popen[str]:
-    """A tuner in its own process that has finished a number of trials."""
-    child = subprocess.Popen(
-        [sys.executable, "-c", _SCRIPT, str(path)],
+def _in_a_process(script: str, path: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", script, str(path)],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
         start_new_session=True,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )
+
+
+def _tune_in_a_process(path: Path, trials: int) -> subprocess.Popen[str]:
+    """A tuner in its own process that has finished a number of trials."""
+    child = _in_a_process(_SCRIPT, path)
     assert child.stdout is not None
     for _ in range(trials):
         assert child.stdout.readline().strip() == "trial"
@@ -354,6 +414,64 @@ def test_ctrl_c_ends_the_script_with_everything_kept(tmp_path: Path) -> None:
     assert child.returncode == -signal.SIGINT  # how Python ends by a KeyboardInterrupt that nobody caught
     assert "went on" not in printed
     assert len(open_database(path)) >= 3
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_script_that_is_asked_to_end_does_so_in_order(tmp_path: Path, number: signal.Signals) -> None:
+    path = tmp_path / "tuning.db"
+    child = _tune_in_a_process(path, 3)
+    os.kill(child.pid, number)
+    printed, _ = child.communicate(timeout=60)
+    assert child.returncode == 128 + number and "went on" not in printed
+    store = open_database(path)
+    assert len(store) >= 3
+    assert all(session.finished_at for session in store.get_sessions())
+    assert _claims(path) == 0
+
+
+def _claims(path: Path) -> int:
+    with sqlite3.connect(path) as connection:
+        (count,) = connection.execute("SELECT count(*) FROM claims").fetchone()
+    return int(count)
+
+
+_SMALL_SCRIPT = """
+import sys, time
+from pathlib import Path
+from database import open_database
+from runners import ReplayBuilder, ReplayRunner
+from tests.tuner.test_tune import tune_seven
+
+def hang(artifact):
+    print("trial", flush=True)
+    time.sleep(600)
+
+tune_seven(open_database(sys.argv[1]), hang)
+"""
+
+
+def tune_seven(store: Database, secs: Callable[[Any], float], *callbacks: MeasureCallback) -> None:
+    """Search a space of seven candidates, all of which are claimed at once."""
+    tune_tir(
+        matmul(64), "cpu", None, 32, database=store, space=ScheduleFn(_tiled), builder=ReplayBuilder(), runner=ReplayRunner(secs),
+        calibrate="never", cost_model="random", num_trials_per_iter=16, measure_callbacks=callbacks,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["tuning.db", "folder"], ids=["sqlite", "json"])
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_what_a_tuner_had_claimed_is_free_when_it_has_ended(
+    tmp_path: Path, number: signal.Signals, name: str
+) -> None:
+    path = tmp_path / name
+    (JSONDatabase(work_dir=path) if name == "folder" else open_database(path)).close()
+    with _in_a_process(_SMALL_SCRIPT, path) as child:
+        assert child.stdout is not None and child.stdout.readline().strip() == "trial"
+        os.kill(child.pid, number)
+        child.wait(timeout=60)
+    store = open_database(path)
+    tune_seven(store, lambda _: 1e-3)
+    assert sum(not item.remeasured for item in store.get_all_tuning_records()) == 7
 
 
 class _CtrlC(_Count):
@@ -441,7 +559,7 @@ def test_bad_candidates_are_recorded_and_the_tuning_goes_on(build: object, kind:
             runner=LocalRunner(timeout_sec=2.0, pool=pool),
         )
     records = store.get_all_tuning_records()
-    assert len(records) == 3
+    assert len(records) == 4, "three trials, and the kernel as it was given"
     assert {item.failure_kind for item in records} == {kind}
     assert not any(item.is_valid() for item in records)
 
@@ -473,5 +591,5 @@ def test_a_search_from_python_can_be_watched_and_asked(capsys: pytest.CaptureFix
     assert told.out == told.err == ""
     db = tune_tir(matmul(8), "cpu", None, 1, **given)
     assert "1/1 trials" in capsys.readouterr().err
-    (record,) = db.get_all_tuning_records()
+    record, _ = db.get_all_tuning_records()  # the trial, and the kernel as it was given
     assert record.failure_kind is not None and record.failure_message

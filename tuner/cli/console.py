@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from ..console import make_console
@@ -15,6 +17,15 @@ def complain(message: str) -> None:
     """One paragraph on standard error; a terminal gets it in lines of its width, anything else in one."""
     text = " ".join(message.split()) if len(message) < 2000 else message
     make_console(stderr=True).print(f"loopsmith: error: {text}")
+
+
+@contextmanager
+def working(text: str) -> Iterator[None]:
+    """Say what the block does, which takes a while: on a terminal as long as it lasts, elsewhere in a line."""
+    if not out.is_terminal:
+        out.print(text)
+    with out.status(text):
+        yield
 
 
 def check_writable(path: Path) -> None:

@@ -84,7 +84,7 @@ def top(
     count: Annotated[int, typer.Option("-k", min=1, help="How many records.")] = 5,
     trace: Annotated[bool, typer.Option(help="Print the trace of the best record.")] = False,
 ) -> None:
-    """Show the fastest records of one workload."""
+    """Show the fastest records of one workload; a build takes the first of its target that applies."""
     store = open_database(path, must_exist=True)
     found = _workloads(store)
     if not 0 <= task < len(found):
@@ -96,14 +96,16 @@ def top(
     _, workload, _ = found[task]
     records = store.get_top_k(workload, count)
     table = Table(title=f"task {task}: the {len(records)} fastest", title_justify="left")
-    for name in ("ms", "runs", "checked", "decisions"):
-        table.add_column(name, justify="left" if name == "decisions" else "right")
+    for name in ("ms", "runs", "checked", "applies", "target", "decisions"):
+        table.add_column(name, justify="left" if name in ("target", "decisions") else "right")
     for record in records:
         decisions = [value for _, value in record.trace_json[1]]
         table.add_row(
             f"{record.secs * 1e3:.4f}",
             str(len(record.run_secs or ())),
             "yes" if record.verified else "no",
+            "yes" if record.applies() else "no",
+            str(record.target),
             str(decisions),
         )
     out.print(Fitted(table))

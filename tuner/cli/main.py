@@ -20,6 +20,8 @@ _COLUMNS = shutil.get_terminal_size().columns
 _NARROW = _COLUMNS < 70
 """Whether the boxes of typer's help would cut names of options; there is plain text then, as wide as the terminal."""
 
+_INTERRUPTED = 130
+"""The exit status after Ctrl-C."""
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 """What the system says when a disk is full, or a user's part of it."""
 
@@ -67,15 +69,15 @@ def main() -> None:
     """Run the command line; errors of the user end with one paragraph and status 2, Ctrl-C with status 130."""
     try:
         status = app(standalone_mode=False)
+        if status == _INTERRUPTED:  # what typer makes of a KeyboardInterrupt that no command has answered
+            raise KeyboardInterrupt
         print(end="", flush=True)  # a full disk is found here, not when Python ends
     except IRError as error:
         complain(str(error))
         sys.exit(2)
-    except typer.Abort:
-        sys.exit(130)
-    except KeyboardInterrupt:
+    except (typer.Abort, KeyboardInterrupt):
         complain("interrupted; everything that was finished is kept")
-        sys.exit(130)
+        sys.exit(_INTERRUPTED)
     except OSError as error:
         if error.errno not in _NO_ROOM:
             raise

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from contextlib import suppress
 from typing import Annotated
 
 import typer
@@ -20,10 +22,11 @@ from ..compare.survival import EndsProcessError
 from ..error import TunerError
 from ..model import Model, load_model
 from ..progress import progress_display
+from ..scheduler.base import check_final_choice
 from ..search.base import SearchStrategy
 from ..task import extract_tasks
 from ..tune import check_budget, contexts_of, open_store, tune_tasks
-from .console import out
+from .console import out, working
 from .options import (
     DatabaseOption,
     ModelFile,
@@ -35,6 +38,8 @@ from .options import (
     objectives_of,
     parse_duration,
 )
+
+_KEPT = "all finished trials are in the database; the same command goes on from here"
 
 
 def tune(
@@ -75,13 +80,20 @@ def tune(
             help="Figures of this machine for the estimates: auto (measure once, keep in the database), never, again."
         ),
     ] = "auto",
+    final_choice: Annotated[
+        str,
+        typer.Option(
+            help="Whose fastest candidates are measured again in turns at the end: auto (those of heavy kernels, in a tenth of the time),"
+            " all, never."
+        ),
+    ] = "auto",
     check: Annotated[
         bool, typer.Option(help="Afterwards build, run and compare with the untuned build and ONNX Runtime.")
     ] = True,
 ) -> None:
     """Search for fast schedules of a model's kernels on this machine.
 
-    Every measurement is in the database as soon as it is there: stop with Ctrl-C, and run the same command again to go on.
+    Every measurement is in the database as soon as it is there: stop with Ctrl-C (or SIGTERM), and run the same command again to go on.
 
     When the budget is used up the model is built with the best records and compared.
 
@@ -90,6 +102,7 @@ def tune(
     seconds = parse_duration(time) if time is not None else None
     check_budget(trials, seconds)
     check_mode(calibrate)
+    check_final_choice(final_choice)
     search = _strategy(strategy, objectives)
     callbacks: list[MeasureCallback] = [progress_display(trials, seconds)]
     if optuna_storage is not None:
@@ -98,7 +111,7 @@ def tune(
     require_processor(chosen)  # no candidate could be built for another target
     loaded = load_model(model, zoo, shape, seed)
     store = open_store(database, None)
-    with out.status("preparing the model"):
+    with working("preparing the model"):
         contexts = contexts_of(extract_tasks(loaded.mod, chosen, loaded.params), seed)
     if not contexts:
         raise TunerError(f"{loaded.name} has no kernel to tune")
@@ -113,12 +126,17 @@ def tune(
             strategy=search,
             cost_model=cost_model,
             calibrate=calibrate,
+            final_choice=final_choice,
             measure_callbacks=callbacks,
             seed=seed,
         )
     except KeyboardInterrupt:
-        out.print("interrupted: all finished trials are in the database; the same command goes on from here")
-        raise typer.Exit(130) from None
+        out.print(f"interrupted: {_KEPT}")
+        sys.exit(130)
+    except SystemExit:
+        with suppress(OSError):  # SIGHUP comes where the terminal is gone
+            out.print(f"asked to end: {_KEPT}")
+        raise
     if check:
         _show(loaded, chosen, store)
 
@@ -141,11 +159,14 @@ def _strategy(kind: str, objectives: str) -> SearchStrategy:
 
 def _show(model: Model, target: Target, store: object) -> None:
     try:
-        with out.status("building with the best records and comparing"):
+        with working("building with the best records and comparing"):
             outcome = compare_builds(model, target, store)
     except EndsProcessError as problem:  # what was tuned is in the database all the same
         out.print(f"not compared: {problem}")
         return
+    except KeyboardInterrupt:
+        out.print("the comparison was interrupted; the search had ended, and all trials are in the database")
+        sys.exit(130)
     for line in outcome.lines:
         out.print(line)
     if not outcome.is_accurate:

@@ -21,6 +21,7 @@ from runners import (
     finished_results,
     measure_candidates,
 )
+from runners.measure import STOPS
 from schedules import ScheduleError
 
 from ..callback.base import MeasureCallback
@@ -36,8 +37,21 @@ from .last_resort import last_resorts
 
 _LEAST_SHARE = 0.01
 """Share of a task in the model's time from which its final choice is worth a second."""
-_SETTLING_SECS, _SETTLING_SHARE = 10.0, 0.05
+_SETTLING_SECS, _SETTLING_SHARE = 10.0, 0.1
 """Final choices begin, the heaviest first, for so many seconds or such a share of the search, whichever is more."""
+FINAL_CHOICES = ("auto", "all", "never")
+"""Whose final choice is made: that of the heavy kernels that got trials, while the time for it lasts; of all kernels; of none."""
+
+
+def check_final_choice(which: str) -> str:
+    """Refuse what is no final choice.
+
+    Raises:
+        TunerError: it is another word.
+    """
+    if which not in FINAL_CHOICES:
+        raise TunerError(f"final_choice is one of {', '.join(FINAL_CHOICES)}, got {which!r}")
+    return which
 
 
 class TaskScheduler(TuningRun, ABC):
@@ -82,77 +96,126 @@ class TaskScheduler(TuningRun, ABC):
         measure_callbacks: Sequence[MeasureCallback] = (),
         max_seconds: float | None = None,
         session_id: str | None = None,
+        final_choice: str = "auto",
     ) -> None:
-        """Tune until the trials or the seconds are used up, all spaces are exhausted, or Ctrl-C.
+        """Tune until the trials or the seconds are used up, all spaces are exhausted, or somebody ends it (Ctrl-C, SIGTERM, SIGHUP).
 
         Where every trial of a task failed, a program that needs no search is kept if it is right: the schedule of builds without
         records, or the kernel as it was given.
 
         Each result is committed to the database as soon as it is there; what may be the best of a batch, once the fastest has
-        passed the whole check. Without Ctrl-C the fastest candidates of each
-        task that got trials are measured again in turns at the end. ``measure_callbacks`` are told of this run beside
-        the scheduler's own.
+        passed the whole check. Unless somebody ends it, the fastest candidates of the tasks that ``final_choice`` says
+        (:data:`FINAL_CHOICES`) are measured again in turns at the end. ``measure_callbacks`` are told of this run beside
+        the scheduler's own. Trials that other tuners add to the database in the meantime count, too.
 
         Raises:
+            TunerError: there is no such ``final_choice``.
             KeyboardInterrupt: Ctrl-C, after the callbacks heard the end; every finished trial is in the database. A caller
                 that went on as if the search had ended would take a part of it for the whole.
+            SystemExit: SIGTERM or SIGHUP, likewise; its code is 128 and the signal's number.
         """
+        check_final_choice(final_choice)
         begin = time.monotonic()
         self.tasks, self.times, self.interrupted = [], TimeShares(), False
+        begun: list[SearchStrategy] = []
         self._callbacks = [*self.measure_callbacks, *measure_callbacks]
         self._builder, self._runner, self.database, self._session = builder, runner, database, session_id
         per_task = max_trials_per_task or max_trials_global
         try:
             with Interrupts() as self._interrupts:
-                for context, strategy, cost_model in zip(contexts, strategies, cost_models, strict=True):
-                    self.tasks.append(
-                        self._start(context, strategy, cost_model, per_task, num_trials_per_iter)
-                    )
+                for context, strategy in zip(contexts, strategies, strict=True):
+                    self.tasks.append(self._meet(context, strategy, per_task))
+                for task, cost_model in self._to_begin(cost_models, max_trials_global, per_task):
+                    self._interrupts.check()
+                    begun.append(task.strategy)
+                    self._begin(task, cost_model, per_task, num_trials_per_iter)
                 for callback in self._callbacks:
                     callback.start(self)
                 self._loop(max_trials_global, per_task, max_seconds, begin)
-                self._settle()
+                self._settle(final_choice)
                 self._take_last_resorts()
-        except KeyboardInterrupt:
+                self._look_up_all()
+        except STOPS:
             self.interrupted = True
+            self._look_up_all()
             raise
         finally:
-            for task in self.tasks:
-                task.strategy.post_tuning()
+            for strategy in begun:
+                strategy.post_tuning()
             self.times.total = time.monotonic() - begin
             for callback in self._callbacks:
                 callback.finish(self)
 
-    def _start(
-        self, context: TuneContext, strategy: SearchStrategy, cost_model: CostModel, per_task: int, batch: int
-    ) -> TaskState:
+    def _meet(self, context: TuneContext, strategy: SearchStrategy, per_task: int) -> TaskState:
+        """A task with what the database knows of it."""
         workload = self.database.commit_workload(context.mod)
         # Block names are no part of a workload's identity: traces must fit the module that the database keeps.
         context.mod = workload.mod
         state = TaskState(context, strategy, workload)
-        records = self.database.get_records(workload, context.target)
         # A second measurement is no trial: it must not shorten the search of a session that resumes.
-        state.earlier_trials = sum(not item.remeasured for item in records)
-        self._go_by(state, records)
-        strategy.initialize_with_tune_context(context)
-        strategy.pre_tuning(
-            max(0, per_task - state.earlier_trials), batch, context.sketches(), self.database, cost_model
-        )
+        state.earlier_trials = self.database.count_trials(workload, context.target)
+        self._look_up(state)
         state.finished = per_task <= state.earlier_trials
         return state
 
-    def _go_by(self, task: TaskState, records: Sequence[TuningRecord]) -> None:
-        """Take the best of some records for the best candidate so far."""
-        best = next(iter(by_speed(records)), None)
-        task.best_secs = float("inf") if best is None else best.secs
-        task.incumbent = None
-        if best is not None and self._runner.measures_again:
-            task.incumbent = Incumbent.of_record(best)
+    def _to_begin(
+        self, cost_models: Sequence[CostModel], max_trials: int, per_task: int
+    ) -> list[tuple[TaskState, CostModel]]:
+        """The tasks that may get trials; says what is done with them, or why there are none."""
+        earlier = sum(task.earlier_trials for task in self.tasks)
+        left = [item for item in zip(self.tasks, cost_models, strict=True) if not item[0].finished]
+        if earlier >= max_trials:
+            self._tell(
+                f"nothing to measure: the database has {earlier} trials of earlier runs, and these are all of the {max_trials} of"
+                f" --trials (max_trials_global); a larger number goes on, such as {earlier + max_trials}"
+            )
+            return []
+        if not left and self.tasks:
+            self._tell(
+                f"nothing to measure: each kernel has the {per_task} trials of --trials-per-task (max_trials_per_task) from earlier"
+                " runs; a larger number goes on"
+            )
+        elif left:
+            self._tell(f"preparing the search of {_kernels(len(left))}")
+        return left
+
+    def _begin(self, task: TaskState, cost_model: CostModel, per_task: int, batch: int) -> None:
+        """Start the strategy of a task."""
+        task.strategy.initialize_with_tune_context(task.context)
+        trials = max(0, per_task - task.earlier_trials)
+        task.strategy.pre_tuning(trials, batch, task.context.sketches(), self.database, cost_model)
+
+    def _tell(self, text: str) -> None:
+        for callback in self._callbacks:
+            callback.notice(text)
+
+    def _look_up(self, task: TaskState) -> None:
+        """Take for the best candidate so far the one that a build would take, which may be another tuner's."""
+        records = self.database.get_records(task.workload, task.context.target)
+        task.best = next((record for record in by_speed(records) if record.applies()), None)
+        task.best_secs = float("inf") if task.best is None else task.best.secs
+        if task.best is None or not self._runner.measures_again:
+            task.incumbent = None
+        elif task.incumbent is None or task.incumbent.record.trace_key != task.best.trace_key:
+            task.incumbent = Incumbent.of_record(task.best)
+
+    def _look_up_all(self) -> None:
+        for task in self.tasks:
+            self._look_up(task)
+
+    def _budget(self, max_trials: int, per_task: int) -> int:
+        """Trials that are left: other tuners on this database use them up, too."""
+        for task in self.tasks:
+            known = self.database.count_trials(task.workload, task.context.target)
+            task.others_trials = max(0, known - task.earlier_trials - task.trials)
+            task.finished = task.finished or task.all_trials >= per_task
+        return max_trials - sum(task.all_trials for task in self.tasks)
 
     def _loop(self, max_trials: int, per_task: int, max_seconds: float | None, begin: float) -> None:
-        budget = max_trials - sum(task.earlier_trials for task in self.tasks)
-        while budget > 0 and (max_seconds is None or time.monotonic() - begin < max_seconds):
+        while (budget := self._budget(max_trials, per_task)) > 0:
             self._interrupts.check()
+            if max_seconds is not None and time.monotonic() - begin >= max_seconds:
+                break
             task_id = self.next_task_id()
             if task_id < 0:
                 break
@@ -162,11 +225,10 @@ class TaskScheduler(TuningRun, ABC):
             self.times.search += time.monotonic() - searching
             if not candidates:
                 task.finished = True
-                task.exhausted = task.trials + task.earlier_trials < per_task
+                task.exhausted = task.all_trials < per_task
                 continue
             candidates = candidates[:budget]
             results = self._measure(task, candidates)
-            budget -= len(candidates)
             searching = time.monotonic()
             for candidate, result in zip(candidates, results):
                 candidate.metrics = result.metrics
@@ -178,31 +240,47 @@ class TaskScheduler(TuningRun, ABC):
             for callback in self._callbacks:
                 callback.apply(self, task_id, candidates, results)
 
-    def _settle(self) -> None:
-        """Measure the fastest candidates of each task again; tasks in which the model spends next to no time are left out."""
-        spent = [task.context.weight * task.best_secs for task in self.tasks]
-        total = sum(secs for secs in spent if secs < float("inf"))
+    def _settle(self, which: str) -> None:
+        """Make the final choice of tasks, the heaviest first.
+
+        Unless it is to be all, those in which the model spends next to no time are left out, and those that got no trials, and what
+        remains when the time is up.
+        """
+        shares = self.shares()
+        chosen = [
+            task
+            for task, share in sorted(zip(self.tasks, shares, strict=True), key=lambda item: -item[1])
+            if share and (which == "all" or (which == "auto" and task.trials and share >= _LEAST_SHARE))
+        ]
         begin = time.monotonic()
         allowed = max(_SETTLING_SECS, _SETTLING_SHARE * (self.times.search + self.times.measure))
-        for secs, task in sorted(zip(spent, self.tasks), key=lambda item: -item[0]):
+        if chosen and self._runner.measures_again:
+            self._tell(f"the final choice: measuring the fastest of {_kernels(len(chosen))} again, in turns")
+        for number, task in enumerate(chosen, 1):
             self._interrupts.check()
-            if time.monotonic() - begin > allowed:
+            if which == "auto" and time.monotonic() - begin > allowed:
                 break
-            if task.trials and secs < float("inf") and secs >= _LEAST_SHARE * total:
-                self._look_at_machine(task)
-                found = settle(
-                    self.database,
-                    task.workload,
-                    task.context.target,
-                    self._builder,
-                    self._runner,
-                    self._session,
-                    self.times,
-                    task.confirmed,
-                )
-                if found is not None:
-                    task.choice, task.best_secs = found
+            self._settle_one(task)
+            if task.choice is not None and len(chosen) > 1:
+                self._tell(f"final choice {number}/{len(chosen)}: {task.context.task_name} {task.choice}")
         self.times.measure += time.monotonic() - begin
+
+    def _settle_one(self, task: TaskState) -> None:
+        self._look_at_machine(task)
+        found = settle(
+            self.database,
+            task.workload,
+            task.context.target,
+            self._builder,
+            self._runner,
+            self._session,
+            self.times,
+            task.confirmed,
+        )
+        task.settled = True
+        if found is not None:
+            task.choice = found[0]
+            self._look_up(task)
 
     def _take_last_resorts(self) -> None:
         """Leave no task that had its turn without a program while there is one that is right."""
@@ -216,17 +294,16 @@ class TaskScheduler(TuningRun, ABC):
                     break
 
     def _take(self, task: TaskState, candidate: MeasureCandidate) -> bool:
-        """Keep a candidate outside of the budget, if it runs and is right."""
+        """Measure a candidate outside of the budget, for builds to know what it is; whether it runs and is right."""
         measuring = time.monotonic()
         requests = self._requests(task, [candidate], [None], [])
-        found = [
-            result for _, result in measure_candidates(requests, self._builder, self._runner) if result.ok
-        ]
+        found = [result for _, result in measure_candidates(requests, self._builder, self._runner)]
         self.times.measure += time.monotonic() - measuring
         for result in found:
-            task.best_secs, task.choice = result.secs, "last resort"
-            self._record(task, candidate, result)
-        return bool(found)
+            record = self._record(task, candidate, result)
+            if result.ok:
+                task.best, task.best_secs, task.choice = record, record.secs, "last resort"
+        return any(result.ok for result in found)
 
     def _measure(self, task: TaskState, candidates: Sequence[MeasureCandidate]) -> list[MeasureResult]:
         """Build and measure a batch, committing each result when it comes."""
@@ -255,7 +332,7 @@ class TaskScheduler(TuningRun, ABC):
             for index, result in measured:
                 keep(index, result)
                 self._interrupts.check()
-        except KeyboardInterrupt as stop:
+        except STOPS as stop:
             for index, result in finished_results(measured, stop):
                 keep(index, result)
             raise
@@ -272,14 +349,14 @@ class TaskScheduler(TuningRun, ABC):
             return
         again.session_id = self._session
         self.database.commit_tuning_record(again)
-        if again.is_valid():
-            task.best_secs = again.secs
-            found = f"takes {again.secs / before:.2f} times its time"
-        else:
-            self._go_by(task, self.database.get_records(task.workload, task.context.target))
+        self._look_up(task)
+        if not again.is_valid():
             found = f"is given up: {again.failure_message}"
-        for callback in self._callbacks:
-            callback.notice(f"{task.context.task_name}: the best candidate, measured again, {found}")
+        else:
+            found = f"takes {again.secs / before:.2f} times its time"
+            if task.best is not None and task.best.trace_key != again.trace_key:
+                found += ", and another is the best now"
+        self._tell(f"{task.context.task_name}: the best candidate, measured again, {found}")
 
     def _requests(
         self,
@@ -320,10 +397,10 @@ class TaskScheduler(TuningRun, ABC):
         if not result.ok:
             task.failures[str(result.kind)] += 1
             task.last_errors[str(result.kind)] = result.error_msg or ""
-        elif record.secs < task.best_secs:
-            task.best_secs = record.secs
-            if self._runner.measures_again and not result.cut:
-                task.incumbent = Incumbent(result.artifact, record, time.monotonic())
+        elif task.best is None or record.merit() < task.best.merit():
+            task.best, task.best_secs = record, record.secs
+            is_looked_at = self._runner.measures_again and not result.cut
+            task.incumbent = Incumbent(result.artifact, record, time.monotonic()) if is_looked_at else None
 
     def _record(self, task: TaskState, candidate: MeasureCandidate, result: MeasureResult) -> TuningRecord:
         schedule = candidate._schedule
@@ -346,6 +423,10 @@ class TaskScheduler(TuningRun, ABC):
             task.confirmed.add(record.trace_key)
         self.database.commit_tuning_record(record)
         return record
+
+
+def _kernels(count: int) -> str:
+    return "one kernel" if count == 1 else f"{count} kernels"
 
 
 def _illegal(message: str) -> MeasureResult:

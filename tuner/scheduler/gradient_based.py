@@ -32,7 +32,7 @@ class GradientBased(TaskScheduler):
         open_tasks = [i for i, task in enumerate(self.tasks) if not task.finished]
         if not open_tasks:
             return -1
-        untried = [i for i in open_tasks if self.tasks[i].trials + self.tasks[i].earlier_trials == 0]
+        untried = [i for i in open_tasks if self.tasks[i].all_trials == 0]
         if untried:  # heaviest first, by work: times are not known yet
             return max(untried, key=lambda i: self.tasks[i].context.weight * self.tasks[i].context.flops)
         return max(open_tasks, key=lambda i: self._gain(self.tasks[i]))
@@ -43,7 +43,7 @@ class GradientBased(TaskScheduler):
             # Nothing worked yet; keep trying, but less and less.
             return weight * 1e-3 / (1 + task.trials)
         batches = max(1, len(task.history))
-        trials = max(1, task.trials + task.earlier_trials)
+        trials = max(1, task.all_trials)
         recent = task.history[-self.window_size - 1 :]
         finite = [value for value in recent if value < float("inf")]
         # A best time that turned out to be luck, and was corrected upwards, is nothing that a batch has lost.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -80,6 +81,10 @@ class SearchStrategy(ABC):
             TunerError: the name is unknown.
         """
         return SearchStrategy.kinds[kind](*args, **kwargs)
+
+    def clone(self) -> SearchStrategy:
+        """A strategy with the same options, for one task: whoever tunes several makes one for each."""
+        return copy.copy(self)
 
     def initialize_with_tune_context(self, context: TuneContext) -> None:
         """Learn the task."""

@@ -13,6 +13,7 @@ which neither is true.
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -169,14 +170,33 @@ class OptunaSearch(SearchStrategy):
                 f"the sampler {sampler!r} minimizes one objective, got {', '.join(self.objectives)}; take {', '.join(several)}"
             )
         self._options = dict(sampler_options or {})
+        self._arms: list[_Arm] = []
+        self._clones: list[OptunaSearch] = []
         # What is missing or unknown is said before anything is measured.
         self._require_packages()
         self._sampler(0, 1)
 
     @property
     def studies(self) -> list[Any]:
-        """Optuna's studies: one, or one for each structure. ``study.best_trials`` is the Pareto front of what each measured."""
-        return [arm.study for arm in self._arms]
+        """Optuna's studies of the searches by this instance and by its clones, in the order in which they began.
+
+        A search has one, or one for each structure. ``study.best_trials`` is the Pareto front of what each measured. There is none before
+        a search has begun.
+
+        >>> search = OptunaSearch("random")
+        >>> _ = tune_tir(func, "cpu", max_trials_global=8, strategy=search)  # doctest: +SKIP
+        >>> [len(study.trials) for study in search.studies]  # doctest: +SKIP
+        [8]
+        """
+        own = [arm.study for arm in self._arms]
+        return own + [study for clone in self._clones for study in clone.studies]
+
+    def clone(self) -> OptunaSearch:
+        """Another search with the same options, whose studies are among :attr:`studies`."""
+        made = copy.copy(self)
+        made._arms, made._clones = [], []
+        self._clones.append(made)
+        return made
 
     # ---- lifecycle ---------------------------------------------------------------------------------------------
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import uuid
 from collections.abc import Sequence
 
 import numpy as np
 
 from database import Database, TuningRecord
+from database.claim_owner import new_owner
 from schedules.population import Sketch
 from schedules.space import Structures
 
@@ -33,7 +33,7 @@ class SharedDatabase:
     def __init__(self, database: Database, context: TuneContext, structures: Structures) -> None:
         self._database, self._target, self._structures = database, context.target, structures
         self.workload = database.commit_workload(context.mod)
-        self._owner = uuid.uuid4().hex
+        self._owner = new_owner()
         self._read = 0
         """Records read so far."""
         self._unread: list[TuningRecord] = []

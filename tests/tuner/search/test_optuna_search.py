@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,9 +15,18 @@ from database import Database, DatabaseError, MemoryDatabase, TuningRecord
 from database.pareto import domination_counts
 from ir.target import Target
 from ir.tir import PrimFunc
+from runners import ReplayBuilder, ReplayRunner
 from tests.programs.expressions import matmul, row_sum, softmax
 from tests.tuner.strategy_contract import StrategyContract, made_up_seconds
-from tuner import MeasureCandidate, OptunaSearch, ReplayTrace, SearchStrategy, TuneContext
+from tuner import (
+    MeasureCandidate,
+    OptunaSearch,
+    ReplayTrace,
+    SearchStrategy,
+    TuneContext,
+    tune_tasks,
+    tune_tir,
+)
 from tuner.error import TunerError
 from tuner.search.nearest_row import distances
 from tuner.search.optuna_search import MEASURED, SAMPLERS
@@ -292,3 +302,20 @@ def test_what_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch, missing
     monkeypatch.setitem(sys.modules, missing, None)
     with pytest.raises(TunerError, match=r"pip install 'loopsmith\[search"):
         OptunaSearch(sampler)
+
+
+def test_an_instance_tells_the_studies_of_all_tasks_that_it_was_given_to() -> None:
+    """Each task is searched by a clone of it."""
+    search = OptunaSearch("random")
+    assert search.studies == []
+    contexts = [TuneContext(matmul(size), "cpu", task_name=str(size), seed=size) for size in (16, 32)]
+    options: dict[str, Any] = {"builder": ReplayBuilder(), "runner": ReplayRunner(lambda _: 1e-3)}
+    options |= {"strategy": search, "calibrate": "never", "cost_model": "random", "measure_callbacks": []}
+    tune_tasks(tasks=contexts, max_trials_global=12, max_trials_per_task=6, num_trials_per_iter=3, **options)
+    assert [_complete(study) for study in search.studies] == [6, 6]
+    tune_tir(matmul(24), "cpu", None, 5, **options)
+    assert [_complete(study) for study in search.studies] == [6, 6, 5]
+
+
+def _complete(study: Any) -> int:
+    return sum(trial.state == TrialState.COMPLETE for trial in study.trials)
