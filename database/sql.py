@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from sqlalchemy import Select, bindparam, delete, func, inspect, or_, select, update
-from sqlalchemy.engine import URL, Connection
+from sqlalchemy.engine import URL
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session as OrmSession
 
@@ -22,11 +22,10 @@ from ir.target import Target
 from .arg_info import ArgInfo
 from .base import CLAIM_SECONDS, Database, Program, check_top_k
 from .damage import DAMAGE, DamagedRow, sound
-from .error import DatabaseError, DatabaseFileError, SchemaVersionError
+from .error import DatabaseError, DatabaseFileError
 from .machine_calibration import MachineCalibration
 from .record import WRONG_RESULT, Session, TuningRecord, by_speed
 from .schema import (
-    HEAD_REVISION,
     Base,
     CalibrationRow,
     ClaimRow,
@@ -40,8 +39,6 @@ from .target_key import TargetLike, as_target, target_key
 from .workload import Workload, WorkloadSummary, as_module, structural_key
 
 _LOG = logging.getLogger(__name__)
-_MIGRATION_LOCK = 0x6C6F6F70
-"""Number of PostgreSQL's advisory lock under which one process at a time changes the schema."""
 _OWN_TURN = (
     select(WorkloadRow.id)
     .where(WorkloadRow.id == bindparam("own"), WorkloadRow.shash == bindparam("shash"))
@@ -60,16 +57,20 @@ class SQLDatabase(Database):
     """Tuning records in an SQL database.
 
     Safe to use from several threads and processes; after a fork the child opens connections of its own.
+
+    Who only reads changes nothing: the file and the tables are made, and those of an older version are brought up to date, with the
+    first thing that is committed.
     """
 
     def __init__(self, where: str | Path | URL, *, must_exist: bool = False) -> None:
         """
         Args:
             where: path of an SQLite file, or an SQLAlchemy URL.
-            must_exist: refuse to make a new SQLite file.
+            must_exist: there must be an SQLite file already.
 
         Raises:
-            DatabaseFileError: missing, not writable, not a database, or the server cannot be reached.
+            DatabaseFileError: missing, not a database, one of another program, in a folder that cannot be written where it is missing,
+                or the server cannot be reached.
             SchemaVersionError: a newer loopsmith made it.
         """
         self._connections = Connections(where, must_exist)
@@ -81,7 +82,7 @@ class SQLDatabase(Database):
         self._targets: dict[int, Target] = {}
         self._damaged: set[tuple[Any, ...]] = set()
         """Table and key of rows that were named."""
-        self._migrate()
+        self._connections.check()
 
     # -------------------------------------------------------------------------------------- interface
 
@@ -412,68 +413,6 @@ class SQLDatabase(Database):
             created_at=row.created_at,
             trace_json=_trace_of(row),
         )
-
-    # -------------------------------------------------------------------------------------- schema
-
-    def _migrate(self) -> None:
-        """Bring the schema up to date; the usual case of a current one costs one query and no alembic."""
-        with self._connections.engine() as engine, engine.connect() as connection:
-            found = self._schema_version(connection)
-        if found == HEAD_REVISION:
-            return
-        if self._connections.is_read_only:
-            raise DatabaseFileError(
-                f"{self!r} has schema {found!r} and cannot be written; make it writable once to upgrade it"
-            )
-        with self._connections.engine(write=True) as engine, engine.begin() as connection:
-            if connection.dialect.name == "postgresql":
-                connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_MIGRATION_LOCK})")
-            if self._schema_version(connection) != HEAD_REVISION:  # another process may have been first
-                from alembic import command
-
-                command.upgrade(alembic_config(connection), "head")
-
-    def _schema_version(self, connection: Connection) -> str | None:
-        """The revision that the database has; None for an empty one.
-
-        Raises:
-            SchemaVersionError: it is none that this version knows.
-            DatabaseFileError: there are tables, but not ours.
-        """
-        tables = set(inspect(connection).get_table_names())
-        if "alembic_version" not in tables:
-            if tables & {"workloads", "records", "targets", "sessions"}:
-                raise DatabaseFileError(
-                    f"{self!r} has tables {sorted(tables)} of something else; use another database"
-                )
-            return None
-        found: Sequence[str] = (
-            connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalars().all()
-        )
-        if not found:
-            return None
-        if found[0] not in known_revisions():
-            raise SchemaVersionError(
-                f"{self!r} has schema version {found[0]!r}, which is newer than this loopsmith knows (up to "
-                f"{HEAD_REVISION!r}); update loopsmith or use another database. Nothing was changed"
-            )
-        return found[0]
-
-
-def known_revisions() -> list[str]:
-    """The schema versions that this loopsmith can open, oldest first."""
-    folder = Path(__file__).parent / "migrations" / "versions"
-    return sorted(path.name.split("_")[0] for path in folder.glob("[0-9]*.py"))
-
-
-def alembic_config(connection: Connection | None = None) -> Any:
-    """alembic's configuration for our migrations, with the connection that they shall use."""
-    from alembic.config import Config
-
-    config = Config()
-    config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
-    config.attributes["connection"] = connection
-    return config
 
 
 def _all_of(found: Sequence[_Item | None]) -> list[_Item]:
