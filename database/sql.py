@@ -35,7 +35,7 @@ from .schema import (
     WorkloadRow,
 )
 from .sql_connection import Connections
-from .target_key import TargetLike, as_target, target_key
+from .target_key import TargetLike, as_target, explicit_target, recorded_key, spellings, target_key
 from .workload import Workload, WorkloadSummary, as_module, structural_key
 
 _LOG = logging.getLogger(__name__)
@@ -144,14 +144,16 @@ class SQLDatabase(Database):
             return _all_of(self._made(rows, self._workload_of))
 
     def get_records(self, workload: Workload, target: TargetLike, skip: int = 0) -> list[TuningRecord]:
-        query = _of_workload(workload, target).order_by(RecordRow.id)
-        # Who asks has counted the records that could be read; the server counts all.
-        return self._read(query)[skip:] if self._damaged else self._read(query.offset(skip))
+        query, key = _of_workload(workload, target).order_by(RecordRow.id), target_key(target)
+        # Who asks has counted the records that could be read, and are of this target; the server counts all.
+        counts_alike = not self._damaged and not self._has_older_spelling(target)
+        found = self._read(query.offset(skip) if counts_alike else query)
+        return [record for record in found if record.place[1] == key][0 if counts_alike else skip :]
 
     def claim(
         self, workload: Workload, target: TargetLike, candidates: Sequence[str], owner: str
     ) -> list[bool]:
-        place = self._workload_entry(workload)[0], self._target_id(as_target(target))
+        place = self._workload_entry(workload)[0], self._target_id(explicit_target(target))
         with self._session(write=True) as session:
             # In one order everywhere: of two that wait for each other's rows, a server lets neither go on.
             granted = {item: self._claim(session, place, item, owner) for item in sorted(set(candidates))}
@@ -186,7 +188,7 @@ class SQLDatabase(Database):
             session.execute(delete(ClaimRow).where(ClaimRow.owner == owner))
 
     def fastest_record(self, mod: Program, target: TargetLike) -> TuningRecord | None:
-        found = self._fastest(_of_workload(Workload(mod), target), 1)
+        found = self._fastest(_of_workload(Workload(mod), target), 1, target_key(target))
         return found[0] if found else None
 
     def commit_session(self, session: Session) -> None:
@@ -236,20 +238,26 @@ class SQLDatabase(Database):
     def __repr__(self) -> str:
         return f"SQLDatabase({self._connections.name!r})"
 
-    def _fastest(self, query: Select[Any], top_k: int) -> list[TuningRecord]:
-        """The best records that stand.
+    def _has_older_spelling(self, target: TargetLike) -> bool:
+        """Whether an older version may have kept records of a target under another key, some of them another machine's."""
+        others = select(TargetRow.id).where(TargetRow.key.in_(spellings(target)[1:]))
+        with self._session() as session:
+            return session.scalar(others.limit(1)) is not None
+
+    def _fastest(self, query: Select[Any], top_k: int, key: str | None = None) -> list[TuningRecord]:
+        """The best records that stand, of the target with a key where one is given.
 
         Traces have no order and no equality in SQL. So a few more rows are read than asked for, best first, until enough of
         them are left when those that were measured again, or were wrong, have superseded theirs.
         """
         is_decisive = or_(RecordRow.remeasured, RecordRow.failure_kind == WRONG_RESULT)
-        again = self._read(query.where(is_decisive).order_by(RecordRow.id))
+        again = _of_target(self._read(query.where(is_decisive).order_by(RecordRow.id)), key)
         first = query.where(RecordRow.mean_secs.is_not(None), RecordRow.remeasured.is_(False))
         first = first.order_by(RecordRow.verified.desc(), RecordRow.cut, RecordRow.mean_secs, RecordRow.id)
         count = top_k + 2 * len(again)
         while True:
             read = self._records(first.limit(count))
-            found = _all_of(read)
+            found = _of_target(_all_of(read), key)
             best = by_speed([*found, *again])[:top_k]
             # What was not read is behind all that was: it changes nothing where enough is known.
             is_enough = found and len(best) == top_k and best[-1].merit()[:3] <= found[-1].merit()[:3]
@@ -330,7 +338,7 @@ class SQLDatabase(Database):
         return workload
 
     def _target_id(self, target: Target) -> int:
-        key = target_key(target)
+        key = recorded_key(target)
         if key in self._target_ids:
             return self._target_ids[key]
         query = select(TargetRow.id).where(TargetRow.key == key)
@@ -419,6 +427,11 @@ def _all_of(found: Sequence[_Item | None]) -> list[_Item]:
     return [item for item in found if item is not None]
 
 
+def _of_target(records: list[TuningRecord], key: str | None) -> list[TuningRecord]:
+    """Those of the target with a key, or all where there is none."""
+    return records if key is None else [record for record in records if record.place[1] == key]
+
+
 def _trace_of(row: RecordRow) -> Any:
     trace = sound(row.trace)
     if not isinstance(trace, list | None):
@@ -441,7 +454,7 @@ def _of_workload(workload: Workload, target: TargetLike | None = None) -> Select
     query = select(RecordRow).join(RecordRow.workload).where(WorkloadRow.shash == workload.shash)
     if target is None:
         return query
-    return query.join(RecordRow.target).where(TargetRow.key == target_key(target))
+    return query.join(RecordRow.target).where(TargetRow.key.in_(spellings(target)))
 
 
 def _without_nul(text: str | None) -> str | None:

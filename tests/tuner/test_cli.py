@@ -177,9 +177,9 @@ def test_ctrl_c_in_a_search_says_what_is_kept(
 def _database_of_the_future(path: Path) -> None:
     import sqlite3
 
-    from database import open_database
+    from tests.database.attack import filled
 
-    open_database(path).close()
+    filled(path).close()
     with sqlite3.connect(path) as connection:
         connection.execute("update alembic_version set version_num = '9999'")
 

@@ -18,7 +18,6 @@ from database import (
     import_records,
     open_database,
     open_for_writing,
-    target_key,
 )
 from database.pareto import UNITS
 from database.workload import WorkloadSummary, entry_function
@@ -143,11 +142,11 @@ def export_study(
     opened = open_storage(storage)
     added = studies = 0
     for _, workload, records in _workloads(store):
-        targets = {target_key(item.target): item.target for item in records if item.target is not None}
-        for target in targets.values():
+        targets = {item.place[1]: item.target for item in records if item.target is not None}
+        for key, target in targets.items():
             structures = TuneContext(workload.mod, target).structures()
             writer = StudyWriter(opened, _kernel_name(workload), workload, target, structures, names)
-            added += writer.write(store.get_records(workload, target))
+            added += writer.write([item for item in records if item.place[1] == key])
             studies += 1
     out.print(f"added {added} trials to {studies} studies in {storage}")
 
