@@ -99,7 +99,8 @@ class MetaScheduleApplyDatabase(ModulePass):
     Args:
         work_dir: folder whose ``tuning.db`` (or path of a database that) is used when no database is given or current.
         enable_warning: log a warning for each kernel without a record.
-        database: the database; the one of the enclosing ``with db:`` by default.
+        database: the database; None is that of the innermost ``with db:`` block, or else of ``work_dir``. Where there is none at all,
+            every kernel is one without a record; ``MemoryDatabase()`` asks for that within a block.
         strict: a kernel without a record is an error.
         fallback: makes the schedule of kernels without a record, in several processes where there are many; None leaves them as they are.
         report: filled in with what was done.
@@ -117,7 +118,7 @@ class MetaScheduleApplyDatabase(ModulePass):
 
         Raises:
             MissingRecordError: ``strict``, and a kernel has no record.
-            DatabaseError: there is no target, or no database, or a record does not apply.
+            DatabaseError: there is no target, the database of ``work_dir`` cannot be read, or a record does not apply.
         """
         target = Target.current(allow_none=True)
         if target is None:

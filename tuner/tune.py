@@ -118,7 +118,8 @@ def tune_tasks(
 
     Args:
         tasks: contexts of the kernels.
-        database: a Database, a path or URL; without it ``work_dir/tuning.db``, or memory when there is no folder either.
+        database: a Database, a path or URL; without it ``work_dir/tuning.db``, or memory when there is no folder either. Records go
+            where they are sent: a ``with database:`` block, which says what builds apply, plays no part.
         max_trials_global: trials of all tasks together, those that the database has already included.
         max_trials_per_task: limit of one task.
         num_trials_per_iter: trials between two updates of the cost model; by default 4 to 16, so that every task gets some.
@@ -153,19 +154,11 @@ def tune_tasks(
     with Interrupts() as interrupts:
         if num_trials_per_iter is None:
             num_trials_per_iter = max(4, min(16, max_trials_global // (2 * max(1, len(tasks)))))
-        store = open_store(database, work_dir)
         scheduler = (
             task_scheduler
             if isinstance(task_scheduler, TaskScheduler)
             else TaskScheduler.create(task_scheduler)
         )
-        session = Session(
-            command=" ".join(sys.argv),
-            seed=seed,
-            fingerprint=hardware_fingerprint(),
-            versions=software_versions(),
-        )
-        store.commit_session(session)
         with ExitStack() as stack:
             if not isinstance(builder, Builder) or not isinstance(runner, Runner):
                 pool = stack.enter_context(
@@ -174,9 +167,19 @@ def tune_tasks(
                 builder = builder if isinstance(builder, Builder) else Builder.create(builder, pool=pool)
                 options = _runner_options(strategies, tasks) if runner == "local" else {}
                 runner = runner if isinstance(runner, Runner) else Runner.create(runner, pool=pool, **options)
+            here = _measured_here(tasks, runner, calibrate)
+            # Nothing is refused from here on: who made a mistake finds no folder, no file and no session in it afterwards.
+            store = open_store(database, work_dir)
+            session = Session(
+                command=" ".join(sys.argv),
+                seed=seed,
+                fingerprint=hardware_fingerprint(),
+                versions=software_versions(),
+            )
+            store.commit_session(session)
             try:
-                if calibrate != "never":
-                    _calibrate_tasks(tasks, store, runner, measure_callbacks, again=calibrate == "again")
+                if here and isinstance(runner, LocalRunner):
+                    _calibrate_tasks(here, store, runner, measure_callbacks, again=calibrate == "again")
                 pretrain(model, store, tasks)
                 interrupts.check()
                 scheduler.tune(
@@ -199,29 +202,39 @@ def tune_tasks(
     return store
 
 
+def _measured_here(tasks: Sequence[TuneContext], runner: Runner, calibrate: str) -> list[TuneContext]:
+    """The tasks that are to get the calibration of this machine: those that are measured on it and have none yet.
+
+    Raises:
+        TunerError: ``calibrate="again"``, and there is none.
+    """
+    if calibrate == "never":
+        return []
+    is_local = isinstance(runner, LocalRunner)
+    here = [task for task in tasks if is_local and task.calibration is None and describes_host(task.target)]
+    if not here and calibrate == "again":
+        raise TunerError(
+            "calibrate='again' measures this machine, on which no task is measured; leave it at 'auto'"
+        )
+    return here
+
+
 def _calibrate_tasks(
     tasks: Sequence[TuneContext],
     store: Database,
-    runner: Runner,
+    runner: LocalRunner,
     callbacks: Sequence[MeasureCallback],
     *,
     again: bool,
 ) -> None:
-    """Give the tasks that are measured on this machine its calibration, but for those that have one already."""
-    here = [task for task in tasks if task.calibration is None and describes_host(task.target)]
-    if not here or not isinstance(runner, LocalRunner):
-        if again:
-            raise TunerError(
-                "calibrate='again' measures this machine, on which no task is measured; leave it at 'auto'"
-            )
-        return
+    """Give tasks that are measured on this machine its calibration."""
 
     def tell(text: str) -> None:
         for callback in callbacks:
             callback.notice(text)
 
     found = calibration_of_host(store, runner.pool, again=again, tell=tell)
-    for task in here:
+    for task in tasks:
         task.calibration = found
 
 
