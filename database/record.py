@@ -26,7 +26,10 @@ from .workload import Workload
 
 @dataclass(slots=True)
 class Session:
-    """One run of the tuner: what was asked, with which seed, on what, and when it began and ended."""
+    """One run of the tuner: what was asked, with which seed, on what, and when it began and ended.
+
+    ``kernels`` are the names that its kernels have in the model, by the hashes of their workloads.
+    """
 
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
     command: str = ""
@@ -35,6 +38,7 @@ class Session:
     finished_at: float | None = None
     fingerprint: dict[str, Any] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
+    kernels: dict[str, str] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
         """Plain JSON values."""

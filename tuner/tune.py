@@ -18,6 +18,7 @@ from database import (
     Database,
     MemoryDatabase,
     Session,
+    Workload,
     hardware_fingerprint,
     has_static_arguments,
     open_database,
@@ -175,6 +176,7 @@ def tune_tasks(
                 seed=seed,
                 fingerprint=hardware_fingerprint(),
                 versions=software_versions(),
+                kernels={Workload(task.mod).shash: task.task_name for task in tasks},
             )
             store.commit_session(session)
             try:
@@ -264,8 +266,7 @@ def contexts_of(
     """
     contexts, generator = [], _space(space)
     for task in tasks:
-        kernel = task.mod["main"]
-        if isinstance(kernel, PrimFunc) and not has_static_arguments(kernel):
+        if not task.is_static:
             continue
         own = zlib.crc32(f"{seed}/{task.task_name}".encode())
         contexts.append(
