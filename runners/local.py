@@ -19,6 +19,7 @@ from .final import final_choice
 from .pool import Outcome, WorkerPool, shared_pool
 from .result import ResultKind
 from .runner import Runner, RunnerFuture, RunnerInput, RunnerResult
+from .settings import check_seconds
 from .verify import ReferenceStore
 
 
@@ -51,8 +52,14 @@ class LocalRunner(Runner):
             pool: worker processes; those that the builder uses.
 
         Raises:
-            RunnerError: energy is to be measured and this machine does not tell it.
+            RunnerError: a setting is of another type, or energy is to be measured and this machine does not tell it.
         """
+        for name, seconds in (
+            ("timeout_sec", timeout_sec),
+            ("cooldown_sec", cooldown_sec),
+            ("reference_timeout_sec", reference_timeout_sec),
+        ):
+            check_seconds(f"LocalRunner: {name}", seconds)
         if measure_energy:
             EnergyMeter()
         self.measure_energy = measure_energy

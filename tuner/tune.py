@@ -26,7 +26,7 @@ from database import (
     software_versions,
 )
 from ir import IRModule
-from ir.codegen.llvm.compile import options_of, require_host
+from ir.codegen.llvm.compile import options_of, require_host, target_machine
 from ir.tir import IntImm, PrimFunc, Var
 from runners import Builder, EvaluatorConfig, LocalRunner, Runner, WorkerPool
 from schedules.population import flops_of
@@ -88,6 +88,17 @@ def check_budget(
         raise TunerError(f"the time budget must be positive, got {max_seconds} seconds")
 
 
+def _check_tasks(tasks: object) -> None:
+    wrong = tasks
+    if isinstance(tasks, Sequence):
+        wrong = next((item for item in tasks if not isinstance(item, TuneContext)), None)
+    if wrong is not None:
+        raise TunerError(
+            f"tasks is a list of instances of TuneContext, got {type(wrong).__name__}; tune_relax takes a model, tune_tir a kernel, and"
+            " contexts_of makes contexts of extracted tasks"
+        )
+
+
 def _check_callbacks(callbacks: object) -> None:
     given = callbacks if isinstance(callbacks, Sequence) else [callbacks]
     wrong = [item for item in given if not isinstance(item, MeasureCallback)]
@@ -137,18 +148,21 @@ def tune_tasks(
         seed: of every random choice; the same seed, database, calibration and measured times give the same search.
 
     Raises:
-        TunerError: a budget, the seed or a callback is none; ``calibrate="again"``, but no task is measured on this machine.
-        CodegenError: candidates for a task's target cannot run on this machine, which is to measure them.
+        TunerError: a task, a budget, the seed or a callback is none; ``calibrate="again"``, but no task is measured on this machine.
+        CodegenError: LLVM does not know a task's target, or candidates for it cannot run on this machine, which is to measure them.
         KeyboardInterrupt: Ctrl-C ended the search; all finished trials are in the database, and the same call goes on.
     """
     check_budget(max_trials_global, max_seconds, max_trials_per_task, num_trials_per_iter)
     check_seed(seed)
     check_mode(calibrate)
+    _check_tasks(tasks)
     if measure_callbacks is None:
         measure_callbacks = [progress_display(max_trials_global, max_seconds)]
     if runner == "local":
         for task in tasks:
-            require_host(options_of(task.target))  # no candidate could be measured
+            machine = options_of(task.target)
+            target_machine(machine)  # no candidate could be built
+            require_host(machine)  # no candidate could be measured
     _check_callbacks(measure_callbacks)
     strategies = [_strategy(strategy) for _ in tasks]
     model = cost_model if isinstance(cost_model, CostModel) else CostModel.create(cost_model, seed=seed)
@@ -246,6 +260,8 @@ def open_store(database: Database | str | Path | None, work_dir: str | Path | No
         return open_for_writing(database)
     if work_dir is None:
         return MemoryDatabase()
+    if not isinstance(work_dir, str | Path):
+        raise TunerError(f"work_dir is the path of a folder, got {work_dir!r}")
     folder = Path(work_dir)
     folder.mkdir(parents=True, exist_ok=True)
     return open_database(folder / "tuning.db")
