@@ -43,7 +43,8 @@ class Database(ABC):
     - A record that is ``remeasured`` supersedes the others of its workload, target and trace in ``get_top_k`` and the queries,
       whichever came first; all of them stay in ``get_all_tuning_records``.
     - Queries never answer with a record of another target.
-    - ``with db:`` makes it ``Database.current()`` for this thread; blocks nest.
+    - ``with db:`` makes it ``Database.current()`` for this thread; blocks nest. Builds within the block that name no database apply its
+      records; tuning does not write into it unless it is named.
 
     A subclass defines the six abstract methods; the others follow from them and may be overridden where storage
     has a faster way.

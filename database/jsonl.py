@@ -193,31 +193,37 @@ def export_records(source: Database, path: str | Path, *, pruned: bool = False) 
     records = chosen.get_all_tuning_records()
     workloads = {record.workload.shash: record.workload for record in records}
     wanted = {record.session_id for record in records}
+    sessions = [session for session in source.get_sessions() if not pruned or session.id in wanted]
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         with temporary.open("w", encoding="utf-8") as file:
-            for session in source.get_sessions():
-                if not pruned or session.id in wanted:
-                    file.write(line_of(session))
+            for session in sessions:
+                file.write(line_of(session))
             for workload in workloads.values():
                 file.write(line_of(workload))
             for record in records:
                 file.write(line_of(record))
         temporary.replace(path)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
         raise DatabaseFileError(
             f"cannot write tuning records to {str(path)!r}: {error.strerror}; give a path in a folder that can be written"
         ) from error
+    finally:
+        temporary.unlink(missing_ok=True)
     return len(records)
 
 
 def import_records(destination: Database, path: str | Path) -> int:
-    """Add a file's records to a database, leaving out those that it has already; the number of records added."""
+    """Add a file's records to a database, leaving out those that it has already; the number of records added.
+
+    Raises:
+        DatabaseFileError: the file is missing, or a line of it cannot be read; nothing was added then.
+        SchemaVersionError: a line has a newer format version, likewise.
+    """
     known = {_identity(record) for record in destination.get_all_tuning_records()}
     entries: dict[str, Workload] = {}
     added = 0
-    for item in parse_lines(path, {}):
+    for item in list(parse_lines(path, {})):
         if isinstance(item, Session):
             destination.commit_session(item)
         elif isinstance(item, TuningRecord):

@@ -125,7 +125,8 @@ class MetaScheduleApplyDatabase(ModulePass):
     Args:
         work_dir: folder whose ``tuning.db`` (or path of a database that) is used when no database is given or current.
         enable_warning: log a warning for each kernel without a record.
-        database: the database; the one of the enclosing ``with db:`` by default.
+        database: the database, its path or its URL; None is that of the innermost ``with db:`` block, or else of ``work_dir``. Where there
+            is none at all, every kernel is one without a record; ``MemoryDatabase()`` asks for that within a block.
         strict: a kernel without a record is an error.
         fallback: makes the schedule of kernels without a record, in several processes where there are many; None leaves them as they are.
         report: filled in with what was done.
@@ -133,7 +134,7 @@ class MetaScheduleApplyDatabase(ModulePass):
 
     work_dir: str | None = None
     enable_warning: bool = False
-    database: Database | None = None
+    database: Database | str | Path | None = None
     strict: bool = False
     fallback: DefaultSchedule | None = default_schedule
     report: ApplyReport = field(default_factory=ApplyReport)
@@ -143,7 +144,7 @@ class MetaScheduleApplyDatabase(ModulePass):
 
         Raises:
             MissingRecordError: ``strict``, and a kernel has no record.
-            DatabaseError: there is no target, or the database cannot be read.
+            DatabaseError: there is no target, or the database of ``work_dir`` cannot be read.
         """
         target = Target.current(allow_none=True)
         if target is None:
@@ -191,8 +192,10 @@ class MetaScheduleApplyDatabase(ModulePass):
 
     def _store(self) -> Database | None:
         found = self.database if self.database is not None else Database.current()
-        if found is not None or self.work_dir is None:
-            return found
+        if found is not None:
+            return open_database(found, must_exist=True)
+        if self.work_dir is None:
+            return None
         path = Path(self.work_dir)
         return open_database(path / "tuning.db" if path.is_dir() else path, must_exist=True)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .record import TuningRecord
-from .target_key import TargetLike, target_differences
+from .target_key import TargetLike, explicit_target, target_differences
 from .workload import Workload, WorkloadSummary
 
 
@@ -59,7 +59,9 @@ def find_nearest(
         on = tuple(
             Difference(f"target.{name}", here, there)
             for name, here, there in (
-                [("", "set", None)] if record.target is None else target_differences(target, record.target)
+                [("", "set", None)]
+                if record.target is None
+                else target_differences(explicit_target(target), record.target)
             )
         )
         other_program = int(record.workload.shash != wanted.shash)

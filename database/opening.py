@@ -17,11 +17,11 @@ def open_database(where: str | Path | Database, *, must_exist: bool = False) -> 
     Args:
         where: a :class:`Database` (returned as it is), ``":memory:"``, a URL of a scheme in ``Database.schemes``, an SQLAlchemy
             URL (``sqlite:///tuning.db``, ``postgresql+psycopg://...``), a folder that holds a JSON database, a ``.jsonl`` file of
-            exported records (read into memory), or the path of an SQLite file, made when it is missing.
-        must_exist: refuse to make a new one, as commands that only read do.
+            exported records (read into memory), or the path of an SQLite file, made with the first commit when it is missing.
+        must_exist: refuse what is missing, as commands that only read do.
 
     Raises:
-        DatabaseFileError: it is missing, unreadable or not a database.
+        DatabaseFileError: it is missing, unreadable, not a database, or another program's.
         SchemaVersionError: a newer version wrote it.
     """
     if isinstance(where, Database):

@@ -20,13 +20,16 @@ from schedules.trace import Trace
 
 from .arg_info import ArgInfo
 from .error import DatabaseError
-from .target_key import TargetLike, as_target, target_key
+from .target_key import TargetLike, recorded_key, recorded_target
 from .workload import Workload
 
 
 @dataclass(slots=True)
 class Session:
-    """One run of the tuner: what was asked, with which seed, on what, and when it began and ended."""
+    """One run of the tuner: what was asked, with which seed, on what, and when it began and ended.
+
+    ``kernels`` are the names that its kernels have in the model, by the hashes of their workloads.
+    """
 
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
     command: str = ""
@@ -35,6 +38,7 @@ class Session:
     finished_at: float | None = None
     fingerprint: dict[str, Any] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
+    kernels: dict[str, str] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -112,7 +116,8 @@ class TuningRecord:
             trace: with its decisions; None where ``trace_json`` stands for it.
             workload: what was tuned.
             run_secs: seconds per call, one value per repeat.
-            target: a Target, or what ``Target(...)`` accepts.
+            target: a Target, or what ``Target(...)`` accepts. One that leaves the processor to the machine gets that of the machine that
+                measured, where that is this one (:func:`database.target_key.recorded_target`).
             args_info: dtypes and shapes of the arguments.
             trace_json: the trace as storage has it, parsed when it is first read.
             verified: the outputs were compared with the unscheduled program's before the time counted.
@@ -122,7 +127,7 @@ class TuningRecord:
             failure_message: the details, for a person.
             metrics: what was measured beside the time, by the names and in the units of :data:`database.pareto.UNITS`, and what was
                 noticed about the machine (:data:`OF_ONE_MEASUREMENT`); records of earlier versions have none.
-            fingerprint: the hardware, as :func:`database.hardware_fingerprint` describes it.
+            fingerprint: the hardware, as :func:`database.hardware_fingerprint` describes it; None for this machine.
             versions: of the software, as :func:`database.software_versions` lists them.
             session_id: the :class:`Session` that measured it.
             created_at: seconds since the epoch; now by default.
@@ -149,7 +154,7 @@ class TuningRecord:
         self.workload = workload
         self.run_secs = times
         self.metrics = measures
-        self.target: Target | None = None if target is None else as_target(target)
+        self.target: Target | None = None if target is None else recorded_target(target, fingerprint)
         self.args_info = None if args_info is None else tuple(args_info)
         self.verified = verified
         self.cut = cut
@@ -186,7 +191,7 @@ class TuningRecord:
     @property
     def place(self) -> tuple[str, str]:
         """What the record competes for: the workload's hash and the key of the target ("" without one)."""
-        return self.workload.shash, "" if self.target is None else target_key(self.target)
+        return self.workload.shash, "" if self.target is None else recorded_key(self.target)
 
     @property
     def mean_secs(self) -> float:
@@ -330,7 +335,7 @@ class TuningRecord:
                 failure_kind=json_obj.get("failure_kind"),
                 failure_message=json_obj.get("failure_message"),
                 metrics=json_obj.get("metrics"),
-                fingerprint=json_obj.get("fingerprint"),
+                fingerprint=json_obj.get("fingerprint") or {},
                 versions=json_obj.get("versions"),
                 session_id=json_obj.get("session_id"),
                 created_at=json_obj.get("created_at"),

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from sqlalchemy import Select, bindparam, delete, func, inspect, or_, select, update
-from sqlalchemy.engine import URL, Connection
+from sqlalchemy.engine import URL
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session as OrmSession
 
@@ -23,11 +23,10 @@ from .arg_info import ArgInfo
 from .base import CLAIM_SECONDS, Database, Program, check_top_k
 from .claim_owner import ended_among
 from .damage import DAMAGE, DamagedRow, sound
-from .error import DatabaseError, DatabaseFileError, SchemaVersionError
+from .error import DatabaseError, DatabaseFileError
 from .machine_calibration import MachineCalibration
 from .record import WRONG_RESULT, Session, TuningRecord, by_speed
 from .schema import (
-    HEAD_REVISION,
     Base,
     CalibrationRow,
     ClaimRow,
@@ -37,12 +36,10 @@ from .schema import (
     WorkloadRow,
 )
 from .sql_connection import Connections
-from .target_key import TargetLike, as_target, target_key
+from .target_key import TargetLike, as_target, explicit_target, recorded_key, spellings, target_key
 from .workload import Workload, WorkloadSummary, as_module, structural_key
 
 _LOG = logging.getLogger(__name__)
-_MIGRATION_LOCK = 0x6C6F6F70
-"""Number of PostgreSQL's advisory lock under which one process at a time changes the schema."""
 _OWN_TURN = (
     select(WorkloadRow.id)
     .where(WorkloadRow.id == bindparam("own"), WorkloadRow.shash == bindparam("shash"))
@@ -61,16 +58,20 @@ class SQLDatabase(Database):
     """Tuning records in an SQL database.
 
     Safe to use from several threads and processes; after a fork the child opens connections of its own.
+
+    Who only reads changes nothing: the file and the tables are made, and those of an older version are brought up to date, with the
+    first thing that is committed.
     """
 
     def __init__(self, where: str | Path | URL, *, must_exist: bool = False) -> None:
         """
         Args:
             where: path of an SQLite file, or an SQLAlchemy URL.
-            must_exist: refuse to make a new SQLite file.
+            must_exist: there must be an SQLite file already.
 
         Raises:
-            DatabaseFileError: missing, not writable, not a database, or the server cannot be reached.
+            DatabaseFileError: missing, not a database, one of another program, in a folder that cannot be written where it is missing,
+                or the server cannot be reached.
             SchemaVersionError: a newer loopsmith made it.
         """
         self._connections = Connections(where, must_exist)
@@ -82,7 +83,7 @@ class SQLDatabase(Database):
         self._targets: dict[int, Target] = {}
         self._damaged: set[tuple[Any, ...]] = set()
         """Table and key of rows that were named."""
-        self._migrate()
+        self._connections.check()
 
     # -------------------------------------------------------------------------------------- interface
 
@@ -144,11 +145,15 @@ class SQLDatabase(Database):
             return _all_of(self._made(rows, self._workload_of))
 
     def get_records(self, workload: Workload, target: TargetLike, skip: int = 0) -> list[TuningRecord]:
-        query = _of_workload(workload, target).order_by(RecordRow.id)
-        # Who asks has counted the records that could be read; the server counts all.
-        return self._read(query)[skip:] if self._damaged else self._read(query.offset(skip))
+        query, key = _of_workload(workload, target).order_by(RecordRow.id), target_key(target)
+        # Who asks has counted the records that could be read, and are of this target; the server counts all.
+        counts_alike = not self._damaged and not self._has_older_spelling(target)
+        found = self._read(query.offset(skip) if counts_alike else query)
+        return [record for record in found if record.place[1] == key][0 if counts_alike else skip :]
 
     def count_trials(self, workload: Workload, target: TargetLike) -> int:
+        if self._has_older_spelling(target):
+            return super().count_trials(workload, target)
         trials = _of_workload(workload, target).where(RecordRow.remeasured.is_(False)).subquery()
         with self._session() as session:
             return session.scalar(select(func.count()).select_from(trials)) or 0
@@ -156,7 +161,7 @@ class SQLDatabase(Database):
     def claim(
         self, workload: Workload, target: TargetLike, candidates: Sequence[str], owner: str
     ) -> list[bool]:
-        place = self._workload_entry(workload)[0], self._target_id(as_target(target))
+        place = self._workload_entry(workload)[0], self._target_id(explicit_target(target))
         self._release_ended()
         with self._session(write=True) as session:
             # In one order everywhere: of two that wait for each other's rows, a server lets neither go on.
@@ -203,7 +208,7 @@ class SQLDatabase(Database):
             session.execute(delete(ClaimRow).where(ClaimRow.owner == owner))
 
     def fastest_record(self, mod: Program, target: TargetLike) -> TuningRecord | None:
-        found = self._fastest(_of_workload(Workload(mod), target), 1)
+        found = self._fastest(_of_workload(Workload(mod), target), 1, target_key(target))
         return found[0] if found else None
 
     def commit_session(self, session: Session) -> None:
@@ -253,20 +258,26 @@ class SQLDatabase(Database):
     def __repr__(self) -> str:
         return f"SQLDatabase({self._connections.name!r})"
 
-    def _fastest(self, query: Select[Any], top_k: int) -> list[TuningRecord]:
-        """The best records that stand.
+    def _has_older_spelling(self, target: TargetLike) -> bool:
+        """Whether an older version may have kept records of a target under another key, some of them another machine's."""
+        others = select(TargetRow.id).where(TargetRow.key.in_(spellings(target)[1:]))
+        with self._session() as session:
+            return session.scalar(others.limit(1)) is not None
+
+    def _fastest(self, query: Select[Any], top_k: int, key: str | None = None) -> list[TuningRecord]:
+        """The best records that stand, of the target with a key where one is given.
 
         Traces have no order and no equality in SQL. So a few more rows are read than asked for, best first, until enough of
         them are left when those that were measured again, or were wrong, have superseded theirs.
         """
         is_decisive = or_(RecordRow.remeasured, RecordRow.failure_kind == WRONG_RESULT)
-        again = self._read(query.where(is_decisive).order_by(RecordRow.id))
+        again = _of_target(self._read(query.where(is_decisive).order_by(RecordRow.id)), key)
         first = query.where(RecordRow.mean_secs.is_not(None), RecordRow.remeasured.is_(False))
         first = first.order_by(RecordRow.verified.desc(), RecordRow.cut, RecordRow.mean_secs, RecordRow.id)
         count = top_k + 2 * len(again)
         while True:
             read = self._records(first.limit(count))
-            found = _all_of(read)
+            found = _of_target(_all_of(read), key)
             best = by_speed([*found, *again])[:top_k]
             # What was not read is behind all that was: it changes nothing where enough is known.
             is_enough = found and len(best) == top_k and best[-1].merit()[:3] <= found[-1].merit()[:3]
@@ -347,7 +358,7 @@ class SQLDatabase(Database):
         return workload
 
     def _target_id(self, target: Target) -> int:
-        key = target_key(target)
+        key = recorded_key(target)
         if key in self._target_ids:
             return self._target_ids[key]
         query = select(TargetRow.id).where(TargetRow.key == key)
@@ -431,71 +442,14 @@ class SQLDatabase(Database):
             trace_json=_trace_of(row),
         )
 
-    # -------------------------------------------------------------------------------------- schema
-
-    def _migrate(self) -> None:
-        """Bring the schema up to date; the usual case of a current one costs one query and no alembic."""
-        with self._connections.engine() as engine, engine.connect() as connection:
-            found = self._schema_version(connection)
-        if found == HEAD_REVISION:
-            return
-        if self._connections.is_read_only:
-            raise DatabaseFileError(
-                f"{self!r} has schema {found!r} and cannot be written; make it writable once to upgrade it"
-            )
-        with self._connections.engine(write=True) as engine, engine.begin() as connection:
-            if connection.dialect.name == "postgresql":
-                connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_MIGRATION_LOCK})")
-            if self._schema_version(connection) != HEAD_REVISION:  # another process may have been first
-                from alembic import command
-
-                command.upgrade(alembic_config(connection), "head")
-
-    def _schema_version(self, connection: Connection) -> str | None:
-        """The revision that the database has; None for an empty one.
-
-        Raises:
-            SchemaVersionError: it is none that this version knows.
-            DatabaseFileError: there are tables, but not ours.
-        """
-        tables = set(inspect(connection).get_table_names())
-        if "alembic_version" not in tables:
-            if tables & {"workloads", "records", "targets", "sessions"}:
-                raise DatabaseFileError(
-                    f"{self!r} has tables {sorted(tables)} of something else; use another database"
-                )
-            return None
-        found: Sequence[str] = (
-            connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalars().all()
-        )
-        if not found:
-            return None
-        if found[0] not in known_revisions():
-            raise SchemaVersionError(
-                f"{self!r} has schema version {found[0]!r}, which is newer than this loopsmith knows (up to "
-                f"{HEAD_REVISION!r}); update loopsmith or use another database. Nothing was changed"
-            )
-        return found[0]
-
-
-def known_revisions() -> list[str]:
-    """The schema versions that this loopsmith can open, oldest first."""
-    folder = Path(__file__).parent / "migrations" / "versions"
-    return sorted(path.name.split("_")[0] for path in folder.glob("[0-9]*.py"))
-
-
-def alembic_config(connection: Connection | None = None) -> Any:
-    """alembic's configuration for our migrations, with the connection that they shall use."""
-    from alembic.config import Config
-
-    config = Config()
-    config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
-    config.attributes["connection"] = connection
-    return config
-
 
 def _all_of(found: Sequence[_Item | None]) -> list[_Item]:
     return [item for item in found if item is not None]
+
+
+def _of_target(records: list[TuningRecord], key: str | None) -> list[TuningRecord]:
+    """Those of the target with a key, or all where there is none."""
+    return records if key is None else [record for record in records if record.place[1] == key]
 
 
 def _trace_of(row: RecordRow) -> Any:
@@ -520,7 +474,7 @@ def _of_workload(workload: Workload, target: TargetLike | None = None) -> Select
     query = select(RecordRow).join(RecordRow.workload).where(WorkloadRow.shash == workload.shash)
     if target is None:
         return query
-    return query.join(RecordRow.target).where(TargetRow.key == target_key(target))
+    return query.join(RecordRow.target).where(TargetRow.key.in_(spellings(target)))
 
 
 def _without_nul(text: str | None) -> str | None:

@@ -17,6 +17,7 @@ from sqlalchemy import Engine, create_engine, event
 from sqlalchemy.engine import URL, Connection, make_url
 from sqlalchemy.exc import ArgumentError, IntegrityError, NoSuchModuleError, StatementError
 from sqlalchemy.orm import Session as OrmSession
+from sqlalchemy.pool import NullPool
 
 from ir.error import did_you_mean
 
@@ -25,8 +26,12 @@ from .base import Database
 from .damage import read_json, read_text
 from .error import DatabaseError, DatabaseFileError, cannot_look
 from .file_id import FileId, file_id
+from .schema import HEAD_REVISION
+from .sql_schema import schema_version, upgrade
+from .stand_in import StandIn
 
 _BUSY_SECONDS = 30.0
+_CHECK_RIGHTS = "Check that the file and its folder can be read and written"
 _IN_USE_AT_FORK: set[FileId] = set()
 """SQLite files of which this process has inherited a connection that was in use: SQLite's memory of them is wrong for good."""
 
@@ -34,7 +39,8 @@ _IN_USE_AT_FORK: set[FileId] = set()
 class Connections:
     """The connections of one database.
 
-    Safe to use from several threads. After a fork both sides open connections of their own, whoever was inside of which database.
+    Safe to use from several threads. After a fork both sides open connections of their own, whoever was inside of which database. Who
+    reads a database whose tables are missing or old reads another one in their stead (:class:`StandIn`); who writes makes them.
 
     Attributes:
         url: of the database; an SQLite file has its absolute path in it.
@@ -66,6 +72,10 @@ class Connections:
         """The same one, for those who write."""
         self._engine_pid = -1
         self._was_opened = False
+        self._is_current = False
+        """Whether the tables are known to be those of this version."""
+        self._stand_in: StandIn | None = None
+        """What is read as long as they are not."""
         self._file: FileId | None = None
         """What was opened under the name; None after it was closed."""
         self._log: FileId | None = None
@@ -93,16 +103,80 @@ class Connections:
     def engine(self, *, write: bool = False, may_conflict: bool = False) -> Iterator[Engine]:
         """What makes connections, for one transaction."""
         with self._translated(may_conflict), self._inside():
-            engine = self.live_engine()
+            stand_in = self._prepared(write)
+            engine = self.live_engine() if stand_in is None else stand_in.engine
             yield self._writer if write else engine
             if write:
                 self._check_kept()
+
+    def check(self) -> None:
+        """Look at what is there, without changing anything of it.
+
+        Raises:
+            DatabaseFileError: it cannot be read, or is no tuning database.
+            SchemaVersionError: a newer version made its tables.
+        """
+        with self._translated(False), self._inside(), self._lock:
+            self._is_current = self._version() == HEAD_REVISION
+
+    def _prepared(self, write: bool) -> StandIn | None:
+        """Bring the tables up to date for who writes; for who reads what to read in their stead, None where they are up to date."""
+        if self._is_current:
+            return None
+        with self._lock:
+            version = self._version()
+            if version != HEAD_REVISION:
+                # Tables of a server that are old are brought up to date for who reads, too: there may be too much in them to copy.
+                if not write and (version is None or self.path is not None):
+                    return self._stand_in_for(version)
+                self.live_engine()
+                with self._writer.begin() as connection:
+                    upgrade(connection, str(self))
+            self._is_current, self._stand_in = True, None
+            return None
+
+    def _stand_in_for(self, version: str | None) -> StandIn:
+        state = (version, *(() if self.path is None else _state_of(self.path)))
+        if self._stand_in is None or self._stand_in.state != state:
+            self._stand_in = StandIn(state)
+            if version is None:
+                self._stand_in.make_tables()
+            else:
+                with self._looking() as source:
+                    self._stand_in.take_over(source, str(self))
+        return self._stand_in
+
+    def _version(self) -> str | None:
+        """The revision of the tables; None where there are none."""
+        if self.path is not None and not self.path.exists():
+            if self._was_opened:
+                self._check_file()
+            return None
+        with self._looking() as connection:
+            return schema_version(connection, str(self))
+
+    @contextmanager
+    def _looking(self) -> Iterator[Connection]:
+        """A connection that changes nothing, neither the file nor how it is kept, as SQLite's usual ones do."""
+        self._refuse_what_was_in_use()
+        if self.path is None:
+            with self.live_engine().connect() as connection:
+                yield connection
+            return
+        self._was_opened, self._file = True, self._file or file_id(self.path)
+        reading = _Reading.of(self.path, needs_index=self.is_read_only)
+        engine = create_engine(reading.url_of(self.path), poolclass=NullPool)
+        with engine.connect() as connection:
+            self._check_file()
+            yield connection
 
     def live_engine(self) -> Engine:
         """The engine of this process."""
         with self._lock:
             self._refuse_what_was_in_use()
-            reading = _Reading.of(self.path) if self.path is not None and self.is_read_only else None
+            reading = None
+            if self.path is not None and self.is_read_only:
+                reading = _Reading.of(self.path, needs_index=True)
             if self._engine is not None and (self._engine_pid, self._reading) != (os.getpid(), reading):
                 # A connection must not be shared with a parent process; leave the parent's alone.
                 self._engine.dispose(close=self._engine_pid == os.getpid())
@@ -118,7 +192,8 @@ class Connections:
         with self._inside(), self._lock:
             if self._engine is not None and self._engine_pid == os.getpid():
                 self._engine.dispose()
-            self._engine = self._file = None
+            self._engine = self._file = self._stand_in = None
+            self._is_current = False
 
     def close_idle(self) -> None:
         """Close what must not be open while the process forks. A server knows its clients by their connections: those may stay."""
@@ -128,6 +203,7 @@ class Connections:
     def begin_in_child(self, *, was_in_use: bool) -> None:
         """Forget the parent's connections; a thread that is not here may have held the lock."""
         self._lock = threading.RLock()
+        self._stand_in = None
         found = None if self.path is None else file_id(self.path)
         if was_in_use and found is not None:
             _IN_USE_AT_FORK.add(found)
@@ -154,7 +230,7 @@ class Connections:
         if path is None:
             return create_engine(url, pool_pre_ping=True, pool_size=2)
         if self._reading is not None:
-            url = url.set(database=f"file:{quote(str(path))}").update_query_dict(self._reading.options)
+            url = self._reading.url_of(path)
         engine = create_engine(url, connect_args={"timeout": _BUSY_SECONDS}, json_deserializer=read_json)
         # SQLAlchemy keeps the listeners of a dialect as long as statements that were compiled for it.
         this, pid = weakref.proxy(self), os.getpid()
@@ -234,7 +310,8 @@ class Connections:
             raise DatabaseFileError(f"{self}: {str(cause).strip()}. {self._advice(cause)}") from error
 
     def _advice(self, cause: BaseException) -> str:
-        if self._reading is not None and self._reading.log is not None and "unable to open" in str(cause):
+        is_closed = self.is_read_only and "unable to open" in str(cause)
+        if is_closed and self.path and _Reading.of(self.path, needs_index=False).log is not None:
             return _NEEDS_LOG.format(f"{self.path}-wal", f"{self.path}-shm")
         return _advice(cause)
 
@@ -261,16 +338,20 @@ class _Reading:
     state: tuple[int, ...] = ()
 
     @staticmethod
-    def of(path: Path) -> _Reading:
+    def of(path: Path, *, needs_index: bool) -> _Reading:
         """What is there now.
 
+        Args:
+            path: of the file.
+            needs_index: SQLite cannot make an index of the log itself, where there is none.
+
         Raises:
-            DatabaseFileError: there is a log without an index.
+            DatabaseFileError: there is a log without an index that is needed.
         """
         log, index = Path(f"{path}-wal"), Path(f"{path}-shm")
         try:
             has_log = log.exists() and log.stat().st_size > 0
-            lacks_index = has_log and not index.exists()
+            lacks_index = needs_index and has_log and not index.exists()
             found = path.stat()
         except OSError:
             return _Reading(None)  # SQLite will say why
@@ -281,11 +362,16 @@ class _Reading:
             return _Reading(file_id(log))
         return _Reading(None, (found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size))
 
-    @property
-    def options(self) -> dict[str, str]:
-        """For the URI of the file."""
-        mode = {"mode": "ro", "uri": "true"}
-        return mode if self.log is not None else {**mode, "immutable": "1"}
+    def url_of(self, path: Path) -> URL:
+        """Of a file that is opened so."""
+        options = {"mode": "ro", "uri": "true", **({} if self.log is not None else {"immutable": "1"})}
+        return URL.create("sqlite", database=f"file:{quote(str(path))}", query=options)
+
+
+def _state_of(path: Path) -> tuple[int, ...]:
+    """What changes when a file, or its log, is written; nothing where there is no file."""
+    found = [item.stat() for item in (path, Path(f"{path}-wal")) if item.exists()]
+    return tuple(number for item in found for number in (item.st_ino, item.st_mtime_ns, item.st_size))
 
 
 def _check_sqlite_file(path: Path, must_exist: bool) -> bool:
@@ -308,6 +394,9 @@ def _check_sqlite_file(path: Path, must_exist: bool) -> bool:
         raise DatabaseFileError(
             f"tuning database {str(path)!r} cannot be made: the folder {str(path.parent)!r} does not exist"
         )
+    place = Path(os.path.realpath(path))
+    if place.is_symlink() or not os.access(place.parent, os.W_OK | os.X_OK):  # a link may lead to itself
+        raise DatabaseFileError(f"tuning database {str(path)!r} cannot be made. {_CHECK_RIGHTS}")
     return False
 
 
@@ -348,7 +437,7 @@ def _advice(cause: BaseException) -> str:
     if "not a database" in text or "malformed" in text or isinstance(cause, UnicodeDecodeError):
         return "The file is not an SQLite database or is damaged; name another one, or restore a copy"
     if "readonly" in text or "unable to open" in text or "permission" in text:
-        return "Check that the file and its folder can be read and written"
+        return _CHECK_RIGHTS
     if "no such" in text:
         return "The file is damaged, or another program has changed its tables; name another one, or restore a copy"
     if "locked" in text:

@@ -18,6 +18,7 @@ from .pool import Outcome, Worker, WorkerPool
 from .result import ResultKind
 from .runner import are_measures
 from .session import SessionPart
+from .settings import check_seconds, check_whole
 
 _NUMBERS = itertools.count(1)
 REQUEST_SECONDS = 30.0
@@ -134,8 +135,11 @@ class LocalBuilder(SessionPart, Builder):
             pool: worker processes to use; the runner must use the same ones, and does so in a tuning session where it has none of its own.
 
         Raises:
-            RunnerError: ``f_build`` is of a script or a notebook, which the workers cannot import.
+            RunnerError: ``f_build`` is of a script or a notebook, which the workers cannot import, or a setting is of another type.
         """
+        check_seconds("LocalBuilder: timeout_sec", timeout_sec)
+        if max_workers is not None:
+            check_whole("LocalBuilder: max_workers", max_workers, 1)
         if getattr(f_build, "__module__", None) == "__main__":
             raise RunnerError(
                 f"worker processes cannot import f_build={getattr(f_build, '__name__', f_build)!r} of a script or a notebook: write it into"

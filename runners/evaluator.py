@@ -13,6 +13,7 @@ import numpy as np
 from ir.target.host import last_level_cache_bytes
 
 from .error import RunnerError
+from .settings import check_whole
 
 _FLUSHED_CALLS = 20
 """Calls of all groups together with the caches emptied before each, unless more are asked for."""
@@ -30,7 +31,7 @@ class EvaluatorConfig:
     By default a candidate is timed for a tenth of a second, in five groups of calls, whose median counts.
 
     Raises:
-        RunnerError: a count is below one, or the duration below zero.
+        RunnerError: a setting is of another type, a count is below one, or the duration below zero.
     """
 
     number: int = 1
@@ -47,16 +48,24 @@ class EvaluatorConfig:
 
     def __post_init__(self) -> None:
         distance = 0 if self.weight_distance is None else self.weight_distance
-        if not isinstance(distance, int) or isinstance(distance, bool):
-            raise RunnerError(f"weight_distance is a whole number of bytes, got {distance!r}")
-        if self.number < 1 or self.repeat < 1 or self.min_repeat_ms < 0 or distance < 0:
+        for name, value, least in (
+            ("number", self.number, 1),
+            ("repeat", self.repeat, 1),
+            ("min_repeat_ms", self.min_repeat_ms, 0),
+            ("weight_distance", distance, 0),
+        ):
+            check_whole(f"EvaluatorConfig: {name}", value, least)
+        if not isinstance(self.enable_cpu_cache_flush, bool):
             raise RunnerError(
-                "expected number, repeat >= 1, min_repeat_ms, weight_distance >= 0,"
-                f" got {self.number=}, {self.repeat=}, {self.min_repeat_ms=}, {self.weight_distance=}"
+                f"EvaluatorConfig: enable_cpu_cache_flush is True or False, got {self.enable_cpu_cache_flush!r}"
             )
 
     @staticmethod
     def _normalized(config: EvaluatorConfig | None) -> EvaluatorConfig:
+        if config is not None and not isinstance(config, EvaluatorConfig):
+            raise RunnerError(
+                f"evaluator_config is an EvaluatorConfig, such as EvaluatorConfig(repeat=3), got {config!r}"
+            )
         return config or EvaluatorConfig()
 
 

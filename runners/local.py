@@ -23,6 +23,7 @@ from .pool import Outcome, WorkerPool
 from .result import ResultKind
 from .runner import Runner, RunnerFuture, RunnerInput, RunnerResult
 from .session import SessionPart, SessionSettings
+from .settings import check_seconds
 from .verify import ReferenceStore
 
 _CUT_RATIO = 3.5
@@ -58,8 +59,14 @@ class LocalRunner(SessionPart, Runner):
             pool: worker processes; those that the builder uses. By default those of the session, else those that all share.
 
         Raises:
-            RunnerError: energy is to be measured and this machine does not tell it.
+            RunnerError: a setting is of another type, or energy is to be measured and this machine does not tell it.
         """
+        for name, seconds in (
+            ("timeout_sec", timeout_sec),
+            ("cooldown_sec", cooldown_sec),
+            ("reference_timeout_sec", reference_timeout_sec),
+        ):
+            check_seconds(f"LocalRunner: {name}", seconds)
         if measure_energy:
             EnergyMeter()
         self._measure_energy = measure_energy

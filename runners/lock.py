@@ -14,14 +14,48 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from .error import RunnerError
+
+_SHARED = Path("/tmp")  # where all users of a machine find one file, whatever TMPDIR says to each
+_FOR_ALL = 0o666
+
+
+def _folder() -> Path:
+    """Where the locks are; ``LOOPSMITH_LOCK_FOLDER`` names another place."""
+    named = os.environ.get("LOOPSMITH_LOCK_FOLDER")
+    if named:
+        return Path(named)
+    return _SHARED if os.access(_SHARED, os.W_OK | os.X_OK) else Path(tempfile.gettempdir())
+
 
 def _open(name: str) -> int:
-    path = Path(os.environ.get("LOOPSMITH_LOCK_FOLDER", tempfile.gettempdir())) / name
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    path = _folder() / name
     try:
-        os.fchmod(handle, 0o666)  # another user's tuner must be able to lock it too
-    except PermissionError:  # that other user made it, with the same rights
-        pass
+        while (handle := _opened(path)) is None and (handle := _made(path)) is None:
+            pass  # another process made it in between
+        return handle
+    except OSError as error:
+        raise RunnerError(
+            f"the lock {str(path)!r}, by which measurements leave each other alone, cannot be opened: {error.strerror}; remove the file, or"
+            " name a folder that all who measure on this machine can write, by LOOPSMITH_LOCK_FOLDER"
+        ) from error
+
+
+def _opened(path: Path) -> int | None:
+    """The file, if it is there. Another user's in /tmp may be opened by who does not ask to make it (proc(5), protected_regular)."""
+    try:
+        return os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+
+
+def _made(path: Path) -> int | None:
+    """The file, made so that other users can lock it, too; None where another process was first."""
+    try:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _FOR_ALL)
+    except FileExistsError:
+        return None
+    os.fchmod(handle, _FOR_ALL)  # whatever the umask is
     return handle
 
 

@@ -46,7 +46,8 @@ def compile_relax(
         mod: a Relax module.
         target: a Target or its text.
         params: weights of ``main`` by name.
-        database: a Database, path or URL; None builds with default schedules.
+        database: a Database, path or URL; by default that of the innermost ``with database:`` block, as wherever records are applied.
+            Where there is none either, kernels get default schedules; ``MemoryDatabase()`` asks for them within a block.
         strict: a kernel without a record is an error.
         report: filled in with what was applied to each kernel.
         scheduled: False leaves kernels without a record as plain loops (to compare with).

@@ -67,6 +67,10 @@ class TuneContext:
                 f"a kernel to tune is a PrimFunc or an IRModule, got {type(self.mod).__name__};"
                 " te.create_prim_func makes a PrimFunc of tensors"
             )
+        if not any(isinstance(func, PrimFunc) for func in self.mod.functions.values()):
+            raise TunerError(
+                "a kernel to tune is a PrimFunc, and the module has none; tune_relax tunes a model (Relax functions)"
+            )
         self.target = self.target if isinstance(self.target, Target) else Target(self.target)
         check_seed(self.seed)
         self.generator = np.random.default_rng(self.seed)

@@ -8,8 +8,10 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderResult
 from rich.live import Live
+from rich.measure import Measurement
+from rich.segment import Segment
 from rich.table import Table
 
 from runners import MeasureResult
@@ -19,8 +21,13 @@ from .console import Fitted, make_console
 from .search.base import MeasureCandidate
 from .state import TaskState, TuningRun
 
+_COLUMNS = ("#", "kernel", "weight", "trials", "best ms", "GFLOP/s", "share", "errors")
+_LESS_NEEDED = ("weight", "GFLOP/s", "errors", "share")
+"""Columns that a narrow terminal goes without while the search runs, in this order."""
+_SPARE_LINES = 2
+"""Of a terminal, for the cursor and for what is printed above the table."""
 _MAX_ROWS = 30
-_MAX_NAME = 44
+_MIN_NAME, _MAX_NAME = 18, 44
 """Characters of a kernel's name; one that is cut ends in an ellipsis."""
 _MAX_REASON = 400
 """Characters of why a trial failed: enough to name the place."""
@@ -55,30 +62,37 @@ class Progress(MeasureCallback):
             estimates.append(self.max_seconds - elapsed)
         return _duration(max(0.0, min(estimates))) if estimates else "?"
 
-    def table(self, scheduler: TuningRun) -> Table:
-        """One row per task, heaviest first."""
+    def table(
+        self,
+        scheduler: TuningRun,
+        rows: int = _MAX_ROWS,
+        columns: Sequence[str] = _COLUMNS,
+        name_width: int = _MAX_NAME,
+    ) -> Table:
+        """One row per task, heaviest first.
+
+        Args:
+            scheduler: what is shown.
+            rows: how many tasks; the others are counted below.
+            columns: which, of :data:`_COLUMNS`.
+            name_width: characters of a kernel's name; one that is cut ends in an ellipsis.
+        """
         _, done = self._done(scheduler)
         title = f"{done}/{self.max_trials} trials, {_duration(time.monotonic() - self._begin)}, {self._remaining(scheduler)} left"
         table = Table(title=title, title_justify="left")
-        for name in ("#", "kernel", "weight", "trials", "best ms", "GFLOP/s", "share", "errors"):
+        for name in columns:
             table.add_column(
-                name, justify="left" if name in ("kernel", "errors") else "right", no_wrap=name != "errors"
+                name,
+                justify="left" if name in ("kernel", "errors") else "right",
+                no_wrap=name != "errors",
+                min_width=len(name),  # a name of two words is measured by the longer one otherwise
             )
         shares = scheduler.shares()
-        for number, task in enumerate(scheduler.tasks[:_MAX_ROWS]):
-            found = task.best_secs < float("inf")
-            table.add_row(
-                str(number),
-                name if len(name := task.context.task_name) <= _MAX_NAME else f"{name[: _MAX_NAME - 1]}…",
-                f"{task.context.weight:g}",
-                str(task.all_trials),
-                f"{task.best_secs * 1e3:.4f}" if found else "-",
-                f"{task.gflops:.1f}" if found else "-",
-                f"{shares[number]:.0%}" if shares[number] else "-",
-                ", ".join(f"{kind} {count}" for kind, count in task.failures.most_common()),
-            )
-        if len(scheduler.tasks) > _MAX_ROWS:
-            table.caption = f"and {len(scheduler.tasks) - _MAX_ROWS} more"
+        for number, task in enumerate(scheduler.tasks[:rows]):
+            cells = _cells(number, task, shares[number], name_width)
+            table.add_row(*(cells[name] for name in columns))
+        if len(scheduler.tasks) > rows:
+            table.caption = f"and {len(scheduler.tasks) - rows} more"
         return table
 
     def finish(self, task_scheduler: TuningRun) -> None:
@@ -133,18 +147,51 @@ class Progress(MeasureCallback):
             )
 
 
+class _Screenful:
+    """What of a run's table a terminal shows at once: a row that scrolled away could not be redrawn, and would stay as it was."""
+
+    def __init__(self, display: Progress, scheduler: TuningRun) -> None:
+        self._display, self._scheduler = display, scheduler
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        width, height = options.max_width, console.size.height - _SPARE_LINES
+        columns, name_width = self._columns(console, options)
+        rows = max(1, min(len(self._scheduler.tasks), _MAX_ROWS, height))
+        while True:
+            table = self._display.table(self._scheduler, rows, columns, name_width)
+            lines = console.render_lines(table, options.update(width=width), pad=False)
+            if len(lines) <= height or rows == 1:
+                break
+            rows = max(1, min(rows - 1, rows * height // len(lines)))
+        for line in lines[: max(1, height)]:
+            yield from line
+            yield Segment.line()
+
+    def _columns(self, console: Console, options: ConsoleOptions) -> tuple[list[str], int]:
+        """The columns that leave room for a kernel's name, and how much of it."""
+        columns, dropped = list(_COLUMNS), list(_LESS_NEEDED)
+        while True:
+            table = self._display.table(self._scheduler, _MAX_ROWS, columns, name_width=1)
+            wide = options.update(width=_MAX_NAME * len(columns))
+            without_name = Measurement.get(console, wide, table).minimum - len("kernel")
+            room = options.max_width - without_name
+            if room >= _MIN_NAME or not dropped:
+                return columns, max(1, min(_MAX_NAME, room))
+            columns.remove(dropped.pop(0))
+
+
 class LiveProgress(Progress):
-    """A table that is redrawn in place."""
+    """A table that is redrawn in place, as much of it as the terminal shows."""
 
     def start(self, task_scheduler: TuningRun) -> None:
         super().start(task_scheduler)
         self._live = Live(
-            Fitted(self.table(task_scheduler)), console=self.console, refresh_per_second=4, transient=True
+            _Screenful(self, task_scheduler), console=self.console, refresh_per_second=4, transient=True
         )
         self._live.start()
 
     def trial(self, task_scheduler: TuningRun, task: TaskState, result: MeasureResult) -> None:
-        self._live.update(Fitted(self.table(task_scheduler)))
+        self._live.update(_Screenful(self, task_scheduler))
 
     def finish(self, task_scheduler: TuningRun) -> None:
         if hasattr(self, "_live"):
@@ -180,6 +227,22 @@ def progress_display(max_trials: int, max_seconds: float | None) -> Progress:
     """The display that fits where standard error goes."""
     kind = LiveProgress if sys.stderr.isatty() else PlainProgress
     return kind(max_trials, max_seconds)
+
+
+def _cells(number: int, task: TaskState, share: float, name_width: int) -> dict[str, str]:
+    """A row of the table, by column; ``share`` is the task's of the model's time."""
+    found = task.best_secs < float("inf")
+    name = task.context.task_name
+    return {
+        "#": str(number),
+        "kernel": name if len(name) <= name_width else f"{name[: name_width - 1]}…",
+        "weight": f"{task.context.weight:g}",
+        "trials": str(task.all_trials),
+        "best ms": f"{task.best_secs * 1e3:.4f}" if found else "-",
+        "GFLOP/s": f"{task.gflops:.1f}" if found else "-",
+        "share": f"{share:.0%}" if share else "-",
+        "errors": ", ".join(f"{kind} {count}" for kind, count in task.failures.most_common()),
+    }
 
 
 def _duration(seconds: float) -> str:

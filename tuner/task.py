@@ -38,6 +38,12 @@ class ExtractedTask:
     names: list[str]
 
     @property
+    def is_static(self) -> bool:
+        """Whether the kernel can be measured: all of its arguments are tensors of known shape."""
+        kernel = self.mod["main"]
+        return isinstance(kernel, PrimFunc) and has_static_arguments(kernel)
+
+    @property
     def dispatched(self) -> list[IRModule]:
         """MetaSchedule's name for the modules of a task."""
         return [self.mod]
@@ -60,7 +66,7 @@ def call_counts(mod: IRModule) -> dict[str, int]:
 
 
 def tasks_of(mod: IRModule, target: Target) -> list[ExtractedTask]:
-    """The tasks of a prepared module (Relax functions that call PrimFuncs), heaviest first."""
+    """The tasks of a prepared module (Relax functions that call PrimFuncs), heaviest first; those of symbolic shapes come last."""
     counts = call_counts(mod)
     found: dict[int, ExtractedTask] = {}
     for var, func in mod.functions.items():
@@ -76,7 +82,8 @@ def tasks_of(mod: IRModule, target: Target) -> list[ExtractedTask]:
         found[key] = ExtractedTask(
             var.name_hint, module, target, counts[var.name_hint], flops, [var.name_hint]
         )
-    return sorted(found.values(), key=lambda task: -task.weight * task.flops)
+    # What cannot be tuned comes last, so that the others have the same numbers where it is left out.
+    return sorted(found.values(), key=lambda task: (not task.is_static, -task.weight * task.flops))
 
 
 def extract_tasks(mod: IRModule, target: Any, params: dict[str, Any] | None = None) -> list[ExtractedTask]:

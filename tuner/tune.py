@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-import math
 import sys
 import time
 import zlib
@@ -18,6 +16,7 @@ from database import (
     Database,
     MemoryDatabase,
     Session,
+    Workload,
     hardware_fingerprint,
     has_static_arguments,
     open_database,
@@ -25,7 +24,7 @@ from database import (
     software_versions,
 )
 from ir import IRModule
-from ir.codegen.llvm.compile import options_of, require_host
+from ir.codegen.llvm.compile import options_of, require_host, target_machine
 from ir.tir import IntImm, PrimFunc, Var
 from runners import Builder, LocalRunner, Runner, WorkerPool
 from runners.session import SessionPart, SessionSettings
@@ -158,7 +157,8 @@ def tune_tasks(
     Args:
         tasks: contexts of the kernels.
         database: a Database, a path or URL.
-        work_dir: folder of the database ``tuning.db``, in place of ``database``. Without either, records are kept in memory.
+        work_dir: folder of the database ``tuning.db``, in place of ``database``. Without either, records are kept in memory. They go where
+            they are sent: a ``with database:`` block, which says what builds apply, plays no part.
         max_trials_global: trials of all tasks together, those included that the database has already, and those that other tuners add
             meanwhile.
         max_trials_per_task: limit of one task.
@@ -183,7 +183,7 @@ def tune_tasks(
     Raises:
         TunerError: a budget, the seed, a task, a callback or ``final_choice`` is none; there are both a database and a ``work_dir``, or two
             worker pools; ``calibrate="again"``, but no task is measured on this machine.
-        CodegenError: candidates for a task's target cannot run on this machine, which is to measure them.
+        CodegenError: LLVM does not know a task's target, or candidates for it cannot run on this machine, which is to measure them.
         KeyboardInterrupt: Ctrl-C ended the search; all finished trials are in the database, and the same call goes on.
         SystemExit: SIGTERM or SIGHUP did, likewise, unless the process has a handler of its own for it or ignores it; the code is 128
             and the signal's number.
@@ -197,31 +197,36 @@ def tune_tasks(
         measure_callbacks = [progress_display(max_trials_global, max_seconds)]
     if runner == "local":
         for task in tasks:
-            require_host(options_of(task.target))  # no candidate could be measured
+            machine = options_of(task.target)
+            target_machine(machine)  # no candidate could be built
+            require_host(machine)  # no candidate could be measured
     _check_callbacks(measure_callbacks)
     strategies = [_strategy(strategy) for _ in tasks]
     model = cost_model if isinstance(cost_model, CostModel) else CostModel.create(cost_model, seed=seed)
     with Interrupts() as interrupts:
         if num_trials_per_iter is None:
             num_trials_per_iter = max(4, min(16, max_trials_global // (2 * max(1, len(tasks)))))
-        store = open_store(database, work_dir)
         scheduler = (
             task_scheduler
             if isinstance(task_scheduler, TaskScheduler)
             else TaskScheduler.create(task_scheduler)
         )
-        session = Session(
-            command=" ".join(sys.argv),
-            seed=seed,
-            fingerprint=hardware_fingerprint(),
-            versions=software_versions(),
-        )
-        store.commit_session(session)
         with _parts_of_session(builder, runner, strategies, tasks) as (builder, runner):
+            here = _measured_here(tasks, runner, calibrate)
+            # Nothing is refused from here on: who made a mistake finds no folder, no file and no session in it afterwards.
+            store = open_store(database, work_dir)
+            session = Session(
+                command=" ".join(sys.argv),
+                seed=seed,
+                fingerprint=hardware_fingerprint(),
+                versions=software_versions(),
+                kernels={Workload(task.mod).shash: task.task_name for task in tasks},
+            )
+            store.commit_session(session)
             try:
                 is_used_up = _trials_of(tasks, store) >= max_trials_global
-                if calibrate == "again" or (calibrate == "auto" and not is_used_up):
-                    _calibrate_tasks(tasks, store, runner, measure_callbacks, again=calibrate == "again")
+                if here and isinstance(runner, LocalRunner) and (calibrate == "again" or not is_used_up):
+                    _calibrate_tasks(here, store, runner, measure_callbacks, again=calibrate == "again")
                 if not is_used_up:
                     pretrain(model, store, tasks)
                 interrupts.check()
@@ -251,29 +256,39 @@ def _trials_of(tasks: Sequence[TuneContext], store: Database) -> int:
     return sum(store.count_trials(store.commit_workload(task.mod), task.target) for task in tasks)
 
 
+def _measured_here(tasks: Sequence[TuneContext], runner: Runner, calibrate: str) -> list[TuneContext]:
+    """The tasks that are to get the calibration of this machine: those that are measured on it and have none yet.
+
+    Raises:
+        TunerError: ``calibrate="again"``, and there is none.
+    """
+    if calibrate == "never":
+        return []
+    is_local = isinstance(runner, LocalRunner)
+    here = [task for task in tasks if is_local and task.calibration is None and describes_host(task.target)]
+    if not here and calibrate == "again":
+        raise TunerError(
+            "calibrate='again' measures this machine, on which no task is measured; leave it at 'auto'"
+        )
+    return here
+
+
 def _calibrate_tasks(
     tasks: Sequence[TuneContext],
     store: Database,
-    runner: Runner,
+    runner: LocalRunner,
     callbacks: Sequence[MeasureCallback],
     *,
     again: bool,
 ) -> None:
-    """Give the tasks that are measured on this machine its calibration, but for those that have one already."""
-    here = [task for task in tasks if task.calibration is None and describes_host(task.target)]
-    if not here or not isinstance(runner, LocalRunner):
-        if again:
-            raise TunerError(
-                "calibrate='again' measures this machine, on which no task is measured; leave it at 'auto'"
-            )
-        return
+    """Give tasks that are measured on this machine its calibration."""
 
     def tell(text: str) -> None:
         for callback in callbacks:
             callback.notice(text)
 
     found = calibration_of_host(store, runner.pool, again=again, tell=tell)
-    for task in here:
+    for task in tasks:
         task.calibration = found
 
 
@@ -291,6 +306,8 @@ def open_store(database: Database | str | Path | None, work_dir: str | Path | No
         return open_for_writing(database)
     if work_dir is None:
         return MemoryDatabase()
+    if not isinstance(work_dir, str | Path):
+        raise TunerError(f"work_dir is the path of a folder, got {work_dir!r}")
     folder = Path(work_dir)
     folder.mkdir(parents=True, exist_ok=True)
     return open_database(folder / "tuning.db")
@@ -311,8 +328,7 @@ def contexts_of(
     """
     contexts, generator = [], _space(space)
     for task in tasks:
-        kernel = task.mod["main"]
-        if isinstance(kernel, PrimFunc) and not has_static_arguments(kernel):
+        if not task.is_static:
             continue
         own = zlib.crc32(f"{seed}/{task.task_name}".encode())
         contexts.append(

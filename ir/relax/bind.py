@@ -114,8 +114,13 @@ def bind_params(func: Function, binding_map: Mapping[Any, Any]) -> Function:
     """A copy of ``func`` in which parameters (by variable or name) are replaced by arrays, constants or expressions.
 
     Raises:
+        IRTypeError: the parameters are not given by name or variable.
         IRValueError: a name is no parameter, or the value cannot be passed for the parameter.
     """
+    if not isinstance(binding_map, Mapping):
+        raise IRTypeError(
+            f"bind_params: parameters are given by name, as in {{'w': array}}, got {type(binding_map).__name__}"
+        )
     by_name: dict[str, list[Var]] = {}
     for param in func.params:
         by_name.setdefault(param.name_hint, []).append(param)

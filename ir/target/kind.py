@@ -23,6 +23,8 @@ class OptionSpec:
     doc: str = ""
     minimum: int = 1
     """The least value of an ``int``: most are counts and sizes."""
+    maximum: int | None = None
+    """The largest value of an ``int``, where there is one."""
 
 
 @dataclass(frozen=True)
@@ -71,13 +73,13 @@ _CPU = {
     "mattr": OptionSpec(list, None, "cpu features in LLVM's +feature,-feature form"),
     "mtriple": OptionSpec(str, None, "LLVM target triple"),
     "mabi": OptionSpec(str, None, "LLVM's name of the calling convention, such as lp64d"),
-    "num-cores": OptionSpec(int, None, "cores that a parallel loop may use"),
+    "num-cores": OptionSpec(int, None, "cores that a parallel loop may use", maximum=1 << 16),
     "vector-width": OptionSpec(int, None, "bits of a vector register, instead of what the cpu implies"),
     "vector-registers": OptionSpec(int, None, "number of vector registers, instead of what the cpu implies"),
     "l1-cache-bytes": OptionSpec(int, None, "level-1 data cache per core"),
     "l2-cache-bytes": OptionSpec(int, None, "level-2 cache per core"),
     "l3-cache-bytes": OptionSpec(int, None, "last-level cache, shared"),
-    "opt-level": OptionSpec(int, None, "LLVM's optimization level", minimum=0),
+    "opt-level": OptionSpec(int, None, "LLVM's optimization level", minimum=0, maximum=3),
 }
 _GPU = {
     "arch": OptionSpec(str, None, "compute architecture, such as sm_90"),

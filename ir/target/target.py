@@ -476,7 +476,7 @@ def _value_of(kind: TargetKind, name: str, value: Any) -> Any:
             return tuple(str(item).strip() for item in items if str(item).strip())
         if spec.type is str and not isinstance(value, str):
             raise TypeError
-        if spec.type is int and isinstance(value, float):
+        if spec.type is int and isinstance(value, float | bool):
             raise TypeError
         found = spec.type(getattr(value, "value", value))
     except (KeyError, TypeError, ValueError):
@@ -487,6 +487,10 @@ def _value_of(kind: TargetKind, name: str, value: Any) -> Any:
         raise TargetError(
             f"option -{name} of target kind {kind.name!r} must be at least {spec.minimum}, got {found};"
             " leave it out for what the device has"
+        )
+    if spec.maximum is not None and found > spec.maximum:
+        raise TargetError(
+            f"option -{name} of target kind {kind.name!r} must be at most {spec.maximum}, got {found}"
         )
     return found
 

@@ -24,7 +24,7 @@ from sqlalchemy import create_engine, event
 from sqlalchemy.engine import make_url
 
 from database import DatabaseFileError, MachineCalibration, SQLDatabase, open_database
-from database.sql import alembic_config
+from database.sql_schema import alembic_config
 from tests.database.attack import commit, filled, in_child, left_by_a_kill, seconds_in
 from tests.database.contract import TARGET, record
 from tests.programs.nodes import matmul, scaled
@@ -113,36 +113,29 @@ def test_who_is_killed_in_the_middle_of_a_commit_leaves_no_half_and_no_lock(
     assert seconds_in(path) == [1, 2, 4]
 
 
-def open_and_be_killed(path: Path, moment: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A child opens a database and is killed in the middle of bringing its tables up to date."""
+def commit_and_be_killed(path: Path, moment: str) -> None:
+    """A child commits to a database and is killed in the middle of bringing its tables up to date."""
 
     def work() -> None:
-        migrate = SQLDatabase._migrate
-
-        def killed(self: SQLDatabase) -> None:
-            kill_at(self, moment)
-            migrate(self)
-
-        monkeypatch.setattr(SQLDatabase, "_migrate", killed)
-        SQLDatabase(path)
+        database = SQLDatabase(path)
+        kill_at(database, moment)
+        commit(database, 9.0)
 
     assert in_child(work) == -signal.SIGKILL
 
 
 @pytest.mark.parametrize("moment", ["CREATE TABLE workloads", "INSERT INTO alembic_version", "COMMIT"])
-def test_who_is_killed_while_making_a_database_leaves_room_for_one(
-    tmp_path: Path, moment: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_who_is_killed_while_making_a_database_leaves_room_for_one(tmp_path: Path, moment: str) -> None:
     path = tmp_path / "tuning.db"
 
-    open_and_be_killed(path, moment, monkeypatch)
+    commit_and_be_killed(path, moment)
     filled(path).close()
     assert seconds_in(path) == [1, 2]
 
 
 @pytest.mark.parametrize("moment", ["ALTER TABLE", "UPDATE workloads", "UPDATE alembic_version", "COMMIT"])
 def test_who_is_killed_while_bringing_a_database_up_to_date_leaves_all_records(
-    tmp_path: Path, moment: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, moment: str
 ) -> None:
     path = tmp_path / "tuning.db"
     database = filled(path)
@@ -152,7 +145,7 @@ def test_who_is_killed_while_bringing_a_database_up_to_date_leaves_all_records(
         command.downgrade(alembic_config(connection), "0001")
     database.close()
 
-    open_and_be_killed(path, moment, monkeypatch)
+    commit_and_be_killed(path, moment)
     with closing(SQLDatabase(path)) as again:
         commit(again, 3.0)
         assert again.claim(again.commit_workload(matmul()), TARGET, ["a"], "one") == [True]
@@ -499,7 +492,7 @@ def test_a_disk_without_room_for_a_database_says_so_and_leaves_none_that_is_half
         for size in (0, 4096, 40_000):
             resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
             with pytest.raises(DatabaseFileError, match=r"tuning\.db.*Free some space"):
-                SQLDatabase(path)
+                commit(SQLDatabase(path), 1.0)
 
     assert in_child(work) == 0
     filled(path).close()

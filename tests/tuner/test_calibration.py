@@ -335,7 +335,7 @@ def test_the_command_says_why_nothing_was_kept(
     path = str(tmp_path / "t.db")
     busy = replace(FOUND, disturbed=True, notes=("l3_fill: the machine was busy",))
     monkeypatch.setattr(command, "WorkerPool", lambda count: nullcontext(pool_of(busy)))
-    assert run_command(monkeypatch, "--database", path) == 0
+    assert run_command(monkeypatch, "--database", path) == 2
     heard = capsys.readouterr()
     assert "l3_fill: the machine was busy" in heard.out and "try again" in heard.err
     assert known_calibration(open_database(path)) is None

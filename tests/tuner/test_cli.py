@@ -178,9 +178,9 @@ def test_ctrl_c_in_a_search_says_what_is_kept(
 def _database_of_the_future(path: Path) -> None:
     import sqlite3
 
-    from database import open_database
+    from tests.database.attack import filled
 
-    open_database(path).close()
+    filled(path).close()
     with sqlite3.connect(path) as connection:
         connection.execute("update alembic_version set version_num = '9999'")
 
@@ -226,7 +226,7 @@ def test_from_a_file_to_a_checked_library(tmp_path: Path) -> None:
     )
 
     listed = loopsmith("tasks", "net.onnx", cwd=tmp_path)
-    assert listed.returncode == 0 and "conv2d" in listed.stdout
+    assert listed.returncode == 0 and re.search(r"│ 0 │ fused_conv2d_relu │", listed.stdout)
     # a pipe has no width: nothing is cut, whatever COLUMNS says of some terminal
     assert all(word in listed.stdout for word in ("weight", "MFLOP", "share", "structures", "candidates"))
     assert "…" not in listed.stdout
@@ -248,6 +248,8 @@ def test_from_a_file_to_a_checked_library(tmp_path: Path) -> None:
     assert more.returncode == 0 and re.search(r"4 trials in", more.stderr), more.stderr
     with sqlite3.connect(tmp_path / "study.db") as connection:
         ((trials,),) = connection.execute("SELECT count(*) FROM trials").fetchall()
+        studies = [name for (name,) in connection.execute("SELECT study_name FROM studies")]
+    assert "fused_conv2d_relu" in {name.split(" [")[0] for name in studies}
     assert trials == 12  # those of the first search, which were measured before the study was made, included
     built = loopsmith("build", "net.onnx", "--database", "t.db", "-o", "net.so", cwd=tmp_path)
     assert built.returncode == 0, built.stderr
@@ -276,13 +278,14 @@ def test_from_a_file_to_a_checked_library(tmp_path: Path) -> None:
     assert timed.returncode == 0 and "onnxruntime" in timed.stdout
     summary = tuned.stderr.splitlines()
     assert any("GFLOP/s" in line and "errors" in line for line in summary)
+    assert re.search(r"│ 0 │ fused_conv2d_relu │", tuned.stderr)
     stored = loopsmith("db", "ls", "t.db", cwd=tmp_path)
-    assert stored.returncode == 0 and "kernel" in stored.stdout and "conv2d" in stored.stdout
+    assert stored.returncode == 0 and re.search(r"│ 0 │ fused_conv2d_relu │", stored.stdout)
     assert "shapes" in stored.stdout and not re.search(r"\broot\b", stored.stdout)
     assert re.search(r"-num-cores=\d+ │", stored.stdout)  # the target is not cut
     for options, traces in (((), False), (("--trace",), True)):
         text = loopsmith("db", "top", "t.db", "--task", "0", *options, cwd=tmp_path).stdout
-        assert "task 0" in text and ("sch." in text) == traces
+        assert "#0 fused_conv2d_relu: the" in text and ("sch." in text) == traces
     traced = loopsmith("db", "top", "t.db", "--trace", cwd=tmp_path).stdout
     assert re.search(r"sch\.split\(loop=l\d+, factors=\[v\d+, ", traced)  # nothing is taken for markup
     exported = loopsmith("db", "export", "t.db", "records.jsonl", cwd=tmp_path)

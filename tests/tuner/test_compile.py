@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
 from unittest import mock
 
 import numpy as np
 import pytest
 
+from database import MemoryDatabase, TuningRecord
 from ir import IRModule
 from ir.codegen.llvm.compile import CodegenError
 from ir.script import ir as I
 from ir.script import relax as R
 from ir.target import Target
 from tuner import compile as building
+from tuner.compare.builds import compare_builds
+from tuner.model import Model
 from tuner.task import extract_tasks
 
 GPU = Target("nvidia/nvidia-a100")
@@ -35,6 +39,35 @@ def test_a_target_without_code_generation_is_refused_at_once() -> None:
         pytest.raises(CodegenError, match="kind 'cuda' is not generated yet"),
     ):
         building.compile_relax(Layer, GPU)
+
+
+class Asked(MemoryDatabase):
+    """Counts what is looked up in it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.times = 0
+
+    def query_tuning_record(self, *arguments: Any) -> TuningRecord | None:
+        self.times += 1
+        return super().query_tuning_record(*arguments)
+
+
+def test_a_build_asks_the_database_that_is_named_or_else_that_of_the_block() -> None:
+    named, around, outer = Asked(), Asked(), Asked()
+    with outer, around:
+        building.compile_relax(Layer, "cpu")
+        assert (named.times, around.times, outer.times) == (0, 2, 0)
+        building.compile_relax(Layer, "cpu", database=named)
+    assert (named.times, around.times, outer.times) == (2, 2, 0)
+
+
+def test_what_a_tuned_build_is_compared_with_has_no_records() -> None:
+    weights = {"w": np.ones((8, 8), "float32")}
+    model = Model("layer", Layer, weights, {"x": np.ones((4, 8), "float32")})
+    with Asked() as around:
+        compare_builds(model, Target("cpu"), MemoryDatabase())
+    assert around.times == 0
 
 
 def test_tasks_of_a_gpu_are_extracted_and_constants_folded_on_this_machine() -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
+from database.target_key import explicit_target
 from runners.measure import MeasureResult
 
 from ..search.base import MeasureCandidate
-from ..search.optuna_storage import StudyWriter, open_storage
+from ..search.optuna_storage import StudyWriter, is_new_file, open_storage
 from ..state import TaskState, TuningRun
 from .base import MeasureCallback
 
@@ -20,7 +22,8 @@ class OptunaExport(MeasureCallback):
     ``optuna-dashboard sqlite:///study.db`` shows the search live, and a search that goes on goes on there, too.
 
     Args:
-        storage: a URL, a path, ``:memory:`` or a storage; see :func:`tuner.search.optuna_storage.open_storage`.
+        storage: a URL, a path, ``:memory:`` or a storage; see :func:`tuner.search.optuna_storage.open_storage`. A file is made when the
+            search begins.
         study_name: begins the name of each study, which goes on with the name of the task.
 
     Raises:
@@ -28,9 +31,14 @@ class OptunaExport(MeasureCallback):
     """
 
     def __init__(self, storage: Any, study_name: str = "") -> None:
-        self.storage = open_storage(storage)
+        self._where = storage if is_new_file(storage) else open_storage(storage)
         self._study_name = study_name
         self._writers: list[StudyWriter] = []
+
+    @cached_property
+    def storage(self) -> Any:
+        """Optuna's storage."""
+        return open_storage(self._where)
 
     @property
     def studies(self) -> list[Any]:
@@ -60,7 +68,7 @@ class OptunaExport(MeasureCallback):
             self.storage,
             context.task_name,
             task.workload,
-            context.target,
+            explicit_target(context.target),
             context.structures(),
             task.strategy.objectives,
             self._study_name,

@@ -36,6 +36,7 @@ def build(
     """Build a model with the best records of a database; kernels without one get a sensible default schedule."""
     _check_is_library(output)
     check_writable(output)
+    check_writable(output.with_suffix(".h"))
     onnx = output.with_suffix(".onnx") if save_onnx else None
     if onnx is not None:
         if zoo is None:
@@ -43,13 +44,14 @@ def build(
         check_writable(onnx)
     chosen = checked_target(target)
     loaded = load_model(model, zoo, shape)
+    model_bytes = exported(loaded) if onnx is not None else b""
     report = ApplyReport()
     with out.status("building"):
         executable = compile_relax(loaded.mod, chosen, loaded.params, database, strict=strict, report=report)
         executable.export_library(output)
     out.print(str(report))
     if onnx is not None:
-        onnx.write_bytes(exported(loaded))
+        onnx.write_bytes(model_bytes)
         out.print(f"wrote {onnx}")
     out.print(f"wrote {output} ({size_text(output.stat().st_size)}) and {output.with_suffix('.h')}")
 

@@ -16,7 +16,7 @@ from ..calibration import calibrate as calibration_of_host
 from ..calibration import known_calibration
 from ..console import Fitted
 from ..error import TunerError
-from .console import complain, out
+from .console import out
 
 
 def calibrate(
@@ -50,7 +50,7 @@ def calibrate(
     for note in known.notes:
         out.print(note)
     if known.disturbed:
-        complain(
+        raise TunerError(
             "other processes disturbed the measurement, which is not kept; try again on a quieter machine"
         )
 

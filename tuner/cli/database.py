@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -18,10 +19,10 @@ from database import (
     import_records,
     open_database,
     open_for_writing,
-    target_key,
 )
 from database.pareto import UNITS
 from database.workload import WorkloadSummary, entry_function
+from ir.error import did_you_mean
 from schedules.population import flops_of
 
 from ..console import Fitted
@@ -35,38 +36,73 @@ app = typer.Typer(help="Look into a tuning database, and move records.", no_args
 Path_ = Annotated[str, typer.Argument(help="Path or URL of the database.")]
 
 
-def _workloads(store: Database) -> list[tuple[int, Workload, list[TuningRecord]]]:
+@dataclass(frozen=True)
+class _Kernel:
+    """A workload as users see it: the number in its database, its name, and its records."""
+
+    number: int
+    name: str
+    workload: Workload
+    records: list[TuningRecord]
+
+
+def _kernels(store: Database) -> list[_Kernel]:
     by_hash: dict[str, list[TuningRecord]] = {}
     for record in store.get_all_tuning_records():
         by_hash.setdefault(record.workload.shash, []).append(record)
-    return [(i, item, by_hash.get(item.shash, [])) for i, item in enumerate(store.get_workloads())]
+    given = [item for session in store.get_sessions() for item in session.kernels.items()]
+    named = {shash: name for shash, name in given if name != "main"}
+    return [
+        _Kernel(number, named.get(item.shash) or _described(item), item, by_hash.get(item.shash, []))
+        for number, item in enumerate(store.get_workloads())
+    ]
 
 
-def _kernel_name(workload: Workload) -> str:
-    """The name of a workload's function; of one that is called ``main``, as tasks are, the names of its blocks but the outermost."""
+def _described(workload: Workload) -> str:
+    """A name for what was tuned by a version that kept no names: of ``main``, as tasks are called, its blocks but the outermost."""
     summary = WorkloadSummary.of(workload.mod)
     blocks = [name for name in dict.fromkeys(summary.blocks) if name != "root"]
     return summary.name if summary.name != "main" or not blocks else " ".join(blocks)
 
 
+def _chosen(kernels: list[_Kernel], asked: str) -> _Kernel:
+    """The kernel that a number or a name means.
+
+    Raises:
+        TunerError: there is none, or the name is that of several.
+    """
+    if not kernels:
+        raise TunerError("the database has no kernel yet")
+    found = [item for item in kernels if asked in (str(item.number), item.name)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        numbers = ", ".join(str(item.number) for item in found)
+        raise TunerError(f"{len(found)} kernels are called {asked!r}; take one of their numbers: {numbers}")
+    names = [item.name for item in kernels]
+    raise TunerError(
+        f"the database has no kernel {asked!r}; it has 0 to {len(kernels) - 1}, which `loopsmith db ls` names{did_you_mean(asked, names)}"
+    )
+
+
 @app.command("ls")
 def list_workloads(path: Path_) -> None:
-    """List the workloads: trials, failures, and the best time of each."""
+    """List the kernels by the names that they have in the model that was tuned last: trials, failures, and the best time of each."""
     store = open_database(path, must_exist=True)
     table = Table(title=f"{path}: {len(store)} records", title_justify="left")
-    for name in ("task", "kernel", "shapes", "trials", "failed", "best ms", "GFLOP/s", "target"):
+    for name in ("#", "kernel", "shapes", "trials", "failed", "best ms", "GFLOP/s", "target"):
         table.add_column(name, justify="left" if name in ("kernel", "shapes", "target") else "right")
-    for number, workload, records in _workloads(store):
-        trials = [item for item in records if not item.remeasured]
-        best = next((item.secs for item in by_speed(records)), None)
-        func = entry_function(workload.mod)[1]
+    for kernel in _kernels(store):
+        trials = [item for item in kernel.records if not item.remeasured]
+        best = next((item.secs for item in by_speed(kernel.records)), None)
+        func = entry_function(kernel.workload.mod)[1]
         shapes = ", ".join(
             "x".join(str(getattr(d, "value", d)) for d in b.shape) for b in func.buffer_map.values()
         )
-        targets = {str(item.target) for item in records}
+        targets = {str(item.target) for item in kernel.records}
         table.add_row(
-            str(number),
-            _kernel_name(workload),
+            str(kernel.number),
+            kernel.name,
             shapes,
             str(len(trials)),
             str(sum(not item.is_valid() for item in trials)),
@@ -80,22 +116,15 @@ def list_workloads(path: Path_) -> None:
 @app.command("top")
 def top(
     path: Path_,
-    task: Annotated[int, typer.Option(help="Number of the workload, as `db ls` shows it.")] = 0,
+    task: Annotated[str, typer.Option(help="Number or name of the kernel, as `db ls` shows them.")] = "0",
     count: Annotated[int, typer.Option("-k", min=1, help="How many records.")] = 5,
     trace: Annotated[bool, typer.Option(help="Print the trace of the best record.")] = False,
 ) -> None:
-    """Show the fastest records of one workload; a build takes the first of its target that applies."""
+    """Show the fastest records of one kernel; a build takes the first of its target that applies."""
     store = open_database(path, must_exist=True)
-    found = _workloads(store)
-    if not 0 <= task < len(found):
-        raise TunerError(
-            f"the database has no task {task}; it has 0 to {len(found) - 1}"
-            if found
-            else "the database has no task yet"
-        )
-    _, workload, _ = found[task]
-    records = store.get_top_k(workload, count)
-    table = Table(title=f"task {task}: the {len(records)} fastest", title_justify="left")
+    kernel = _chosen(_kernels(store), task)
+    records = store.get_top_k(kernel.workload, count)
+    table = Table(title=f"#{kernel.number} {kernel.name}: the {len(records)} fastest", title_justify="left")
     for name in ("ms", "runs", "checked", "applies", "target", "decisions"):
         table.add_column(name, justify="left" if name in ("target", "decisions") else "right")
     for record in records:
@@ -144,12 +173,13 @@ def export_study(
     store = open_database(path, must_exist=True)
     opened = open_storage(storage)
     added = studies = 0
-    for _, workload, records in _workloads(store):
-        targets = {target_key(item.target): item.target for item in records if item.target is not None}
-        for target in targets.values():
+    for kernel in _kernels(store):
+        workload, records = kernel.workload, kernel.records
+        targets = {item.place[1]: item.target for item in records if item.target is not None}
+        for key, target in targets.items():
             structures = TuneContext(workload.mod, target).structures()
-            writer = StudyWriter(opened, _kernel_name(workload), workload, target, structures, names)
-            added += writer.write(store.get_records(workload, target))
+            writer = StudyWriter(opened, kernel.name, workload, target, structures, names)
+            added += writer.write([item for item in records if item.place[1] == key])
             studies += 1
     out.print(f"added {added} trials to {studies} studies in {storage}")
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 import runners
+from database import MemoryDatabase
 from database.meta_schedule_apply_database import ApplyReport
 from ir.error import IRError
 
@@ -60,13 +61,14 @@ def compare_builds(model: Any, target: Any, store: Any) -> Comparison:
 
     notes, error = [], None
     enter_build("tuned", store, report=report)
-    enter_build("default schedules", None)
+    without = MemoryDatabase()  # whatever database is current
+    enter_build("default schedules", without)
     untuned = "default schedules"
     if first_calls[untuned] * _PLAIN_RATIO > _PLAIN_SECONDS:
         notes.append("not compared with untuned loops: they would run for minutes")
     else:
         untuned = "untuned loops"
-        enter_build(untuned, None, scheduled=False)
+        enter_build(untuned, without, scheduled=False)
     try:
         require_onnxruntime()
         onnx = model.onnx_path if model.onnx_path is not None else exported(model)

@@ -7,15 +7,18 @@ time (and what else was asked for) are the values, and the trace and the kind of
 from __future__ import annotations
 
 import hashlib
+import os
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
 from datetime import datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
-from database import TuningRecord, Workload, standing, target_key
+from database import TuningRecord, Workload, standing
 from database.pareto import UNITS, checked_objectives, objective_values
+from database.target_key import recorded_key
 from ir.target import Target
 from schedules.space import Structures
 
@@ -37,30 +40,19 @@ def open_storage(where: Any) -> Any:
             .journal (Optuna's journal file); ``:memory:``; or a storage, which is returned.
 
     Raises:
-        TunerError: Optuna is not installed, the storage cannot be opened, or it is a tuning database.
+        TunerError: Optuna is not installed, the storage cannot be opened, or it is a tuning database or another program's.
     """
-    optuna = import_optuna()
-    storages = optuna.storages
+    storages = import_optuna().storages
     if isinstance(where, storages.BaseStorage):
         return where
-    text = str(where)
+    text, path = str(where), _checked_path(where)
     if text == ":memory:":
         return storages.InMemoryStorage()
-    suffix = Path(text).suffix.lower()
-    is_url = "://" in text
-    if not is_url and suffix not in (*_SQLITE, *_JOURNAL):
-        raise TunerError(
-            f"{text!r} is no storage for Optuna's studies; give a URL such as sqlite:///study.db, or a path that ends in"
-            f" {', '.join(_SQLITE)} (SQLite) or in {' or '.join(_JOURNAL)} (journal)"
-        )
-    path = Path(text.removeprefix("sqlite:///")) if text.startswith("sqlite:///") or not is_url else None
-    if path is not None:
-        _check_path(path)
     try:
-        if path is not None and suffix in _JOURNAL:
+        if "://" not in text and path is not None and path.suffix.lower() in _JOURNAL:
             return storages.JournalStorage(storages.journal.JournalFileBackend(text))
         with quiet():
-            return storages.RDBStorage(text if is_url else f"sqlite:///{text}")
+            return storages.RDBStorage(text if "://" in text else f"sqlite:///{text}")
     except (
         Exception
     ) as error:  # of drivers, SQLAlchemy, alembic and the file system: all say that it cannot be opened
@@ -70,23 +62,60 @@ def open_storage(where: Any) -> Any:
         ) from error
 
 
-def _check_path(path: Path) -> None:
-    """Refuse a path in no folder, and a tuning database: Optuna would take its notes of versions for its own."""
-    if not path.absolute().parent.is_dir():
+def is_new_file(where: Any) -> bool:
+    """Whether :func:`open_storage` would make a file, or fill an empty one.
+
+    Raises:
+        TunerError: Optuna is not installed, or no file can be made there.
+    """
+    if isinstance(where, import_optuna().storages.BaseStorage):
+        return False
+    path = _checked_path(where)
+    return path is not None and (not path.exists() or not path.stat().st_size)
+
+
+def _checked_path(where: Any) -> Path | None:
+    """The file that is named; None for a storage that is none.
+
+    Raises:
+        TunerError: it is neither a file of Optuna's nor a URL, and cannot become one.
+    """
+    text = str(where)
+    is_url = "://" in text
+    if text == ":memory:" or (is_url and not text.startswith("sqlite:///")):
+        return None
+    path = Path(text.removeprefix("sqlite:///"))
+    suffix = path.suffix.lower()
+    if not is_url and suffix not in (*_SQLITE, *_JOURNAL):
+        raise TunerError(
+            f"{text!r} is no storage for Optuna's studies; give a URL such as sqlite:///study.db, or a path that ends in"
+            f" {', '.join(_SQLITE)} (SQLite) or in {' or '.join(_JOURNAL)} (journal)"
+        )
+    folder = path.absolute().parent
+    if not folder.is_dir():
         raise TunerError(
             f"Optuna's storage {str(path)!r} cannot be made: the folder {str(path.parent)!r} does not exist"
         )
-    if not path.is_file() or path.suffix.lower() in _JOURNAL:
-        return
+    if not path.exists() and not os.access(folder, os.W_OK | os.X_OK):
+        raise TunerError(
+            f"Optuna's storage {str(path)!r} cannot be made: {str(path.parent)!r} cannot be written; choose another folder"
+        )
+    if path.is_file() and (is_url or suffix in _SQLITE):
+        _check_tables(path)
+    return path
+
+
+def _check_tables(path: Path) -> None:
+    """Refuse a tuning database, whose notes of versions Optuna would take for its own, and any file that another program uses."""
     try:
-        with closing(sqlite3.connect(f"file:{path.absolute()}?mode=ro", uri=True)) as connection:
-            query = "SELECT count(*) FROM sqlite_master WHERE name IN ('workloads', 'records')"
-            (found,) = connection.execute(query).fetchone()
+        with closing(sqlite3.connect(f"file:{quote(str(path.absolute()))}?mode=ro", uri=True)) as connection:
+            found = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
     except sqlite3.Error:
         return  # what is wrong with it is said when it is opened
-    if found:
+    if found and "studies" not in found:
+        owner = "a tuning database" if {"workloads", "records"} <= found else "a database of another program"
         raise TunerError(
-            f"{str(path)!r} is a tuning database; give Optuna's studies a file of their own, such as study.db"
+            f"{str(path)!r} is {owner}; give Optuna's studies a file of their own, such as study.db"
         )
 
 
@@ -96,7 +125,7 @@ class StudyWriter:
     Args:
         storage: what :func:`open_storage` gives.
         task: the kernel's name, for people.
-        workload, target: what the records are of.
+        workload, target: what the records are of; a target as they tell it.
         structures: what explains their traces.
         objectives: whose values are the trials'.
         study_name: begins the study's name.
@@ -123,7 +152,7 @@ class StudyWriter:
     def _open(self, storage: Any, task: str, study_name: str) -> Any:
         """The study, made when missing; it is found by workload and target, whatever the task was called before."""
         optuna = import_optuna()
-        place = f"{study_name} {self._workload.shash} {target_key(self._target)}"
+        place = f"{study_name} {self._workload.shash} {recorded_key(self._target)}"
         digest = hashlib.sha256(place.encode()).hexdigest()[:8]
         with quiet():
             for name in optuna.get_all_study_names(storage):

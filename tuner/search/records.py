@@ -90,11 +90,11 @@ def pretrain(
         return 0
     context = contexts[0]
     own = {Workload(item.mod).shash for item in contexts}
+    key = target_key(context.target)
     by_workload: dict[str, list[TuningRecord]] = {}
     for record in reversed(database.get_all_tuning_records()):
-        if record.workload.shash not in own and record.target is not None:
-            if target_key(record.target) == target_key(context.target):
-                by_workload.setdefault(record.workload.shash, []).append(record)
+        if record.workload.shash not in own and record.place[1] == key:
+            by_workload.setdefault(record.workload.shash, []).append(record)
     taken = 0
     for records in by_workload.values():
         if taken >= max_records:

@@ -51,11 +51,10 @@ def similar_rows(
     """
     groups: dict[str, list[TuningRecord]] = {}
     distances: dict[str, float] = {}
+    key = target_key(target)
     for record in database.get_all_tuning_records():
         shash = record.workload.shash
-        if shash == workload.shash or record.target is None or not record.is_valid():
-            continue
-        if target_key(record.target) != target_key(target):
+        if shash == workload.shash or record.place[1] != key or not record.is_valid():
             continue
         if shash not in distances:
             distances[shash] = shape_distance(workload.summary, record.workload.summary)

@@ -198,7 +198,7 @@ def test_what_is_no_storage_is_refused(
     where: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    open_database("tuning.db")
+    open_database("tuning.db").commit_workload(matmul())
     Path("notes.db").write_text("these are notes, and not a database at all. " * 50)
     with pytest.raises(TunerError, match=message):
         OptunaExport(where)
