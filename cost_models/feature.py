@@ -14,6 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -194,7 +195,7 @@ class PerStoreFeature(FeatureExtractor):
         names, places = self.names, _with_columns([nest.nest for nest in facts])
         values = np.zeros((len(places), len(names), apart(skeleton.size)), dtype=np.float32)
         values = values[:, :, : skeleton.size]
-        for number, (place, end) in enumerate(zip(places, [*places[1:], len(facts)], strict=True)):
+        for number, (place, end) in enumerate(pairwise([*places, len(facts)])):
             columns, nest = _Columns(values[number]), facts[place]
             _operation_columns(columns, nest)
             _loop_columns(columns, nest, machine)
