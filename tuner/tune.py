@@ -120,7 +120,7 @@ def _check_tasks(tasks: object) -> None:
     wrong = [item for item in given if not isinstance(item, TuneContext)]
     if wrong or given is not tasks:
         got = type(wrong[0] if wrong else tasks).__name__
-        fix = "tuner.contexts_of(tasks, seed=0) makes them of extracted tasks; TuneContext(func, target) is that of a kernel"
+        fix = "tuner.contexts_of(tasks, seed=0) makes them of extracted tasks; tune_relax takes a model, tune_tir a kernel"
         raise TunerError(f"tasks is a list of TuneContexts, got {got}; {fix}")
 
 

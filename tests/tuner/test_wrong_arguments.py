@@ -105,11 +105,11 @@ def test_settings_of_another_type_are_named(make: Callable[[], object], says: st
         (lambda: tune_tir({"w": 1}, "cpu"), "a PrimFunc or an IRModule, got dict"),  # type: ignore[arg-type]
         (
             lambda: tune_tasks(tasks=Layer, max_trials_global=1),
-            "list of instances of TuneContext, got IRModule",
+            "list of TuneContexts, got IRModule; .*tune_relax takes a model",
         ),  # type: ignore[arg-type]
         (
             lambda: tune_tasks(tasks=extract_tasks(Layer, "cpu"), max_trials_global=1),  # type: ignore[arg-type]
-            "TuneContext, got ExtractedTask.*contexts_of makes",
+            "list of TuneContexts, got ExtractedTask; .*contexts_of",
         ),
     ],
 )
