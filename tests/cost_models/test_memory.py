@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cost_models.loops import nest_loops
+from cost_models.loops import NestLoops, nest_loops
 from cost_models.machine import CacheLevel, Machine
-from cost_models.memory import companions, crowding, slots_of, traffic_of
+from cost_models.memory import Slot, Traffic, companions, crowding, slots_of, traffic_of
 from schedules.population.skeleton import Skeleton
 
 from .nests import facts, nest
@@ -140,3 +140,59 @@ def test_stretches_that_are_gone_through_by_turns_begin_again_and_again() -> Non
     lines = 4096 * 16384 * 4 / 64
     assert starts(("c", 512), ("r", 4096), ("v", 32)) == pytest.approx(lines / 2)
     assert starts(("r0", 512), ("c", 512), ("r", 8), ("v", 32)) == 0
+
+
+def by_turns(rows: int, rest: int = 1, width: int = 32) -> tuple[NestLoops, list[Slot]]:
+    """Of so many rows of 65600 bytes, ``width`` numbers of each in turn; ``rest`` more such groups of rows follow."""
+    loops = [("r0", rest), ("c", 16384 // width), ("r", rows), ("v", width)]
+    reach = [[rows, 0, 1, 0], [0, width, 0, 1]]
+    return facts(nest(loops, [("A", [rows * rest, 16400], reach, True)]))
+
+
+def traffic(built: tuple[NestLoops, list[Slot]], is_resident: bool = False, ahead: float = 0.0) -> Traffic:
+    return traffic_of(built[1], built[0], Machine.of(TARGET), [np.array([is_resident])], ahead=ahead)
+
+
+def test_turns_are_taken_from_memory_only() -> None:
+    """512 KiB are in the second cache, from where rows are gone through one after the other."""
+    found = traffic(by_turns(4096))
+    assert found.runs[1][0] == 0 and found.runs[2][0] == 4096 * 512
+
+
+def test_what_fits_the_last_cache_comes_once_row_by_row() -> None:
+    found = traffic(by_turns(64))
+    assert found.fitting[2] == 0 and found.runs[2][0] == 0
+
+
+@pytest.mark.parametrize(("rows", "n_starts"), [(16, 0), (17, 17 * 512 * 256)])
+def test_hardware_keeps_sixteen_stretches_in_view(rows: int, n_starts: int) -> None:
+    assert traffic(by_turns(rows, rest=256)).runs[2][0] == n_starts
+
+
+def test_a_line_begins_once_however_little_of_it_is_used() -> None:
+    found = traffic(by_turns(4096, width=1))
+    assert found.runs[2][0] == found.lines[2].sum() > 0
+
+
+def test_loops_that_move_nothing_meet_the_stretches_of_the_loops_in_them() -> None:
+    _, (slot,) = facts(
+        nest([("i", 4), ("r", 16), ("j", 8)], [("A", [16, 64], [[0, 1, 0], [0, 0, 1]], False)])
+    )
+    assert slot.runs[:, 0].tolist() == [16, 16, 1, 1]
+
+
+def test_what_is_fetched_ahead_takes_room_in_the_second_cache_only() -> None:
+    built = by_turns(4)
+    before, after = traffic(built), traffic(built, ahead=float(1 << 40))
+    assert before.fitting[1] == 0 and after.fitting[1] == built[0].count
+    assert (after.fitting[0], after.fitting[2]) == (before.fitting[0], before.fitting[2])
+
+
+def test_what_lives_in_registers_moves_nothing_and_takes_no_room() -> None:
+    rows = facts(nest([("i", 16), ("j", 1000)], [("A", [16, 2048], [[1, 0], [0, 1]], False)]))
+    assert traffic(rows).runs[2] == 16
+    found = traffic(rows, is_resident=True)
+    assert not found.footprint.any()
+    for lines, runs, fitting in zip(found.lines, found.runs, found.fitting, strict=True):
+        assert not lines.any() and not runs.any() and fitting == 0
+    assert [level[0] for level in traffic(by_turns(4096), is_resident=True).fitting] == [0, 0, 0]

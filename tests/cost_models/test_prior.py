@@ -11,7 +11,8 @@ import pytest
 from cost_models import AnalyticalPrior, estimate_seconds
 from cost_models.arithmetic import _vectors
 from cost_models.machine import Machine
-from cost_models.prior import _body_cycles, analyze
+from cost_models.prior import _body_cycles, _estimate, analyze
+from cost_models.weights import Weights
 from ir import te, tir, topi
 from ir.script import tir as T
 from schedules.population.decision import TileDecision
@@ -19,6 +20,7 @@ from schedules.population.sketch import Sketch, SketchSchedule
 from schedules.space import PostOrderApply
 from tests.programs.expressions import conv2d, matmul
 
+from .nests import nest
 from .programs import TARGET, population, sketches
 
 MACHINE = Machine.of(TARGET)
@@ -395,3 +397,47 @@ def test_a_transposition_is_turned_in_registers() -> None:
         pytest.approx(0.8 * 4 + 0.2 * 16),
     )
     assert (jobs.loads, jobs.gathered) == (16, 16)  # each row is a job of its own
+
+
+def cycles_with_weights(read: float = 0.0, more: float = 0.0, is_awaited: bool = False) -> tuple[float, ...]:
+    """Cycles of a nest on one core without and with weights, and those in which it computes.
+
+    Args:
+        read: cycles in which the weights come from memory.
+        more: cycles in which they come again, from the last cache.
+        is_awaited: whether nobody fetches them before.
+    """
+    (facts,) = analyze(nest([("i", 64), ("j", 100)], [("A", [64, 200], [[1, 0], [0, 2]], False)]), MACHINE)
+    one, zero = np.ones(1), np.zeros(1, dtype=np.int64)
+    found = Weights(
+        facts.slots[0],
+        read * MACHINE.caches[2].rate(one),
+        more * MACHINE.caches[1].rate(one),
+        zero - 1,
+        one,
+        np.array([is_awaited]),
+    )
+    nothing, weights = (
+        _estimate(facts.nest, facts.loops, facts.slots, facts.tile, facts.traffic, item, MACHINE)
+        for item in ([], [found])
+    )
+    return (
+        float(nothing.seconds[0] * MACHINE.hertz),
+        float(weights.seconds[0] * MACHINE.hertz),
+        float(nothing.compute_cycles[0]),
+    )
+
+
+def test_nothing_is_faster_than_its_weights_come() -> None:
+    """All of them from memory, and what is read again from the last cache."""
+    plain, few, _ = cycles_with_weights(read=1.0)
+    assert few == plain
+    assert cycles_with_weights(read=1e6)[1] == pytest.approx(1e6)
+    assert cycles_with_weights(read=1e6, more=5e5)[1] == pytest.approx(1.5e6)
+    assert cycles_with_weights(more=1e6)[1] == pytest.approx(1e6)
+
+
+def test_the_wait_for_weights_is_for_what_the_core_could_compute_meanwhile() -> None:
+    plain, waiting, computing = cycles_with_weights(read=100.0, is_awaited=True)
+    assert computing > 100 and waiting == pytest.approx(plain + 50)
+    assert cycles_with_weights(read=1e6, is_awaited=True)[1] == pytest.approx(1e6 + computing / 2)

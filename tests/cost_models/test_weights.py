@@ -21,7 +21,7 @@ PANELS, STEPS, WIDTH = 64, 512, 32
 
 
 def of_product(*loops: tuple[str, int]) -> Weights:
-    """Loops ``i`` go over rows, ``j`` over panels, ``k`` over steps, from the outside in; ``pi`` and ``pj`` are parallel."""
+    """Loops ``i`` go over rows, ``j`` over panels, ``k`` over steps, from the outside in; ``pi``, ``pj`` are parallel, ``ui`` unrolled."""
     every = [*loops, ("v", WIDTH)]
     reach = []
     for dimension in "jkv":
@@ -30,7 +30,13 @@ def of_product(*loops: tuple[str, int]) -> Weights:
             row.append(distance if dimension in name else 0)
             distance *= extent if dimension in name else 1
         reach.append(row[::-1])
-    around, slots = facts(nest(every, [("W", [PANELS, STEPS, WIDTH], reach, False)]))
+    around, slots = facts(
+        nest(
+            every,
+            [("W", [PANELS, STEPS, WIDTH], reach, False)],
+            {"p": "parallel", "u": "unroll", "v": "vectorize"},
+        )
+    )
     (found,) = weights_of(slots, around, 64, {0})
     return found
 
@@ -67,6 +73,25 @@ def test_what_is_used_once_is_read_ahead_and_needs_no_room() -> None:
     found = of_product(("pj", 4), ("j", 16), ("k", STEPS))
     assert not found.is_reused.any() and not found.ahead(5, 64).any()
     assert found.exposed(np.array([4])) == 0
+
+
+def test_what_the_rows_of_a_register_tile_use_again_is_used_once() -> None:
+    found = of_product(("pj", 4), ("j", 16), ("k", STEPS), ("ui", 8))
+    assert not found.is_reused.any() and found.exposed(np.array([5])) == 0
+
+
+def test_beside_candidates_of_large_ones_small_constants_count_nothing() -> None:
+    """1 MiB of one candidate, 4 MiB of the other; rows use both again, in jobs that read all of it once more."""
+    loops, slots = facts(
+        nest(
+            [("pi", (4, 4)), ("j", (16, 64)), ("i", (8, 8)), ("k", (512, 512)), ("v", (32, 32))],
+            [("W", [64, 512, 32], [[0, 1, 0, 0, 0], [0, 0, 0, 1, 0], [0, 0, 0, 0, 1]], False)],
+        )
+    )
+    (found,) = weights_of(slots, loops, 64, {0})
+    assert found.bytes.tolist() == [0, 4 << 20] and found.more.tolist() == [0, 3 * (4 << 20)]
+    assert found.is_reused.tolist() == [False, True]
+    assert not found.ahead(6, 64)[:, 0].any() and found.ahead(6, 64)[0, 1] == 64 << 10
 
 
 def test_jobs_that_take_other_rows_read_all_of_it_again() -> None:

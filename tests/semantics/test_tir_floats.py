@@ -182,7 +182,7 @@ def test_sums_are_not_reassociated(dtype: str) -> None:
 
 
 @pytest.mark.meaning("contract")
-@pytest.mark.parametrize("kind", ["value", "integer", "comparison", "floor"])
+@pytest.mark.parametrize("kind", ["value", "integer", "comparison", "floor", "exponential"])
 def test_where_a_product_and_a_sum_may_be_rounded_once(kind: str) -> None:
     """The sum is zero with two roundings, and what the first one cut off with one."""
     rng = np.random.default_rng(0)
@@ -208,6 +208,9 @@ def test_where_a_product_and_a_sum_may_be_rounded_once(kind: str) -> None:
     elif kind == "comparison":
         law("A[i] * B[i] + C[i] == T.float32(0)", inputs, np.ones(64), "bool")
         law("A[i] * B[i] + C[i] < T.float32(0)", inputs, np.zeros(64), "bool")
+    elif kind == "exponential":
+        large = {**inputs, "A": (a * np.float32(1e12), "float32"), "C": (a * np.float32(1e12) * b, "float32")}
+        law("T.exp(A[i] * B[i] - C[i])", large, np.ones(64), "float32")
     else:
         law("T.floor(A[i] * B[i] + C[i])", inputs, np.zeros(64), "float32")
         law("T.ceil(A[i] * B[i] + C[i])", inputs, np.zeros(64), "float32", signs=False)

@@ -12,19 +12,27 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-import numpy as np
-
 from ... import dtype as dt
 from ...expr import GlobalVar
 from ...module import IRModule
 from ...target.target import Target
-from ...tir.expr import IntImm
+from ...tir.expr import FloatImm, IntImm
 from ...tir.function import PrimFunc
 from ...topi.nn.softmax import softmax_matmul
 from ...transform import ModulePass, PassContext
 from ..analysis.binding import use_counts
 from ..analysis.memory import MemoryAnalysis
-from ..expr import Call, Constant, DataflowBlock, DataflowVar, Expr, Var, VarBinding, is_call_to
+from ..expr import (
+    Call,
+    DataflowBlock,
+    DataflowVar,
+    Expr,
+    PrimValue,
+    ShapeExpr,
+    Var,
+    VarBinding,
+    is_call_to,
+)
 from ..expr_functor import ExprMutator
 from ..function import Function
 from ..op.base import call_tir
@@ -37,9 +45,6 @@ from .matmul_rewrites import shape_values
 _Before = Callable[[Expr], VarBinding | None]
 """The binding of an operand that nothing else uses."""
 
-_ROUND_ALIKE = ("relax.add", "relax.subtract", "relax.where", "relax.maximum", "relax.minimum")
-"""Steps that may be the last: no products, which the subtraction of the maximum could be rounded with."""
-
 _MOST_STEPS = 16
 """Elementwise operators between scores and softmax at most: scales, masks, biases."""
 
@@ -48,9 +53,10 @@ _MOST_STEPS = 16
 class FuseAttention(ModulePass):
     """Merge ``softmax(f(q @ k)) @ v`` into a ``Primitive`` function, in which the division by the sums comes behind the last product.
 
-    Runs before LegalizeOps. ``f`` are elementwise operators with tensors of any kind: a scale, a mask. What lies between the operators
-    is used by the next one alone, extents are known, numbers are float32 or float64, the softmax is along the last axis, and the scores
-    are larger than the caches that the target's cores have for themselves. ``f`` ends with no product, or one with a power of two.
+    Runs before LegalizeOps, and not where the PassContext says ``"relax.transform.apply_legalize_ops": False``. ``f`` are elementwise
+    operators with tensors of any kind: a scale, a mask. What lies between the operators is used by the next one alone, extents are
+    known, numbers are float32 or float64, the softmax is along the last axis, and the scores are larger than the caches that the
+    target's cores have for themselves.
 
     Before::
 
@@ -83,7 +89,7 @@ class FuseAttention(ModulePass):
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """The module with merged attention."""
         target = Target.current(allow_none=True)
-        if target is None or target.is_gpu:
+        if target is None or target.is_gpu or not ctx.get("relax.transform.apply_legalize_ops", True):
             return mod
         min_bytes = self.min_bytes or target.l2_cache_bytes * target.num_cores
         memory = MemoryAnalysis(mod)
@@ -111,7 +117,7 @@ def _groups_of(func: Function, memory: MemoryAnalysis, min_bytes: int) -> list[G
             chain = _chain_to(binding, made, counts)
             if chain and _bytes_of(chain[0]) > min_bytes:
                 used = [arg for item in chain for arg in item.value.args]  # type: ignore[attr-defined]
-                if not aliases.is_written(*[item.var for item in chain], *used):
+                if not aliases.is_written(*used):
                     name = "_".join(["fused", *[op_name(item.value) for item in chain]])
                     groups.append(Group(chain, name, {"Primitive": True}, keeps_scalars=True))
                     continue  # its product is no other attention's scores
@@ -140,20 +146,7 @@ def _chain_to(
         return None
     scores = before(softmax.value.args[0])  # type: ignore[attr-defined]
     steps = _steps_to(scores, shape, before, _MOST_STEPS) if scores is not None else None
-    return None if steps is None or not _rounds_alike(steps[-1].value) else [*steps, softmax, mix]
-
-
-def _rounds_alike(last: Expr) -> bool:
-    """Whether scores minus their maximum are 0 there although the last step is computed anew in both places.
-
-    A product from which the maximum is subtracted may be rounded once with it (``[contract]``), and of large scores the exponential of
-    what is left overflows. Products with powers of two round nothing.
-    """
-    if not (is_call_to(last, "relax.multiply") or is_call_to(last, "relax.divide")):
-        return _is_plain_product(last) or any(is_call_to(last, name) for name in _ROUND_ALIKE)
-    arguments = last.args  # type: ignore[attr-defined]
-    factors = [item.data for item in arguments if isinstance(item, Constant) and item.data.size == 1]
-    return any(bool(abs(np.frexp(factor.reshape(-1)[0])[0]) == 0.5) for factor in factors)
+    return None if steps is None else [*steps, softmax, mix]
 
 
 def _steps_to(
@@ -168,7 +161,7 @@ def _steps_to(
         return None
     if declared.pattern > OpPatternKind.kBroadcast or not _is_float(binding.var):
         return None
-    if not all(map(_has_known_extents, call.args)):
+    if not all(map(_is_known, call.args)):
         return None
     operands = [item for item in map(before, call.args) if item is not None]
     same = [item for item in operands if shape_values(item.var) == shape]
@@ -190,8 +183,16 @@ def _is_plain_product(value: Expr) -> bool:
     )
 
 
+def _is_known(operand: Expr) -> bool:
+    """Whether an operand is a tensor of known extents or literal numbers; those of the caller would be one more kind of argument."""
+    if isinstance(operand, PrimValue | ShapeExpr):
+        numbers = operand.values if isinstance(operand, ShapeExpr) else [operand.value]
+        return all(isinstance(number, IntImm | FloatImm) for number in numbers)
+    return _has_known_extents(operand)
+
+
 def _has_known_extents(operand: Expr) -> bool:
-    """Whether an operand is a tensor of known extents; numbers from the caller would be one more kind of argument."""
+    """Whether an operand is a tensor of known extents."""
     shape = shape_values(operand)
     return shape is not None and all(isinstance(n, IntImm) for n in shape)
 

@@ -10,6 +10,7 @@ from .. import expr as E
 from .. import stmt as S
 from ..buffer import Buffer
 from ..expr import PrimExpr, Var
+from ..intrinsic.lowering import before_lowering
 from ..intrinsic.rounding import rounded_argument
 
 
@@ -18,11 +19,15 @@ def exact_floats(body: S.Stmt) -> set[int]:
 
     A float that flows into a comparison, an integer or a rounding to integers decides something: which row a resize reads, on
     which side of a threshold a value falls. There it is what its operations say, everywhere the same. What is stored is data.
-    Variables that are bound within the function are looked through.
+    Of what an exponential is taken, the difference is one of rounded numbers: that of a maximum and itself is 0, however large it is,
+    where ``exp(a * b - maximum)``, rounded once, can be infinite. Variables that are bound within the function are looked through.
     """
     finder = _Find()
     finder.visit(body)
     return finder.exact
+
+
+_EXPONENTIALS = frozenset({"tir.exp", "tir.exp2", "tir.exp10"})
 
 
 def _steps(call: E.Call) -> bool:
@@ -39,6 +44,8 @@ class _Find(Visitor):
         super().__init__()
         self.exact: set[int] = set()
         self.variables: set[Var] = set()
+        self.exponents: set[Var] = set()
+        """Variables of whose values exponentials are taken."""
 
     def visit_Buffer(self, buffer: Buffer) -> None:
         pass
@@ -57,6 +64,9 @@ class _Find(Visitor):
     def visit_Call(self, call: E.Call) -> None:
         if _steps(call):
             self._mark(call)
+        name, args = before_lowering(call)
+        if name in _EXPONENTIALS:
+            self._mark_difference(args[0])
         self.generic_visit(call)
 
     def visit_LetStmt(self, node: S.LetStmt) -> None:
@@ -70,7 +80,18 @@ class _Find(Visitor):
     def _value(self, var: Var, value: PrimExpr) -> None:
         if var in self.variables:
             self._mark(value)
+        if var in self.exponents:
+            self._mark_difference(value)
         self.visit(value)
+
+    def _mark_difference(self, exponent: PrimExpr) -> None:
+        """A difference that an exponential is taken of, also scaled; not what flows into it, which is rounded as where a maximum is."""
+        if isinstance(exponent, Var):
+            self.exponents.add(exponent)
+        elif isinstance(exponent, E.Sub):
+            self.exact.add(id(exponent))
+        elif isinstance(exponent, E.Mul | E.Cast | E.Broadcast):
+            exponent._visit_children(self._mark_difference)
 
     def _mark(self, expr: PrimExpr) -> None:
         """An expression and what flows into it, down to what is read from memory."""

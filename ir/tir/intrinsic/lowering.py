@@ -61,6 +61,14 @@ def library_function(call: Call) -> PrimExpr:
     return in_float32(compute)(call)
 
 
+def before_lowering(call: Call) -> tuple[str, tuple[PrimExpr, ...]]:
+    """The operator and the arguments of what a call was, as a function of LLVM or the library (``llvm.floor.f32``), too: ``tir.floor``."""
+    name, args = getattr(call.op, "name", ""), call.args
+    if name not in ("tir.call_llvm_pure_intrin", "tir.call_pure_extern"):
+        return name, args
+    return "tir." + ".".join(str(getattr(args[0], "value", "")).split(".")[1:2]), args[1:]
+
+
 def shared(values: Sequence[PrimExpr], use: Callable[..., PrimExpr]) -> PrimExpr:
     """``use(*values)`` for a formula that needs a value several times: each is computed once."""
     bound: list[tuple[Var, PrimExpr]] = []

@@ -13,7 +13,7 @@ from ...span import Span
 from ..expr import Call, FloatImm, PrimExpr
 from ..operators import const, convert, refuse_bools
 from .declaration import INTRINSICS, Lowering, call, first, intrinsic
-from .lowering import library_function, llvm_function, shared, widened
+from .lowering import before_lowering, library_function, llvm_function, shared, widened
 
 _Builder = TypeVar("_Builder", bound=Callable[..., Any])
 
@@ -34,10 +34,8 @@ def _rounding(meaning: Callable[[Any], Any], llvm: Lowering) -> Callable[[_Build
 
 
 def rounded_argument(node: Call) -> PrimExpr | None:
-    """What a call rounds to a whole number, also as a function of LLVM or the library (``llvm.floor.f32``); None for other calls."""
-    name, args = getattr(node.op, "name", ""), node.args
-    if name in ("tir.call_llvm_pure_intrin", "tir.call_pure_extern"):
-        name, args = "tir." + ".".join(str(getattr(args[0], "value", "")).split(".")[1:2]), args[1:]
+    """What a call rounds to a whole number, lowered or not; None for other calls."""
+    name, args = before_lowering(node)
     record = INTRINSICS.get(name)
     return args[0] if record is not None and record.rounds else None
 
