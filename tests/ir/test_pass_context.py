@@ -96,7 +96,8 @@ def test_noalias_may_be_switched_off() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["tir.LowerParallel", "tir.LoopPartition", "tir.PartitionChoices", "tir.UnrollLoop", "tir.PlanWorkspace"]
+    "name",
+    ["tir.LowerParallel", "tir.LoopPartition", "tir.PartitionChoices", "tir.UnrollLoop", "tir.PlanWorkspace"],
 )
 def test_fields_of_passes_are_checked(name: str) -> None:
     with PassContext(config={name: {"nonsense": 1}}):
