@@ -99,7 +99,7 @@ def test_a_native_timer_is_preferred() -> None:
 
 @pytest.mark.parametrize("bad", [{"number": 0}, {"repeat": 0}, {"min_repeat_ms": -1}])
 def test_nonsense_is_refused(bad: dict[str, int]) -> None:
-    with pytest.raises(RunnerError, match="expected number"):
+    with pytest.raises(RunnerError, match=f"{next(iter(bad))} is a whole number of at least"):
         EvaluatorConfig(**bad)
 
 
