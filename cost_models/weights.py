@@ -68,9 +68,7 @@ def weights_of(
     return [
         _weights(slot, loops, line_bytes)
         for slot in slots
-        if slot.buffer in constants
-        and not slot.writes
-        and slot.lines[0].max(initial=0.0) * line_bytes >= _LEAST
+        if slot.buffer in constants and slot.lines[0].max(initial=0.0) * line_bytes >= _LEAST
     ]
 
 

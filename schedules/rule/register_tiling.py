@@ -193,12 +193,11 @@ class RegisterTiling(ScheduleRule):
             vector_var=vector_var,
             packs=scattered,
             constants={index for index, is_constant in packs if is_constant},
+            padding=self._whole_vectors(node, vector_var),
             is_inside=True,
             stage=_stage_in_cache,
         )
-        padding = self._whole_vectors(node, vector_var)
-        padded = unless_refused(sch, partial(tile, padding=padding)) if padding else []
-        return padded or unless_refused(sch, partial(tile, padding={})) or [sch]
+        return unless_refused(sch, tile) or [sch]
 
     def _whole_vectors(self, node: BlockNode, vector_var: Any) -> dict[Any, int]:
         """The padded extent of a vector axis in another nest's tile that takes all of it; behind a part of it the next tile begins."""

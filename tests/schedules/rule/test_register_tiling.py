@@ -14,11 +14,13 @@ from ir.tir import PrimFunc
 from runners.native import build_native
 from schedules import Schedule, Trace
 from schedules.layout_rewrite import split_module
+from schedules.population.sketch import SketchSchedule
 from schedules.postproc import postprocess
-from schedules.rule import RegisterTiling, cpu_rules
+from schedules.rule import ReductionChain, RegisterTiling, cpu_rules
 from schedules.rule.block_facts import node_of
 from schedules.rule.register_tile import registers_for
 from schedules.space import PostOrderApply
+from tests.programs import chains
 from tests.programs.irregular import IRREGULAR
 
 TARGET = Target("llvm -mcpu=skylake-avx512 -num-cores 2")
@@ -187,3 +189,43 @@ def test_what_is_less_than_a_byte_fills_bytes_of_a_vector() -> None:
     a = te.placeholder((8,), name="A")
     sch = Schedule(te.create_prim_func([a, te.compute((8,), lambda i: a[i] > 0.0, name="B")]))
     assert registers_for(node_of(sch, sch.get_block("B")), TARGET).lanes == 512 // 8
+
+
+def grouped_attention(keys: int) -> PrimFunc:
+    """Scores beside each other come from one key."""
+    query, key = te.placeholder((2, 12, 8), name="query"), te.placeholder((2, keys // 2, 8), name="key")
+    value, d = te.placeholder((2, keys, 8), name="value"), te.reduce_axis((0, 8), "d")
+    score = te.compute(
+        (2, 12, keys), lambda h, i, j: te.sum(query[h, i, d] * key[h, j // 2, d], axis=d), name="score"
+    )
+    return te.create_prim_func([query, key, value, topi.nn.softmax_matmul(score, value)])
+
+
+@pytest.mark.parametrize(
+    ("func", "peak", "tile", "is_padded"),
+    [
+        (chains.attention(2, 60, 18, 8), "peak", [6, 18], True),
+        # behind a part of the axis the next tile begins
+        (chains.attention(2, 60, 194, 8), "peak", [4, 2], False),
+        # whole vectors, and less than one
+        (chains.attention(2, 60, 16, 8), "peak", [6, 16], False),
+        (chains.attention(2, 60, 6, 8), "peak", [6, 6], False),
+        # regions of a part of the axis are no boxes
+        (grouped_attention(18), "T_softmax_maxelem", [6, 18], False),
+    ],
+)
+def test_scores_in_a_tile_are_padded_to_whole_vectors_where_it_takes_all_of_them(
+    func: PrimFunc, peak: str, tile: list[int], is_padded: bool
+) -> None:
+    target = Target("llvm -mcpu=x86-64-v3 -num-cores 1 -l1-cache-bytes 1024 -l2-cache-bytes 16384")
+    chain, tiling = ReductionChain(max_row_tile=8), RegisterTiling()
+    chain.initialize(target)
+    tiling.initialize(target)
+    start = SketchSchedule(func, seed=0)
+    found = {}
+    for fused in chain.offers(start, start.get_block(peak))[:-1]:
+        extents = [str(fused.get(loop).extent) for loop in fused.get_loops("score")]
+        (tiled,) = tiling.apply(fused, fused.get_block("score"))
+        loops = [tiled.get(loop).loop_var.name for loop in tiled.get_loops("score")]
+        found[tuple(map(int, extents[-3:-1]))] = any("fused" in name for name in loops), len(loops)
+    assert found[tile[0], tile[1]] == (is_padded, 12)  # of 7 loops three become two more each
