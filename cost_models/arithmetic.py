@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ir.tir.analysis.contiguous import MOST_PICKED
+from ir.tir.analysis.register_squares import square_side
 from schedules.population.skeleton import Nest, OperationGroup
 
 from .loops import Array, NestLoops, at_level
@@ -210,12 +211,13 @@ def register_tile(loops: NestLoops, slots: list[Slot], machine: Machine, free: A
         spread = (stride > 1) & (lanes > 1)
         # Lanes near each other are picked out of as many whole vectors as they are apart.
         picked = spread & (stride <= np.minimum(MOST_PICKED, lanes // 2))
-        turned = np.where(spread & ~picked, _turned_share(slot, slots, loops, lanes, machine), 0.0)
-        loaded = np.where(picked, stride / lanes, turned / lanes + 1.0 - turned)
+        side = square_side(8 * slot.element_bytes, 8 * machine.vector_bytes, machine.vector_registers)
+        turned = np.where(spread & ~picked, _turned_share(slot, slots, loops, lanes, side), 0.0)
+        loaded = np.where(picked, stride / lanes, turned / side + 1.0 - turned)
         loads = loads + np.where(still & (vectors <= 4), 0.1, 1.0) * reads * loaded
         broadcasts = broadcasts + np.where((stride == 0) & (lanes > 1), reads, 0.0)
         # Of a square that is turned in registers each vector takes a logarithm of shuffles.
-        one_by_one = 1.0 - turned * (1.0 - np.log2(lanes) / lanes)
+        one_by_one = 1.0 - turned * (1.0 - np.log2(side) / side)
         gathered = gathered + np.where(spread, reads, 0.0) * np.where(
             picked, (stride - 1) / lanes, one_by_one
         )
@@ -263,18 +265,17 @@ def register_tile(loops: NestLoops, slots: list[Slot], machine: Machine, free: A
     )
 
 
-def _turned_share(slot: Slot, slots: list[Slot], loops: NestLoops, lanes: Array, machine: Machine) -> Array:
-    """Of vectors that lie apart in what a slot reads, the share that is read along a loop and turned in registers
-    (:class:`ir.tir.transform.TransposeInRegisters`): float64 [N]."""
+def _turned_share(slot: Slot, slots: list[Slot], loops: NestLoops, lanes: Array, side: int) -> Array:
+    """Of vectors that lie apart in what a slot reads, the share that is read along a loop and turned in registers, in squares of ``side``
+    vectors (:class:`ir.tir.transform.TransposeInRegisters`): float64 [N]."""
     share = np.zeros_like(lanes)
-    if any(other.writes and other.reads for other in slots):
+    if side < 2 or any(other.writes and other.reads for other in slots):
         return share  # what a reduction adds to is read by the next iteration
-    fits = lanes <= machine.vector_registers // 2
     for position in range(loops.count):
         if loops.marks[position] in ("", "unroll"):
             extent = loops.extents[position]
-            whole = np.where(slot.strides[position] == 1, extent - extent % lanes, 0.0) / extent
-            share = np.maximum(share, np.where(fits, whole, 0.0))
+            whole = np.where(slot.strides[position] == 1, extent - extent % side, 0.0) / extent
+            share = np.maximum(share, np.where(lanes % side == 0, whole, 0.0))
     return share
 
 

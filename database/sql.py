@@ -81,6 +81,8 @@ class SQLDatabase(Database):
         self._by_row: dict[int, Workload] = {}
         self._target_ids: dict[str, int] = {}
         self._targets: dict[int, Target] = {}
+        self._older_spellings: dict[str, bool] = {}
+        """By key of a target."""
         self._damaged: set[tuple[Any, ...]] = set()
         """Table and key of rows that were named."""
         self._connections.check()
@@ -260,9 +262,12 @@ class SQLDatabase(Database):
 
     def _has_older_spelling(self, target: TargetLike) -> bool:
         """Whether an older version may have kept records of a target under another key, some of them another machine's."""
-        others = select(TargetRow.id).where(TargetRow.key.in_(spellings(target)[1:]))
-        with self._session() as session:
-            return session.scalar(others.limit(1)) is not None
+        own, *others = spellings(target)
+        if own not in self._older_spellings:
+            query = select(TargetRow.id).where(TargetRow.key.in_(others)).limit(1)
+            with self._session() as session:
+                self._older_spellings[own] = session.scalar(query) is not None
+        return self._older_spellings[own]
 
     def _fastest(self, query: Select[Any], top_k: int, key: str | None = None) -> list[TuningRecord]:
         """The best records that stand, of the target with a key where one is given.
@@ -371,6 +376,7 @@ class SQLDatabase(Database):
                     session.add(row)
                     session.flush()
                     found = row.id
+                self._older_spellings.clear()  # an import may bring records of another machine
             except IntegrityError:  # another process was first
                 with self._session() as session:
                     found = session.scalars(query).one()

@@ -85,12 +85,16 @@ class _Find(Visitor):
         self.visit(value)
 
     def _mark_difference(self, exponent: PrimExpr) -> None:
-        """A difference that an exponential is taken of, also scaled; not what flows into it, which is rounded as where a maximum is."""
+        """A difference or sum that an exponential is taken of, also scaled, limited or chosen; not what flows into it, which is rounded
+        as where a maximum is."""
         if isinstance(exponent, Var):
             self.exponents.add(exponent)
-        elif isinstance(exponent, E.Sub):
+        elif isinstance(exponent, E.Sub | E.Add):
             self.exact.add(id(exponent))
-        elif isinstance(exponent, E.Mul | E.Cast | E.Broadcast):
+        elif isinstance(exponent, E.Select):
+            self._mark_difference(exponent.true_value)
+            self._mark_difference(exponent.false_value)
+        elif isinstance(exponent, E.Mul | E.Div | E.Min | E.Max | E.Cast | E.Broadcast):
             exponent._visit_children(self._mark_difference)
 
     def _mark(self, expr: PrimExpr) -> None:

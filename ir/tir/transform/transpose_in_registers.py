@@ -18,6 +18,7 @@ from ...module import IRModule
 from ...transform import PassContext
 from ..analysis.contiguous import is_picked, stride_of
 from ..analysis.no_alias import promises_no_alias
+from ..analysis.register_squares import square_side
 from ..effects import has_effect
 from ..expr import BinaryOpExpr, BufferLoad, Cast, IntImm, PrimExpr, Ramp, Shuffle, Var
 from ..function import PrimFunc
@@ -52,6 +53,13 @@ class _Transpose(StmtExprMutator):
         super().__init__()
         self.options = options
         self.simplifier = IndexSimplifier()
+        self.pointers: set[Var] = set()
+        """Variables of which nobody says what memory they point to."""
+
+    def visit_LetStmt(self, node: LetStmt) -> Stmt:
+        self.pointers.add(node.var)
+        body = self.visit(node.body)
+        return node if body is node.body else node.replace(body=body)
 
     def visit_PrimExpr(self, node: PrimExpr) -> PrimExpr:
         return node
@@ -69,21 +77,23 @@ class _Transpose(StmtExprMutator):
         inner, store = _nest(loop)
         if store is None or len(store.indices) != 1 or stride_of(store.indices[0]) is None:
             return None
-        if has_effect(store.value):
+        loaded = loads_in(store)
+        if has_effect(store.value) or any(load.buffer.data is store.buffer.data for load in loaded):
+            return None
+        if not self.pointers.isdisjoint(
+            item.data for item in (store.buffer, *(load.buffer for load in loaded))
+        ):
             return None
         coefficients = self._coefficients(store.indices[0], [loop, *inner])
-        if coefficients is None or (inner and not _is_injective(coefficients, [loop, *inner], store)):
-            return None
-        if any(load.buffer.data is store.buffer.data for load in loads_in(store.value)):
-            return None
         loads = [load for load in _always_loaded(store.value) if self._is_across(load, loop)]
-        shapes = {load.dtype for load in loads}
-        if len(shapes) != 1:
+        if coefficients is None or len({load.dtype for load in loads}) != 1:
             return None
-        side = self.options.side(loads[0].dtype)
-        lanes = dt.lanes(loads[0].dtype)
+        side, lanes = self.options.side(loads[0].dtype), dt.lanes(loads[0].dtype)
         fits = lanes == side or (lanes % side == 0 and store.value is loads[0])
-        if side < 2 or not fits or _extent(loop) < side:
+        if side < 2 or not fits or _extent(loop) < side or len(loads) * side > self.options.vector_registers:
+            return None
+        # Inner loops change places with squares, and the pieces of a longer vector are stored one after the other.
+        if (inner or lanes != side) and not _is_injective(coefficients, [loop, *inner], store):
             return None
         return _Copy(loop, inner, store, loads, coefficients[loop.loop_var])
 
@@ -291,10 +301,7 @@ class TransposeInRegisters(PrimFuncPass):
 
     def side(self, dtype: str) -> int:
         """Vectors of a square, and their elements; 1 where elements are not whole bytes."""
-        bits = dt.bits(dtype)
-        if bits % 8:
-            return 1
-        return int(min(self.vector_bits // bits, 1 << (max(self.vector_registers // 2, 1).bit_length() - 1)))
+        return square_side(dt.bits(dtype), self.vector_bits, self.vector_registers)
 
     def transform_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         """The function with squares in registers."""

@@ -87,6 +87,8 @@ def test_a_square_of_four(check):
         ("int8", 128, 32, 16),
         ("uint8", 512, 16, 8),
         ("int32", 128, 5, 2),
+        ("float32", 192, 32, 4),  # a square's side is a power of two
+        ("float32", 384, 32, 8),
     ],
 )
 def test_squares_of_each_size(apply, dtype, vector_bits, registers, side):
@@ -99,6 +101,76 @@ def test_squares_of_each_size(apply, dtype, vector_bits, registers, side):
 def test_vectors_longer_than_a_square(apply):
     after = apply(PASS(512, 32), turned("bfloat16", 32, "range(16)", "range(4)"))
     assert squares(after) == ["16"] * 2 * 64
+
+
+def test_pieces_of_a_longer_vector_keep_the_order_of_stores(apply):
+    """Pieces are stored one after the other: not where the vectors of iterations overlap."""
+    func = from_source("""
+@T.prim_func
+def main(A: T.Buffer((512,), "float32"), B: T.Buffer((512,), "float32")):
+    T.func_attr({"tir.noalias": True})
+    for k in range(64):
+        B[T.Ramp(k * 4, 1, 8)] = A[T.Ramp(k, 64, 8)]
+""")
+    assert apply(PASS(128, 32), func) is func
+    assert squares(apply(PASS(256, 32), func))  # one square stores in the order of the loop
+
+
+def test_more_vectors_than_there_are_registers(apply):
+    value = " + ".join(f"A[n * 96 + k + {place}:n * 96 + k + {place + 96}:24]" for place in range(3))
+    func = turned(loop="range(4)", value=value.replace("{", "{{").replace("}", "}}"))
+    assert squares(apply(PASS(128, 12), func))
+    assert apply(PASS(128, 11), func) is func
+
+
+def test_memory_that_a_pointer_shows_may_be_the_result(apply):
+    func = from_source("""
+@T.prim_func
+def main(A: T.Buffer((256,), "float32"), B: T.Buffer((256,), "float32")):
+    T.func_attr({"tir.noalias": True})
+    q: T.handle("float32") = T.address_of(B[0])
+    C = T.Buffer((256,), data=q)
+    for k in range(8):
+        for n in range(2):
+            B[T.Ramp(k * 8 + n * 4, 1, 4)] = C[T.Ramp(n * 64 + k, 16, 4)]
+""")
+    assert apply(PASS(128, 32), func, same_results=False) is func
+
+
+@pytest.mark.parametrize(
+    ("target", "value"),
+    [
+        ("B[T.Ramp(T.bitwise_and(D[k // 4], 8) + k * 8 + n * 4, 1, 4)]", "A[T.Ramp(n * 32 + k, 8, 4)]"),
+        ("B[T.Ramp(k * 8 + n * 4, 1, 4)]", "A[T.Ramp(T.bitwise_and(D[k // 4], 8) + n * 32 + k, 8, 4)]"),
+        (
+            "B[T.Ramp(k * 8 + n * 4, 1, 4)]",
+            "A.vload([T.Ramp(n * 32 + k, 8, 4)], predicate=T.Broadcast(k < 3, 4))",
+        ),
+        (
+            "B[T.Ramp(T.bitwise_and(T.Cast('int32', B[200]), 8) + k * 8 + n * 4, 1, 4)]",
+            "A[T.Ramp(n * 32 + k, 8, 4)]",
+        ),
+        (
+            "B[T.Ramp(k * 8 + n * 4, 1, 4)]",
+            "A[T.Ramp(n * 32 + k, 8, 4)] + T.Select(T.Broadcast(k < 3, 4), B[T.Ramp(n, 1, 4)], A[T.Ramp(n, 1, 4)])",
+        ),
+    ],
+)
+def test_indices_and_values_that_depend_on_more(apply, target, value):
+    func = from_source(f"""
+@T.prim_func
+def main(A: T.Buffer((256,), "float32"), D: T.Buffer((8,), "int32"), B: T.Buffer((256,), "float32")):
+    T.func_attr({{"tir.noalias": True}})
+    for k in range(8):
+        for n in range(2):
+            {target} = {value}
+""")
+    assert apply(PASS(128, 32), func) is func
+
+
+def test_conditions_are_no_bytes(apply):
+    func = turned("bool")
+    assert apply(PASS(128, 32), func) is func
 
 
 def test_what_is_left_of_the_loop_stays_as_it_was(apply):
