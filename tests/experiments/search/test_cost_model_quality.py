@@ -54,6 +54,8 @@ def test_rows_tell_how_each_model_orders_what_was_measured(tmp_path: Path) -> No
 
 def test_without_a_calibration_the_command_says_what_to_run(tmp_path: Path) -> None:
     path = str(tmp_path / "t.db")
-    open_database(path).close()
+    store = open_database(path)
+    store.commit_workload(matmul(4))  # with which the file is made
+    store.close()
     with pytest.raises(SystemExit, match="loopsmith calibrate --database"):
         cost_model_quality.calibration_in(path)
