@@ -22,7 +22,8 @@ import numpy as np
 from ir.kinds import Kinds
 from ir.target import Target
 from schedules import Schedule
-from schedules.population.skeleton import Extraction, Nest, Skeleton
+from schedules.population.extraction import Extraction
+from schedules.population.skeleton import Nest, Skeleton
 
 from .arithmetic import KINDS, operation_counts
 from .calibration import Calibration

@@ -1,5 +1,6 @@
 """Populations of candidates: decision matrices, and the extents, accesses and validity of all candidates as arrays."""
 
 from .decision import CategoricalDecision, Decision, TileDecision
-from .skeleton import Access, Extraction, LoopAxis, Nest, Skeleton, flops_of
+from .extraction import Extraction, flops_of
+from .skeleton import Access, LoopAxis, Nest, Skeleton
 from .sketch import Sketch, SketchSchedule

@@ -28,7 +28,8 @@ from ..trace import Trace
 from .choices import Choices
 from .constraint import Constraint, Sampler
 from .decision import CategoricalDecision, Decision, TileDecision, variables_of
-from .skeleton import Extraction, Skeleton
+from .extraction import Extraction
+from .skeleton import Skeleton
 
 _ATTEMPTS = 64
 """So many times as many rows as are wanted are drawn before invalid ones are repaired."""

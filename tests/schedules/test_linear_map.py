@@ -12,7 +12,7 @@ from ir import IRModule, tir
 from ir.tir.interpreter import Interpreter
 from schedules.cook_toom import Matrix, cook_toom
 from schedules.linear_map import StraightLine
-from schedules.population.skeleton import flops_of
+from schedules.population import flops_of
 
 
 def program(matrix: Matrix) -> tir.PrimFunc:

@@ -25,6 +25,7 @@ from ..function import PrimFunc
 from ..operators import const
 from ..stmt import BufferStore, For, ForKind, LetStmt, Stmt, seq
 from ..stmt_functor import StmtExprMutator, loads_in, substitute, variables_in
+from .fresh_copy import fresh_copy
 from .prim_func_pass import PrimFuncPass
 
 _PIECE_BITS = 128
@@ -171,7 +172,7 @@ def _squares(copy: _Copy, side: int) -> Stmt:
     if not rest:
         return whole
     left = loop.replace(min=loop.min + count * side, extent=const(rest, loop.extent.dtype))
-    return seq([whole, left])
+    return seq([whole, fresh_copy(left)])
 
 
 def _square(copy: _Copy, first: PrimExpr, lane: int, side: int) -> Stmt:

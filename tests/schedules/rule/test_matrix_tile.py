@@ -17,7 +17,7 @@ from ir.tir import PrimFunc
 from ir.tir.interpreter import run
 from ir.tir.lower import lower
 from schedules.dlight import default_schedule
-from schedules.population.skeleton import Extraction
+from schedules.population import Extraction
 from schedules.postproc import postprocess
 from schedules.rule import cpu_rules
 from schedules.space import PostOrderApply

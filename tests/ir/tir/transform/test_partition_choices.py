@@ -132,6 +132,35 @@ def test_what_stays_in_one_loop(apply, func):
     assert len(loops(apply(PASS, func))) == len(loops(func))
 
 
+def test_rows_that_grow(apply):
+    """How far an inner loop goes is known by the loop around it."""
+    func = from_source("""
+@T.prim_func
+def main(A: T.Buffer((96,), "float32"), B: T.Buffer((96,), "float32"), C: T.Buffer((96, 96), "float32")):
+    for i in range(96):
+        for j in range(i + 1):
+            for k in range(j + 1):
+                C[i, k] = T.if_then_else(i + k < 40, A[(i + k) % 96], B[k])
+""")
+    after = apply(PASS, func)
+    # The first row is a single element; from the 41st on nothing is of A.
+    heads = [head for head in loops(after) if head.startswith("for i in")]
+    assert heads == ["for i in range(1, 40):", "for i in range(40, 96):"]
+
+
+def test_pieces_are_counted_over_the_whole_function(apply):
+    func = from_source("""
+@T.prim_func
+def main(A: T.Buffer((96,), "float32"), B: T.Buffer((96,), "float32"), C: T.Buffer((2, 96), "float32")):
+    for i in range(96):
+        C[0, i] = T.if_then_else(i < 40, A[i], B[95 - i])
+    for i in range(96):
+        C[1, i] = T.if_then_else(i < 50, A[i], B[95 - i])
+""")
+    assert len(loops(apply(tir.transform.PartitionChoices(most_pieces=1), func))) == 3
+    assert len(loops(apply(tir.transform.PartitionChoices(most_pieces=2), func))) == 4
+
+
 def test_there_may_be_too_many_sources(apply):
     value = "A[i]"
     for cut in range(80, 0, -8):
