@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Sequence
 
 from .base import Database, Program, check_top_k
@@ -22,6 +23,8 @@ class MemoryDatabase(Database):
         self._workloads: dict[str, Workload] = {}
         self._records: list[TuningRecord] = []
         self._by_workload: dict[str, list[TuningRecord]] = {}
+        self._trials: Counter[tuple[str, str]] = Counter()
+        """First measurements by workload and target: schedulers ask for them before each batch."""
         self._sessions: dict[str, Session] = {}
         self._calibrations: dict[str, MachineCalibration] = {}
         self._claims: Claims | ClaimFile = Claims()
@@ -37,6 +40,7 @@ class MemoryDatabase(Database):
             self._keep_workload(record.workload)
             self._records.append(record)
             self._by_workload.setdefault(record.workload.shash, []).append(record)
+            self._trials[record.place] += not record.remeasured
 
     def get_top_k(self, workload: Workload, top_k: int) -> list[TuningRecord]:
         check_top_k(top_k)
@@ -62,6 +66,9 @@ class MemoryDatabase(Database):
         key = target_key(target)
         found = self._by_workload.get(workload.shash, [])
         return [record for record in found if record.place == (workload.shash, key)][skip:]
+
+    def count_trials(self, workload: Workload, target: TargetLike) -> int:
+        return self._trials[workload.shash, target_key(target)]
 
     def commit_session(self, session: Session) -> None:
         with self._lock:

@@ -27,7 +27,7 @@ def exact_floats(body: S.Stmt) -> set[int]:
     return finder.exact
 
 
-_EXPONENTIALS = frozenset({"tir.exp", "tir.exp2", "tir.exp10"})
+_EXPONENTIALS = frozenset({"tir.exp", "tir.exp2", "tir.exp10", "tir.expm1"})
 
 
 def _steps(call: E.Call) -> bool:

@@ -69,6 +69,7 @@ _EXPONENT = "A[i] * B[i] - B[i]"
         (f"A[i] = T.exp2(({_EXPONENT}) * T.float32(1.5))", 1),
         (f"A[i] = T.Cast('float32', T.exp10(T.Cast('float64', {_EXPONENT})))", 1),
         (f"with T.LetStmt({_EXPONENT}) as x: A[i] = T.exp(x)", 1),
+        (f"A[i] = T.expm1({_EXPONENT})", 1),
         (f"A[i] = T.tanh({_EXPONENT})", 0),
         ("A[i] = T.exp(A[i]) - A[i] * B[i]", 0),
         ("A[i] = T.exp(A[i] * B[i] + (A[i] - B[i]))", 1),
