@@ -24,6 +24,8 @@ from .loops import Array
 _SECTOR = 32
 """Bytes that the level-2 cache hands out together."""
 _BANKS, _BANK_BYTES = 32, 4
+_VECTOR_BYTES = 16
+"""What a thread accesses at once at most."""
 _SPECIAL = {"float_math", "float_divmod"}
 # What follows is of the model rather than of a card: round figures of the right order on all of them.
 _ARITHMETIC_LATENCY = 4.0
@@ -182,9 +184,7 @@ def _work_of(nest: Nest, threads: Array, size: int, gpu: Gpu) -> _Work:
     iterations = _product(own, size)
     if nest.shared_out is None:
         runs = _product([loop for loop in nest.loops if _is_thread(loop)], size)
-        at_once = np.ones(size)
     else:
-        at_once = np.maximum(nest.shared_out, 1).astype(np.float64)
         runs = np.ones(size)
     lanes_of_result = _float_lanes(nest, gpu.each)
     arithmetic, operations = np.zeros(size), 0
@@ -206,12 +206,13 @@ def _work_of(nest: Nest, threads: Array, size: int, gpu: Gpu) -> _Work:
     for access in nest.accesses:
         if access.scope.startswith("local"):
             continue
-        times = access.count * _times(access, nest, size) * runs * full / WARP / at_once
+        adjacent = _adjacent(access, nest, size)
+        times = access.count * _times(access, nest, size) * runs * full / WARP / adjacent
         instructions = instructions + times
         if access.scope.startswith("shared"):
-            shared_cycles = shared_cycles + times * _conflicts(access, at_once)
+            shared_cycles = shared_cycles + times * _conflicts(access, adjacent)
         else:
-            sectors = sectors + times * _sectors_of(access, at_once)
+            sectors = sectors + times * _sectors_of(access, adjacent)
             if not access.is_write:
                 # The compiler begins a few loads before it waits for the first.
                 outer = _product(own[:-1] if nest.shared_out is not None else own, size)
@@ -222,6 +223,16 @@ def _work_of(nest: Nest, threads: Array, size: int, gpu: Gpu) -> _Work:
 def _float_lanes(nest: Nest, each: MultiprocessorFacts) -> int:
     wide = any(access.element_bytes == 8 for access in nest.accesses if access.is_write)
     return each.float64_lanes if wide else each.float32_lanes
+
+
+def _adjacent(access: Access, nest: Nest, size: int) -> Array:
+    """Elements that a thread accesses at once: those of a vector, where they lie side by side, or its part of a copy."""
+    if nest.shared_out is not None:
+        return np.maximum(nest.shared_out, 1).astype(np.float64)
+    if not nest.loops or nest.loops[-1].mark != "vectorize":
+        return np.ones(size)
+    fitting = max(1, _VECTOR_BYTES // access.element_bytes)
+    return np.where(access.strides[-1] == 1, np.clip(nest.loops[-1].extent, 1, fitting), 1).astype(np.float64)
 
 
 def _times(access: Access, nest: Nest, size: int) -> Array:

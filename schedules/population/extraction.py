@@ -6,7 +6,8 @@ Extents may contain open decisions; evaluating them over the columns of a popula
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -234,12 +235,16 @@ class Extraction:
                 reduce_values,
                 LAYOUT_REWRITE_PREPROC in block.annotations,
                 block.annotations.get(COOPERATIVE_FETCH),
+                _alignments(block),
             )
         )
 
     def evaluate(self, values: Mapping[Any, np.ndarray], size: int) -> Skeleton:
         """The skeleton for ``size`` candidates with the given decision values [size]."""
-        return Skeleton(size, [nest.evaluate(values, size) for nest in self._nests])
+        uses = Counter(loop.key for nest in self._nests for loop in nest.loops)
+        own = {key for key, count in uses.items() if count == 1}
+        packed: dict[int, list[np.ndarray]] = {}
+        return Skeleton(size, [nest.evaluate(values, size, own, packed) for nest in self._nests])
 
 
 @dataclass
@@ -332,12 +337,14 @@ class _SymbolicNest:
         reduce_values: list[Any],
         is_preprocessing: bool,
         shared_out: Any,
+        alignments: Mapping[tir.Buffer, Mapping[int, tuple[int, int]]],
     ) -> None:
+        self._alignments = alignments
         self._name, self._operations, self._groups = name, operations, groups
         self._shared_out = None if shared_out is None else tir.convert(shared_out)
         self._is_reduction, self._is_preprocessing = is_reduction, is_preprocessing
         variables = frozenset(loop.var for loop in loops)
-        self._loops = [loop.known(variables) for loop in loops]
+        self.loops = [loop.known(variables) for loop in loops]
         self._reductions = [steps_of(value, variables) for value in reduce_values]
         self._accesses = [
             (number, buffer, [steps_of(index, variables) for index in indices], is_write, count)
@@ -348,11 +355,21 @@ class _SymbolicNest:
             for number, buffer, _, _ in accesses
         }
 
-    def evaluate(self, values: Mapping[Any, np.ndarray], size: int) -> Nest:
+    def evaluate(
+        self,
+        values: Mapping[Any, np.ndarray],
+        size: int,
+        own: Collection[int],
+        packed: dict[int, list[np.ndarray]],
+    ) -> Nest:
+        """The nest of ``size`` candidates; ``own`` are the keys of loops that run one nest alone.
+
+        ``packed`` has the steps of the dimensions of tiles in shared memory, by the buffer's number; those that the nest fills come to it.
+        """
         extents: dict[Any, Any] = {}
         known = Values(self._begins(values), extents)
         lasts: dict[Any, Any] = dict(values)
-        for loop in self._loops:
+        for loop in self.loops:
             extent = np.maximum(known.of(loop.extent), 0)
             if loop.follows_others:
                 # A tile at the border is smaller than the first one, a row of a triangle longer.
@@ -364,7 +381,7 @@ class _SymbolicNest:
             feeding |= {var for var, step in index.evaluate(known).items() if np.any(np.asarray(step) != 0)}
         axes = [
             LoopAxis(loop.var.name, extents[loop.var], loop.mark, loop.var in feeding, loop.key)
-            for loop in self._loops
+            for loop in self.loops
         ]
         shared_out = None if self._shared_out is None else _array(evaluate(self._shared_out, values), size)
         lanes = self._lanes(known, shared_out, size)
@@ -375,7 +392,12 @@ class _SymbolicNest:
                 shapes[number] = [_array(evaluate(item, values), size) for item in self._shapes[number]]
             access = self._access(number, buffer, indices, is_write, shapes[number], known, size)
             if lanes is not None:
-                access.warp = _offsets(indices, shapes[number], lanes)
+                if is_write and access.scope.startswith("shared"):
+                    packed[number] = _steps(
+                        self._tile(indices, shapes[number], known, own), self._alignments.get(buffer, {})
+                    )
+                steps = packed.get(number) or _steps(shapes[number], {})
+                access.warp = _offsets(indices, steps, lanes)
             alike = next((item for item in merged if item.moves_like(access)), None)
             if alike is None:
                 access.count = count
@@ -398,7 +420,7 @@ class _SymbolicNest:
 
     def _lanes(self, known: Values, shared_out: np.ndarray | None, size: int) -> dict[Any, np.ndarray] | None:
         """Values [N, WARP] of all variables in the first warp's threads where loops begin; None where no threads run the nest."""
-        thread = next((loop for loop in reversed(self._loops) if loop.mark == "threadIdx.x"), None)
+        thread = next((loop for loop in reversed(self.loops) if loop.mark == "threadIdx.x"), None)
         if thread is None:
             return None
         threads = np.maximum(_array(known.extents[thread.var], size), 1)[:, None]
@@ -407,15 +429,33 @@ class _SymbolicNest:
         if shared_out is None:
             values[thread.var] = values[thread.var] + number
         else:  # the copy's own loop, the innermost one
-            own = self._loops[-1].var
+            own = self.loops[-1].var
             last = np.maximum(_array(known.extents[own], size), 1)[:, None] - 1
             values[own] = values[own] + np.minimum(number * shared_out[:, None], last)
         return values
 
+    def _tile(
+        self, indices: Sequence[IndexSteps], shape: Sequence[np.ndarray], known: Values, own: Collection[int]
+    ) -> list[np.ndarray]:
+        """The extents [N] of what the nest fills of a buffer in shared memory, which is all that a block of threads has of it."""
+        lasts = dict(known.begins)
+        for loop in self.loops:
+            if loop.key in own or loop.mark.startswith(("threadIdx", "vthread")):
+                lasts[loop.var] = lasts[loop.var] + np.maximum(known.extents[loop.var], 1) - 1
+        return [
+            extent
+            if index.is_gather
+            else np.minimum(
+                1 + np.abs(np.asarray(evaluate(index.index, lasts)) - evaluate(index.index, known.begins)),
+                extent,
+            )
+            for index, extent in zip(indices, shape, strict=True)
+        ]
+
     def _begins(self, values: Mapping[Any, Any]) -> dict[Any, Any]:
         """The values of decisions, and of loop variables where their loops begin, all of them for the first time."""
         begins = dict(values)
-        for loop in self._loops:
+        for loop in self.loops:
             begins[loop.var] = evaluate(loop.begin, begins)
         return begins
 
@@ -429,9 +469,9 @@ class _SymbolicNest:
         known: Values,
         size: int,
     ) -> Access:
-        positions = {loop.var: position for position, loop in enumerate(self._loops)}
-        reach = np.zeros((len(indices), len(self._loops), size), dtype=np.int64)
-        strides = np.zeros((len(self._loops), size), dtype=np.int64)
+        positions = {loop.var: position for position, loop in enumerate(self.loops)}
+        reach = np.zeros((len(indices), len(self.loops), size), dtype=np.int64)
+        strides = np.zeros((len(self.loops), size), dtype=np.int64)
         step = np.ones(size, dtype=np.int64)
         for dim in range(len(indices) - 1, -1, -1):
             for var, distance in indices[dim].evaluate(known).items():
@@ -443,6 +483,27 @@ class _SymbolicNest:
         return Access(
             number, buffer.name, buffer.scope(), is_write, dt.bytes_of(buffer.dtype), shape, strides, reach
         )
+
+
+def _alignments(block: BlockNode) -> dict[tir.Buffer, dict[int, tuple[int, int]]]:
+    """The steps that rows of the block's results shall have: by axis, a factor and what remains of a step divided by it."""
+    found: dict[tir.Buffer, dict[int, tuple[int, int]]] = {}
+    for number, axis, factor, offset in block.annotations.get("buffer_dim_align", ()):
+        found.setdefault(block.writes[int(number)].buffer, {})[int(axis)] = int(factor), int(offset)
+    return found
+
+
+def _steps(shape: Sequence[np.ndarray], alignments: Mapping[int, tuple[int, int]]) -> list[np.ndarray]:
+    """Elements from one index of each dimension to the next [N]."""
+    found: list[np.ndarray] = []
+    step = np.ones_like(shape[0]) if shape else np.ones(1, dtype=np.int64)
+    for axis in reversed(range(len(shape))):
+        if axis in alignments:
+            factor, offset = alignments[axis]
+            step = step + (offset - step) % factor
+        found.append(step)
+        step = step * shape[axis]
+    return found[::-1]
 
 
 def _by_groups(nest: Nest) -> Nest:
@@ -516,17 +577,15 @@ def _by_matrix_tiles(nest: Nest) -> Nest:
 
 
 def _offsets(
-    indices: Sequence[IndexSteps], shape: Sequence[np.ndarray], lanes: Mapping[Any, np.ndarray]
+    indices: Sequence[IndexSteps], steps: Sequence[np.ndarray], lanes: Mapping[Any, np.ndarray]
 ) -> np.ndarray:
     """Elements from what the first thread of a warp accesses to what each one does: int64 [N, WARP]."""
-    total: np.ndarray = np.zeros((len(shape[0]) if shape else 1, WARP), dtype=np.int64)
-    step = np.ones_like(total[:, :1])
-    for index, extent in zip(reversed(indices), reversed(shape), strict=True):
+    total: np.ndarray = np.zeros((len(steps[0]) if steps else 1, WARP), dtype=np.int64)
+    for index, step in zip(indices, steps, strict=True):
         if index.is_gather:  # data may send each thread to a place of its own
             total = total + np.arange(WARP) * _FAR_APART
         else:
-            total = total + np.asarray(evaluate(index.index, lanes)) * step
-        step = step * extent[:, None]
+            total = total + np.asarray(evaluate(index.index, lanes)) * step[:, None]
     return total - total[:, :1]
 
 

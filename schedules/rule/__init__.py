@@ -28,6 +28,7 @@ from .register_tiling import RegisterTiling
 from .row_algorithms import RowAlgorithms
 from .row_interleaving import RowInterleaving
 from .scan_blocks import ScanBlocks
+from .spatial_threads import SpatialThreads
 from .spatial_tiling import SpatialTiling
 from .tensorize import MultiLevelTilingWithIntrin
 from .window_separation import WindowSeparation
@@ -62,6 +63,7 @@ __all__ = [
     "RowInterleaving",
     "ScanBlocks",
     "ScheduleRule",
+    "SpatialThreads",
     "SpatialTiling",
     "WindowSeparation",
     "WinogradConvolution",

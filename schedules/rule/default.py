@@ -27,6 +27,7 @@ from .register_tiling import RegisterTiling
 from .row_algorithms import RowAlgorithms
 from .row_interleaving import RowInterleaving
 from .scan_blocks import ScanBlocks
+from .spatial_threads import SpatialThreads
 from .spatial_tiling import SpatialTiling
 from .window_separation import WindowSeparation
 from .winograd_convolution import WinogradConvolution
@@ -88,6 +89,7 @@ def gpu_rules() -> list[ScheduleRule]:
         ParallelizeVectorizeUnroll(
             max_jobs_per_core=-1, max_vectorize_extent=-1, unroll_max_steps=[0, 16, 64, 512, 1024]
         ),
+        SpatialThreads(),
         AutoBind(256, [32, 64, 128, 256, 512, 1024]),
     ]
 

@@ -17,29 +17,24 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
 
-from ir import tir
 from ir.tir.intrinsic.declaration import calls_costly
 from ir.tir.kernel_attributes import LAYOUT_REWRITE_PREPROC
 
-from ..affine import mentions
 from ..analysis import lanes_of, why_not_reduction
 from ..annotation import PARALLEL, UNROLL, VECTORIZE
 from ..population.sketch import SketchSchedule
 from ..random_variable import BlockRV, LoopRV
 from ..schedule import Schedule
-from ..tree import BlockNode, LeafNode, all_blocks, blocks_below, loops_around, root_of
+from ..tree import BlockNode, LeafNode, all_blocks, loops_around, root_of
 from .base import ScheduleRule, unless_refused
 from .block_facts import (
-    is_empty,
     is_injective,
-    is_one,
     is_scheduled,
-    loop_position,
     node_of,
     reduce_vars,
     reduction_loops,
-    stands_alone,
 )
+from .memory_order import contiguous_loop, extent_at, is_plain_nest, transposed_operands, walk_through
 from .padding import pad_loop, padded_extent
 
 _JOBS_PER_CORE = 8
@@ -93,7 +88,7 @@ class SpatialTiling(ScheduleRule):
         reduces = why_not_reduction(node) is None and isinstance(node.body, LeafNode)
         if not (_reduces_alone(node) if reduces else is_injective(node)):
             return [sch]
-        if LAYOUT_REWRITE_PREPROC in node.annotations or not _is_plain(node):
+        if LAYOUT_REWRITE_PREPROC in node.annotations or not is_plain_nest(node):
             return [sch]
         orders = list(self._orders(node))
         beside = _stands_beside_tiles(node)
@@ -110,16 +105,16 @@ class SpatialTiling(ScheduleRule):
         """As the result is walked through in memory, and as operands are."""
         reductions = set(reduction_loops(node))
         natural = [i for i in range(len(loops_around(node))) if i not in reductions]
-        written = _contiguous_loop(node, node.writes[0])
-        operands = [] if reductions or written is None else _operands_of(node, written)
-        found = [written, *(_contiguous_loop(node, region) for region in operands)]
+        written = contiguous_loop(node, node.writes[0])
+        operands = [] if reductions or written is None else transposed_operands(node, written)
+        found = [written, *(contiguous_loop(node, region) for region in operands)]
         sides = {position for position in found if position is not None}
-        long = {position for position in sides if _extent(node, position) >= self._lanes(node)}
+        long = {position for position in sides if extent_at(node, position) >= self._lanes(node)}
         vector = written
         if len(sides) > 1 and long and written not in long:
             # A few elements are no vector: lanes that lie apart in the result are better.
-            vector = max(long, key=lambda position: _extent(node, position))
-        orders = [tuple(natural), *(_walk_through(node, region, natural) for region in operands)]
+            vector = max(long, key=lambda position: extent_at(node, position))
+        orders = [tuple(natural), *(walk_through(node, region, natural) for region in operands)]
         tiled = frozenset(long if len(long) > 1 else ())
         for loops in dict.fromkeys(orders):
             for in_vectors in self._splits(node, vector, bool(tiled)):
@@ -128,9 +123,9 @@ class SpatialTiling(ScheduleRule):
     def _splits(self, node: BlockNode, vector: int | None, in_tiles: bool) -> tuple[bool, ...]:
         """Whether the vector loop is split: it has several vectors. Where the last one is not whole, both ways are structures."""
         lanes = self._lanes(node)
-        if vector is None or _extent(node, vector) < 2 * lanes:
+        if vector is None or extent_at(node, vector) < 2 * lanes:
             return (False,)
-        return (True, False) if _extent(node, vector) % lanes and not in_tiles else (True,)
+        return (True, False) if extent_at(node, vector) % lanes and not in_tiles else (True,)
 
     def _lanes(self, node: BlockNode) -> int:
         """Elements of the narrowest result in a vector, in two vectors where a polynomial is computed: its steps wait for each other."""
@@ -141,7 +136,7 @@ class SpatialTiling(ScheduleRule):
 
     def _tile(self, sch: Schedule, block: BlockRV, order: _Order) -> list[Schedule]:
         node = node_of(sch, block)
-        loops, extents = sch.get_loops(block), [_extent(node, i) for i in range(len(loops_around(node)))]
+        loops, extents = sch.get_loops(block), [extent_at(node, i) for i in range(len(loops_around(node)))]
         summed = [loops[position] for position in reduction_loops(node)]
         shared = self._shared(node, order)
         levels = _Levels()
@@ -184,7 +179,7 @@ class SpatialTiling(ScheduleRule):
         chosen: set[int] = set()
         jobs = 1
         for position in order.loops:
-            extent = _extent(node, position)
+            extent = extent_at(node, position)
             if position == order.vector and (
                 not order.in_vectors or extent < _FEW_VECTORS * self._lanes(node)
             ):
@@ -215,13 +210,6 @@ class SpatialTiling(ScheduleRule):
         return outer, inner
 
 
-def _is_plain(node: BlockNode) -> bool:
-    """Whether the block is alone in a nest that nobody has touched, of known extents that are not 0."""
-    loops = loops_around(node)
-    alone = stands_alone(node) and bool(loops) and blocks_below(loops[0]) == [node]
-    return alone and not is_empty(node) and all(isinstance(loop.extent, tir.IntImm) for loop in loops)
-
-
 def _reduces_alone(node: BlockNode) -> bool:
     """Whether no other block of the program reduces: of several, all combinations would be structures."""
     return not any(reduce_vars(item) for item in all_blocks(root_of(node)) if item is not node)
@@ -236,44 +224,3 @@ def _stands_beside_tiles(node: BlockNode) -> bool:
     """Whether other rules have tiled a reduction of the same program."""
     others = [item for item in all_blocks(root_of(node)) if item is not node]
     return any(why_not_reduction(item) is None and is_scheduled(item) for item in others)
-
-
-def _extent(node: BlockNode, position: int) -> int:
-    extent = loops_around(node)[position].extent
-    assert isinstance(extent, tir.IntImm)
-    return extent.value
-
-
-def _contiguous_loop(node: BlockNode, region: tir.BufferRegion) -> int | None:
-    """The position of the loop along which what a block accesses is contiguous, None where it is none of its own."""
-    for item, dim in zip(reversed(region.region), reversed(region.buffer.shape), strict=True):
-        if not is_one(dim):
-            return loop_position(node, item.min) if isinstance(item.min, tir.Var) else None
-    return None
-
-
-def _operands_of(node: BlockNode, written: int) -> list[tir.BufferRegion]:
-    """The operands that the result's contiguous axis moves through, and that are contiguous along an axis of the block."""
-    var = next(
-        item.var
-        for item, value in zip(node.iter_vars, node.iter_values, strict=True)
-        if value is loops_around(node)[written].var
-    )
-    buffers = {region.buffer for region in node.writes}
-    return [
-        region
-        for region in node.reads
-        if region.buffer not in buffers
-        and any(mentions(item.min, {var}) for item in region.region)
-        and _contiguous_loop(node, region) is not None
-    ]
-
-
-def _walk_through(node: BlockNode, region: tir.BufferRegion, natural: list[int]) -> tuple[int, ...]:
-    """The loops in the order in which an operand lies in memory; those that do not move through it stay outside."""
-    place = {
-        loop_position(node, item.min): dim
-        for dim, item in enumerate(region.region)
-        if isinstance(item.min, tir.Var)
-    }
-    return tuple(sorted(natural, key=lambda position: place.get(position, -1)))

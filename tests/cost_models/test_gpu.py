@@ -90,6 +90,49 @@ def test_banks_of_shared_memory_serve_one_word_at_a_time() -> None:
     assert [conflicts(stride) for stride in (0 + 1, 2, 4, 16, 32, 33)] == [1, 2, 4, 16, 32, 1]
 
 
+@pytest.mark.parametrize(("padding", "conflicts"), [(0, 32), (1, 1), (2, 2)])
+def test_a_tile_in_shared_memory_has_rows_of_its_own(padding: int, conflicts: int) -> None:
+    """Of 32 words, not of the tensor's 96, and of as many more as the copy's alignment asks for: columns of 32 words are one bank."""
+    from cost_models.gpu import _conflicts
+
+    a = te.placeholder((96, 96), name="A")
+    sch = Schedule(te.create_prim_func([a, te.compute((96, 96), lambda i, j: a[j, i], name="B")]))
+    i, j = sch.get_loops("B")
+    (i_out, i_in), (j_out, j_in) = sch.split(i, [3, 32]), sch.split(j, [3, 32])
+    sch.reorder(i_out, j_out, i_in, j_in)
+    grid = sch.fuse(i_out, j_out)
+    threads = sch.fuse(i_in, j_in)
+    sch.bind(grid, "blockIdx.x")
+    sch.bind(threads, "threadIdx.x")
+    copy = sch.cache_read("B", 0, "shared")
+    sch.compute_at(copy, threads)
+    if padding:
+        sch.storage_align(copy, 0, axis=0, factor=32, offset=padding)
+    nests = skeleton_of_schedule(sch).nests
+    access = next(item for item in nests[-1].accesses if item.scope == "shared")
+    assert _conflicts(access, np.ones(1)).tolist() == [conflicts]
+
+
+def test_a_vector_is_one_access() -> None:
+    """Four adjacent floats of each thread: a quarter of the instructions, and the same sectors."""
+
+    def kernel(lanes: int) -> Kernel:
+        sch = Schedule(elementwise(lambda i, j: (i, j)))
+        blocks, threads, elements = sch.split(sch.fuse(*sch.get_loops("B")), [None, 128, lanes])
+        sch.bind(blocks, "blockIdx.x")
+        sch.bind(threads, "threadIdx.x")
+        sch.vectorize(elements)
+        return kernel_of(sch)
+
+    assert kernel(4).sectors[0] == kernel(1).sectors[0]
+    strided = Schedule(elementwise(lambda i, j: (j, i)))
+    blocks, threads, elements = strided.split(strided.fuse(*strided.get_loops("B")), [None, 128, 4])
+    strided.bind(blocks, "blockIdx.x")
+    strided.bind(threads, "threadIdx.x")
+    strided.vectorize(elements)
+    assert kernel_of(strided).sectors[0] > 4 * kernel(4).sectors[0]  # what no vector reads at once
+
+
 def test_equal_words_are_read_once() -> None:
     from cost_models.gpu import _conflicts
 
@@ -202,7 +245,7 @@ def test_products_are_tiled_for_reuse(name: str) -> None:
     rows = sketch.sample(2000, np.random.default_rng(0))
     ((_, kernel),) = kernels_of(sketch.skeleton(rows), gpu)
     best = np.argsort(kernel.seconds)[:20]
-    assert np.median(kernel.sectors[best]) < np.median(kernel.sectors)
+    assert np.median(kernel.sectors[best[:5]]) < 0.9 * np.median(kernel.sectors)
     assert kernel.seconds[best].max() < np.median(kernel.seconds) / 2
     assert (kernel.threads[best] >= 32).all() and (kernel.blocks[best] >= gpu.multiprocessors / 4).all()
     least = 1024**3 / (gpu.multiprocessors * gpu.each.float32_lanes * gpu.hertz)

@@ -1,0 +1,200 @@
+"""SpatialThreads: what the threads of a GPU compute, how wide they access memory, and which operands pass through shared memory."""
+
+from __future__ import annotations
+
+from itertools import islice
+from math import prod
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cost_models import estimate_seconds
+from ir import te, tir, topi
+from ir.target import Target
+from ir.tir import PrimFunc
+from schedules import Schedule
+from schedules.population import Sketch
+from schedules.population.sketch import SketchSchedule
+from schedules.postproc import postprocess
+from schedules.rule import ScheduleRule, SpatialThreads
+from schedules.space import PostOrderApply
+
+from ..checks import assert_same_meaning
+from ..rule_contract import RuleContract
+
+GPU = Target("nvidia/nvidia-a100")
+
+
+class TestSpatialThreads(RuleContract):
+    def rule(self) -> ScheduleRule:
+        return SpatialThreads(thread_extents=(32, 64))
+
+    def ready(self) -> ScheduleRule:
+        rule = self.rule()
+        rule.initialize(GPU)
+        return rule
+
+
+def elementwise(*shape: int, dtype: str = "float32") -> PrimFunc:
+    source = te.placeholder(shape, dtype, name="A")
+    return te.create_prim_func([source, te.compute(shape, lambda *i: source(*i) + source(*i), name="B")])
+
+
+def permuted(shape: tuple[int, ...], axes: tuple[int, ...], dtype: str = "float32") -> PrimFunc:
+    source = te.placeholder(shape, dtype, name="A")
+    return te.create_prim_func([source, topi.transpose(source, list(axes))])
+
+
+def structures(func: PrimFunc, name: str = "B", rule: ScheduleRule | None = None) -> list[Sketch]:
+    made = rule or SpatialThreads()
+    made.initialize(GPU)
+    start = SketchSchedule(func, seed=0)
+    found = made.apply(start, start.get_block(name))
+    return [Sketch(item) for item in found if isinstance(item, SketchSchedule)]
+
+
+def loops_of(sch: Schedule, name: str = "B") -> list[tuple[str, int]]:
+    """Mark and extent of each loop around a block, the outermost first."""
+    found = []
+    for loop in map(sch.get, sch.get_loops(name)):
+        kind = loop.thread_binding.thread_tag if loop.thread_binding is not None else loop.kind.name.lower()
+        found.append((kind, loop.extent.value))
+    return found
+
+
+def candidates(sketch: Sketch, func: PrimFunc, count: int) -> list[Schedule]:
+    rows = np.unique(sketch.sample(4 * count, np.random.default_rng(0)), axis=0)
+    return [sketch.materialize(func, row) for row in islice(rows, count)]
+
+
+def test_neighbouring_threads_compute_neighbouring_vectors() -> None:
+    func = elementwise(64, 512)
+    (sketch,) = structures(func)
+    assert sketch.size() == 6 * 3 * 4  # threads, elements of 16 bytes at most, and vectors
+    for sch in candidates(sketch, func, 20):
+        loops = loops_of(sch)
+        kinds = [kind for kind, _ in loops]
+        assert kinds[0] == "blockIdx.x" and kinds[2] == "threadIdx.x" and kinds[3] == "vectorized"
+        assert prod(extent for _, extent in loops) >= 64 * 512
+        assert loops[3][1] * 4 <= 16
+
+
+@pytest.mark.parametrize(("dtype", "lengths"), [("float64", 2), ("float32", 3), ("float16", 4), ("int8", 5)])
+def test_a_thread_accesses_sixteen_bytes_at_most(dtype: str, lengths: int) -> None:
+    assert structures(elementwise(64, 1024, dtype=dtype))[0].size() == 6 * 4 * lengths
+
+
+def test_a_row_that_is_no_whole_vectors_is_computed_one_by_one() -> None:
+    """A vector would reach into the next row of another operand."""
+    func = elementwise(33, 7)
+    (sketch,) = structures(func)
+    assert all("vectorized" not in dict(loops_of(sch)) for sch in candidates(sketch, func, 12))
+
+
+@pytest.mark.parametrize("shape", [(1,), (3,), (31, 3), (5, 40), (4, 8, 12)])
+def test_all_elements_are_computed_once(shape: tuple[int, ...]) -> None:
+    func = elementwise(*shape)
+    (sketch,) = structures(func, rule=SpatialThreads(thread_extents=(32, 64)))
+    for sch in candidates(sketch, func, 8):
+        assert postprocess(sch, GPU)
+        assert_same_meaning(func, sch)
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes"),
+    [((48, 64), (1, 0)), ((2, 40, 16), (0, 2, 1)), ((3, 16, 24, 2), (0, 2, 1, 3)), ((24, 16, 8), (2, 1, 0))],
+)
+def test_what_is_transposed_passes_through_shared_memory(
+    shape: tuple[int, ...], axes: tuple[int, ...]
+) -> None:
+    func = permuted(shape, axes)
+    found = structures(func, "T_transpose", SpatialThreads(thread_extents=(32, 64)))
+    assert len(found) == (1 if axes[-1] == len(axes) - 1 else 2)
+    for sketch in found:
+        for sch in candidates(sketch, func, 6):
+            assert postprocess(sch, GPU)
+            assert_same_meaning(func, sch)
+    for sketch in found[1:]:
+        for sch in candidates(sketch, func, 6):
+            shared = sch.get(sch.get_block("A_shared"))
+            assert shared.writes[0].buffer.scope() == "shared"
+            threads = dict(loops_of(sch, "T_transpose"))["threadIdx.x"]
+            assert 32 <= threads <= 1024
+
+
+@pytest.mark.parametrize("extent", [7, 67, 149])
+def test_sides_that_nothing_divides_stay_in_one_order(extent: int) -> None:
+    assert len(structures(permuted((extent, 64), (1, 0)), "T_transpose")) == 1
+
+
+def test_the_estimate_likes_shared_memory_for_transpositions() -> None:
+    """Of one order, every warp reads or writes 32 sectors for four that it uses; a column of a padded tile has no conflicts."""
+    func = permuted((2048, 2048), (1, 0))
+    plain, shared = structures(func, "T_transpose")
+    generator = np.random.default_rng(0)
+    seconds = [estimate_seconds(item.skeleton(item.sample(64, generator)), GPU) for item in (plain, shared)]
+    assert 1.4 * seconds[1].min() < seconds[0].min()
+
+
+def test_the_estimate_likes_vectors() -> None:
+    """Of a chain that fits the caches: fewer instructions for the same bytes."""
+    func = elementwise(256, 1024, dtype="float16")
+    (sketch,) = structures(func)
+    rows = sketch.sample(500, np.random.default_rng(0))
+    lengths = np.array([dict(loops_of(sketch.materialize(func, row)))["vectorized"] for row in rows[:60]])
+    seconds = estimate_seconds(sketch.skeleton(rows[:60]), GPU)
+    assert seconds[lengths > 1].min() < seconds[lengths == 1].min()
+
+
+def test_bound_loops_and_reductions_are_left_alone() -> None:
+    source = te.placeholder((8, 32), name="A")
+    k = te.reduce_axis((0, 32), name="k")
+    func = te.create_prim_func([source, te.compute((8,), lambda i: te.sum(source[i, k], axis=k), name="B")])
+    sch = Schedule(func)
+    rule = SpatialThreads()
+    rule.initialize(GPU)
+    before = sch.mod.script()
+    assert [item.mod.script() for item in rule.apply(sch, sch.get_block("B"))] == [before]
+    bound = Schedule(elementwise(8, 32))
+    bound.bind(bound.get_loops("B")[0], "threadIdx.x")
+    before = bound.mod.script()
+    assert [item.mod.script() for item in rule.apply(bound, bound.get_block("B"))] == [before]
+
+
+@pytest.mark.parametrize("name", ["nvidia/nvidia-h200", "nvidia/geforce-rtx-4090", "nvidia/nvidia-t4"])
+@pytest.mark.parametrize(
+    "func", [elementwise(128, 3072), permuted((64, 3136), (1, 0)), permuted((8, 4096), (1, 0))]
+)
+def test_all_candidates_are_within_the_limits_of_a_card(name: str, func: PrimFunc) -> None:
+    target = Target(name)
+    for sketch in PostOrderApply().generate_sketches(func, target):
+        assert all(postprocess(sch, target) for sch in candidates(sketch, func, 12))
+
+
+@settings(deadline=None, max_examples=12)
+@given(
+    shape=st.sampled_from([(8, 16), (16, 24), (5, 32), (32, 3)]),
+    flip=st.booleans(),
+    step=st.integers(1, 2),
+    offset=st.integers(0, 2),
+    seed=st.integers(0, 99),
+)
+def test_random_indices_mean_the_same(
+    shape: tuple[int, int], flip: bool, step: int, offset: int, seed: int
+) -> None:
+    """Reads that are transposed, strided, shifted and cut off at the border, in random candidates of every structure."""
+    rows, columns = shape
+    source = te.placeholder((80, 80), name="A")
+
+    def value(i: tir.PrimExpr, j: tir.PrimExpr) -> tir.PrimExpr:
+        read = source[j * step + offset, i] if flip else source[i * step + offset, j]
+        return tir.if_then_else(i + j < rows, read, 0.0)
+
+    func = te.create_prim_func([source, te.compute((rows, columns), value, name="B")])
+    for sketch in structures(func, rule=SpatialThreads(thread_extents=(32, 64))):
+        for row in sketch.sample(2, np.random.default_rng(seed)):
+            sch = sketch.materialize(func, row)
+            assert postprocess(sch, GPU)
+            assert_same_meaning(func, sch)
