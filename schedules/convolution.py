@@ -1,37 +1,55 @@
 """Convolutions by their structure: which variable of a block is the batch, a place, a channel or a tap, whatever it is called.
 
-    O[n, h, w, k] = O[n, h, w, k] + D(n, h + r, w + s, c) * W[r, s, c, k]
+    O[n, h, w, k] = O[n, h, w, k] + D(n, h + r * 2, w + s * 2, c) * W[r, s, c, k]
 
 The dimensions of O and W may come in any order (channels first or last), and D may be any expression, a load under the condition of a
-padding too, that knows the places and the taps by their sums only. So the stride is the dilation.
+padding too, that knows the places and the taps by such sums only. So the stride is 1, the dilation (2 here) any number, and there
+may be more axes along which the filter moves, as in a volume.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from ir import tir
 from ir.arith import Analyzer
 from ir.tir import IterVar
 from ir.tir.stmt_functor import loads_in, substitute, variables_in
 
+from .affine import coefficient_of
 from .analysis import why_not_reduction
 from .error import ScheduleError
 from .tree import BlockNode, LeafNode, loops_around, scope_of
 
 
+class MovedAxis(NamedTuple):
+    """An axis along which a filter moves.
+
+    Attributes:
+        place: the data-parallel variable.
+        tap: the reduction variable.
+        dilation: how far the inputs of neighbouring taps are apart.
+    """
+
+    place: IterVar
+    tap: IterVar
+    dilation: int
+
+
 @dataclass(frozen=True)
 class Convolution:
-    """A two-dimensional convolution in one group, whose stride is its dilation.
+    """A convolution of two axes or more in one group, with stride 1.
 
     Attributes:
         batch, filters: data-parallel variables: of both operands none but the data has the first, none but the weights the second.
         channels: the reduction variable of both operands.
-        places: data-parallel variables of the two axes along which the filter moves, in the output's order.
+        places: data-parallel variables of the last two axes along which the filter moves, in the output's order.
         taps: their reduction variables.
-        data: the factor that is convolved, an expression of ``batch``, ``channels``, and ``places`` plus ``taps``.
+        dilations: how far the inputs of neighbouring taps are apart along them.
+        outer: (place, tap, dilation) of each axis before those along which the filter moves, too.
+        data: the factor that is convolved, an expression of ``batch``, ``channels``, and places plus taps times dilations.
         weights: the load of the filter; its indices are variables.
         output: the store.
     """
@@ -41,6 +59,8 @@ class Convolution:
     channels: IterVar
     places: tuple[IterVar, IterVar]
     taps: tuple[IterVar, IterVar]
+    dilations: tuple[int, int]
+    outer: tuple[MovedAxis, ...]
     data: tir.PrimExpr
     weights: tir.BufferLoad
     output: tir.BufferStore
@@ -51,16 +71,19 @@ class Convolution:
         return self.output.buffer.dtype
 
     def data_at(self, batch: Any, places: Sequence[Any], channel: Any) -> tir.PrimExpr:
-        """The data at a place of the padded image."""
+        """The data at a place of the padded image: along the outer axes first, then along the last two."""
         values: dict[Any, Any] = {self.batch.var: batch, self.channels.var: channel}
-        values |= {item.var: place for item, place in zip(self.places, places, strict=True)}
-        values |= {item.var: tir.const(0, item.var.dtype) for item in self.taps}
+        moved = (*(axis.place for axis in self.outer), *self.places)
+        values |= {item.var: place for item, place in zip(moved, places, strict=True)}
+        taps = (*(axis.tap for axis in self.outer), *self.taps)
+        values |= {item.var: tir.const(0, item.var.dtype) for item in taps}
         return Analyzer().simplify(substitute(self.data, values))
 
     def weight_at(self, taps: Sequence[Any], channel: Any, filter_number: Any) -> tir.PrimExpr:
-        """The weight of a tap."""
+        """The weight of a tap: its numbers along the outer axes first, then along the last two."""
         values: dict[Any, Any] = {self.channels.var: channel, self.filters.var: filter_number}
-        values |= {item.var: tap for item, tap in zip(self.taps, taps, strict=True)}
+        moved = (*(axis.tap for axis in self.outer), *self.taps)
+        values |= {item.var: tap for item, tap in zip(moved, taps, strict=True)}
         return substitute(self.weights, values)
 
     def output_at(self, values: Mapping[Any, Any]) -> list[tir.PrimExpr]:
@@ -94,10 +117,15 @@ def convolution_of(block: BlockNode) -> Convolution:
         block,
         "weights of filters, channels and taps",
     )
-    pairs = [(place, tap) for place in spatial for tap in reduced if _only_as_sum(data, place, tap)]
-    places, taps = {place.var for place, _ in pairs}, {tap.var for _, tap in pairs}
+    axes = [
+        MovedAxis(place, tap, dilation)
+        for place in spatial
+        for tap in reduced
+        if (dilation := _dilation_of(data, place, tap)) is not None
+    ]
+    places, taps = {axis.place.var for axis in axes}, {axis.tap.var for axis in axes}
     _require(
-        len(pairs) == len(places) == len(taps) == 2,
+        len(axes) == len(places) == len(taps) >= 2,
         block,
         "two axes along which the filter moves by one element",
     )
@@ -107,13 +135,15 @@ def convolution_of(block: BlockNode) -> Convolution:
     once_each = len(store.indices) == len(spatial) and set(store.indices) == {item.var for item in spatial}
     _require(once_each, block, "an output that its variables index, each once")
     order = {index: position for position, index in enumerate(store.indices)}
-    pairs.sort(key=lambda pair: order[pair[0].var])
+    *outer, rows, columns = sorted(axes, key=lambda axis: order[axis.place.var])
     return Convolution(
         batch,
         filters,
         channels,
-        (pairs[0][0], pairs[1][0]),
-        (pairs[0][1], pairs[1][1]),
+        (rows.place, columns.place),
+        (rows.tap, columns.tap),
+        (rows.dilation, columns.dilation),
+        tuple(outer),
         data,
         weights,
         store,
@@ -190,21 +220,23 @@ def _sorted(
 ) -> tuple[tir.PrimExpr, tir.BufferLoad]:
     """(data, weights): the weights are loaded at plain variables."""
     for data, weights in (operands, operands[::-1]):
-        if isinstance(weights, tir.BufferLoad) and len(weights.indices) == 4:
-            if (
-                all(isinstance(index, tir.Var) for index in weights.indices)
-                and len(set(weights.indices)) == 4
-            ):
+        if isinstance(weights, tir.BufferLoad) and len(weights.indices) >= 4:
+            are_plain = all(isinstance(index, tir.Var) for index in weights.indices)
+            if are_plain and len(set(weights.indices)) == len(weights.indices):
                 return data, weights
     raise ScheduleError(
-        f"block {block.name!r} is no convolution: neither factor of its products is a load at four variables"
+        f"block {block.name!r} is no convolution: neither factor of its products is a load at four variables or more"
     )
 
 
-def _only_as_sum(data: tir.PrimExpr, place: IterVar, tap: IterVar) -> bool:
-    """Whether an expression has two variables, and knows no more of them than their sum."""
+def _dilation_of(data: tir.PrimExpr, place: IterVar, tap: IterVar) -> int | None:
+    """The number d for which an expression has two variables, and knows no more of them than ``place + tap * d``."""
     used = set(variables_in(data))
     if place.var not in used or tap.var not in used:
-        return False
-    whole = substitute(data, {place.var: place.var - tap.var})
-    return tap.var not in set(variables_in(Analyzer().simplify(whole)))
+        return None
+    steps = {coefficient_of(index, tap.var) for load in loads_in(data) for index in load.indices}
+    for dilation in sorted({1, *(step for step in steps if step is not None and step > 0)}):
+        whole = substitute(data, {place.var: place.var - tap.var * tir.const(dilation, tap.var.dtype)})
+        if tap.var not in set(variables_in(Analyzer().simplify(whole))):
+            return dilation
+    return None

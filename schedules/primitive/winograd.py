@@ -48,6 +48,9 @@ TILES = tuple(_POINTS)
 DTYPES = ("float32", "float64")
 """Whole numbers have no halves, and narrow floats not the digits for what roundings grow to."""
 
+_OUTER_NAMES, _TAP_NAMES = "zuvw", "rsde"
+"""Of the variables of outer axes, and of their taps."""
+
 Nest = tuple[TreeNode, BlockNode]
 """Loops, and the block in them."""
 
@@ -68,6 +71,10 @@ class WinogradPrimitives(PrimitiveFamily):
             O_tiles[n, y, x, :, :, k] = A^T O_products[:, n, y, x, k] A
             O[n, h, w, k]            = O_tiles[n, h // tile, w // tile, h % tile, w % tile, k]
 
+        Of a convolution with dilation the inputs and outputs of a tile lie so far apart; the tiles between each other's outputs make one
+        larger tile. Where the filter moves along more axes (volumes), the algorithm is that of the last two, and the products are summed
+        up over the taps of the others, too.
+
         The last of these is the block that the caller has. Where the channels are not the data's last dimension, tiles reach beyond it, or
         it is more than a load, a block before the second brings it into ``O_padded[n, h, w, c]``. Weights in whose layout the function is
         free (``layout_free_buffers``) are transformed when a model is compiled.
@@ -81,8 +88,8 @@ class WinogradPrimitives(PrimitiveFamily):
             The blocks that transform weights and inputs, multiply, and transform the products.
 
         Raises:
-            ScheduleError: the block is no 3 x 3 convolution of float32 or float64 with known extents, stride 1 and one group, alone in its
-                nest; or there is no such tile.
+            ScheduleError: the block is no convolution of float32 or float64 with known extents, 3 x 3 taps along its last two axes, stride
+                1 and one group, alone in its nest; or there is no such tile.
         """
         node = self._block(block)
         name = self._function_of(node)
@@ -165,16 +172,24 @@ class _Stages:
         self._batch, self._channels, self._filters = (
             extent_of(item) for item in (form.batch, form.channels, form.filters)
         )
-        self._counts = [-(-extent_of(place) // tile) for place in form.places]
-        self._tiles = self._buffer("tiles", [self._batch, *self._counts, tile, tile, self._filters])
+        self._outer = [extent_of(axis.place) for axis in form.outer]
+        self._outer_taps = [extent_of(axis.tap) for axis in form.outer]
+        self._spans = [tile * dilation for dilation in form.dilations]
+        """Outputs along the sides of a tile, with those of the tiles in between where there is a dilation."""
+        self._counts = [
+            -(-extent_of(place) // span) for place, span in zip(form.places, self._spans, strict=True)
+        ]
+        self._phases = [dilation for dilation in form.dilations if dilation > 1]
+        sides = [tile, tile, *self._phases]
+        self._tiles = self._buffer("tiles", [self._batch, *self._outer, *self._counts, *sides, self._filters])
 
     def nests(self, *, is_constant: bool) -> list[Nest]:
         """Those up to the tiles of the output, in order."""
         data, before = self._data()
         points = self._width**2
-        weights = self._buffer("weights", [points, self._channels, self._filters])
-        inputs = self._buffer("inputs", [points, self._batch, *self._counts, self._channels])
-        products = self._buffer("products", [points, self._batch, *self._counts, self._filters])
+        weights = self._buffer("weights", [points, *self._outer_taps, self._channels, self._filters])
+        inputs = self._buffer("inputs", [points, *self._windows(self._planes()), self._channels])
+        products = self._buffer("products", [points, *self._windows(self._outer), self._filters])
         stages = [
             *self._transformed(self._weights_transform(weights)),
             *self._transformed(self._inputs_transform(data, inputs)),
@@ -185,90 +200,157 @@ class _Stages:
             stages[0][1].annotations[LAYOUT_REWRITE_PREPROC] = 1
         return [*before, *stages]
 
+    def _windows(self, outer: Sequence[int]) -> list[int]:
+        """The extents of what windows are numbered by: batch, outer axes, tiles, and those between each other's outputs."""
+        return [self._batch, *outer, *self._counts, *self._phases]
+
+    @property
+    def _window_names(self) -> str:
+        return "n" + _OUTER_NAMES[: len(self._outer)] + "yx" + "gh"[: len(self._phases)]
+
+    def _planes(self) -> list[int]:
+        """Extents of the padded data along the outer axes."""
+        return [
+            extent + axis.dilation * (taps - 1)
+            for axis, extent, taps in zip(self._form.outer, self._outer, self._outer_taps, strict=True)
+        ]
+
+    def _in_image(self, tile: Sequence[Any], phases: Sequence[Any], element: Sequence[Any]) -> list[Any]:
+        """Row and column of an element of a tile."""
+        left = list(phases)
+        found = []
+        for number, offset, dilation in zip(tile, element, self._form.dilations, strict=True):
+            place = number * self._const(self._tile) + offset
+            found.append(place if dilation == 1 else place * self._const(dilation) + left.pop(0))
+        return found
+
+    def _from_image(self, image: Sequence[Any]) -> tuple[list[Any], list[Any], list[Any]]:
+        """Of an output's row and column: which tile it is in, where in that, and in which of those between each other's outputs."""
+        tile, element, phases = [], [], []
+        for place, span, dilation in zip(image, self._spans, self._form.dilations, strict=True):
+            tile.append(place // self._const(span))
+            within = place % self._const(span)
+            element.append(within if dilation == 1 else within // self._const(dilation))
+            if dilation > 1:
+                phases.append(place % self._const(dilation))
+        return tile, element, phases
+
     def whole_image(self) -> Nest:
         """The output from its tiles."""
-        form, tile = self._form, self._const(self._tile)
-        items = (form.batch, form.filters, *form.places)
+        form = self._form
+        items = (form.batch, form.filters, *(axis.place for axis in form.outer), *form.places)
         order = [next(item for item in items if item.var is index) for index in form.output.indices]
 
         def body(*point: Any) -> tir.Stmt:
             at = dict(zip([item.var for item in order], point, strict=True))
-            y, x = (at[item.var] for item in form.places)
-            place = [at[form.batch.var], y // tile, x // tile, y % tile, x % tile, at[form.filters.var]]
+            tile, element, phases = self._from_image([at[item.var] for item in form.places])
+            outer = [at[axis.place.var] for axis in form.outer]
+            place = [at[form.batch.var], *outer, *tile, *element, *phases, at[form.filters.var]]
             return tir.BufferStore(form.output.buffer, tir.BufferLoad(self._tiles, place), list(point))
 
         names = [item.var.name.removeprefix("v_") for item in order]
         return self._nest(self._block.name, [extent_of(item) for item in order], names, body)
 
     def _data(self) -> tuple[Callable[..., tir.PrimExpr], list[Nest]]:
-        """The data of ``(batch, (row, column), channel)``, and the nest that brings it into such an order, if there has to be one."""
+        """The data of ``(batch, (*outer, row, column), channel)``, and the nest that brings it into such an order where one has to."""
         form = self._form
-        given = [extent_of(place) + _TAPS - 1 for place in form.places]
-        wanted = [count * self._tile + _TAPS - 1 for count in self._counts]
+        image = list(zip(form.places, form.dilations, self._counts, strict=True))
+        given = [extent_of(place) + dilation * (_TAPS - 1) for place, dilation, _ in image]
+        wanted = [(count * self._tile + _TAPS - 1) * dilation for _, dilation, count in image]
         if (
             given == wanted
             and isinstance(form.data, tir.BufferLoad)
             and form.data.indices[-1] is form.channels.var
         ):
             return form.data_at, []
-        padded = self._buffer("padded", [self._batch, *wanted, self._channels])
+        extents = [self._batch, *self._planes(), *wanted, self._channels]
+        padded = self._buffer("padded", extents)
 
-        def body(n: Any, y: Any, x: Any, c: Any) -> tir.Stmt:
-            value = form.data_at(n, (y, x), c)
+        def body(*point: Any) -> tir.Stmt:
+            n, *places, c = point
+            value = form.data_at(n, places, c)
             inside: Any = None
-            for place, size, reach in zip((y, x), given, wanted, strict=True):
+            for place, size, reach in zip(places[-2:], given, wanted, strict=True):
                 if reach > size:
                     here = place < self._const(size)
                     inside = here if inside is None else tir.operators.logical_and(inside, here)
             if inside is not None:
                 value = tir.if_then_else(inside, value, tir.const(0.0, form.dtype))
-            return tir.BufferStore(padded, value, [n, y, x, c])
+            return tir.BufferStore(padded, value, list(point))
 
-        nest = self._nest(self._fresh("pad"), [self._batch, *wanted, self._channels], "nyxc", body)
+        names = "n" + _OUTER_NAMES[: len(self._outer)] + "yxc"
+        nest = self._nest(self._fresh("pad"), extents, names, body)
         return lambda n, places, c: tir.BufferLoad(padded, [n, *places, c]), [nest]
 
     def _weights_transform(self, weights: tir.Buffer) -> _Transform:
         return _Transform(
             "transform_weights",
             self._matrices.weights,
-            [self._channels, self._filters],
-            "ck",
-            lambda i, j, c, k: self._form.weight_at((i, j), c, k),
+            [*self._outer_taps, self._channels, self._filters],
+            _TAP_NAMES[: len(self._outer)] + "ck",
+            lambda i, j, *point: self._form.weight_at((*point[:-2], i, j), *point[-2:]),
             weights,
-            lambda i, j, c, k: [self._point(i, j), c, k],
+            lambda i, j, *point: [self._point(i, j), *point],
         )
 
     def _inputs_transform(self, data: Callable[..., tir.PrimExpr], inputs: tir.Buffer) -> _Transform:
-        tile = self._const(self._tile)
+        def window(i: Any, j: Any, n: Any, *point: Any) -> tir.PrimExpr:
+            outer, tile, phases, c = self._parts(point)
+            return data(n, (*outer, *self._in_image(tile, phases, (i, j))), c)
+
         return _Transform(
             "transform_inputs",
             self._matrices.inputs,
-            [self._batch, *self._counts, self._channels],
-            "nyxc",
-            lambda i, j, n, y, x, c: data(n, (y * tile + i, x * tile + j), c),
+            [*self._windows(self._planes()), self._channels],
+            f"{self._window_names}c",
+            window,
             inputs,
-            lambda i, j, n, y, x, c: [self._point(i, j), n, y, x, c],
+            lambda i, j, *point: [self._point(i, j), *point],
         )
 
     def _outputs_transform(self, products: tir.Buffer) -> _Transform:
+        def place(i: Any, j: Any, n: Any, *point: Any) -> list[Any]:
+            outer, tile, phases, k = self._parts(point)
+            return [n, *outer, *tile, i, j, *phases, k]
+
         return _Transform(
             "transform_outputs",
             self._matrices.outputs,
-            [self._batch, *self._counts, self._filters],
-            "nyxk",
-            lambda i, j, n, y, x, k: tir.BufferLoad(products, [self._point(i, j), n, y, x, k]),
+            [*self._windows(self._outer), self._filters],
+            f"{self._window_names}k",
+            lambda i, j, *point: tir.BufferLoad(products, [self._point(i, j), *point]),
             self._tiles,
-            lambda i, j, n, y, x, k: [n, y, x, i, j, k],
+            place,
         )
 
+    def _parts(self, point: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any], Any]:
+        """The numbers of a window without its batch: along outer axes, of the tile, of that in between, and what comes last."""
+        outer = len(self._outer)
+        return point[:outer], point[outer : outer + 2], point[outer + 2 : -1], point[-1]
+
     def _multiply(self, inputs: tir.Buffer, weights: tir.Buffer, products: tir.Buffer) -> Nest:
-        def body(p: Any, n: Any, y: Any, x: Any, k: Any, c: Any) -> tir.Stmt:
-            place = [p, n, y, x, k]
-            term = tir.BufferLoad(inputs, [p, n, y, x, c]) * tir.BufferLoad(weights, [p, c, k])
+        outer, windows = len(self._outer), self._windows(self._outer)
+
+        def body(p: Any, *point: Any) -> tir.Stmt:
+            window, k, taps, c = (
+                point[: len(windows)],
+                point[len(windows)],
+                point[len(windows) + 1 : -1],
+                point[-1],
+            )
+            place = [p, *window, k]
+            moved = [
+                here + tap * self._const(axis.dilation)
+                for axis, here, tap in zip(self._form.outer, window[1 : 1 + outer], taps, strict=True)
+            ]
+            source = [p, window[0], *moved, *window[1 + outer :], c]
+            term = tir.BufferLoad(inputs, source) * tir.BufferLoad(weights, [p, *taps, c, k])
             return tir.BufferStore(products, tir.BufferLoad(products, place) + term, place)
 
-        extents = [self._width**2, self._batch, *self._counts, self._filters, self._channels]
-        return self._nest(self._fresh("multiply"), extents, "pnyxkc", body, reduced="c")
+        extents = [self._width**2, *windows, self._filters, *self._outer_taps, self._channels]
+        taps = _TAP_NAMES[:outer]
+        names = f"p{self._window_names}k{taps}c"
+        return self._nest(self._fresh("multiply"), extents, names, body, reduced=f"{taps}c")
 
     # ---- transforms --------------------------------------------------------------------------------------------
 
@@ -345,16 +427,16 @@ class _Stages:
         extents: Sequence[int],
         names: Sequence[str],
         body: Callable[..., tir.Stmt],
-        reduced: str = "",
+        reduced: Sequence[str] = "",
     ) -> Nest:
-        """Loops around a block with a body of its variables; sums over one of them begin at zero."""
+        """Loops around a block with a body of its variables; sums over some of them begin at zero."""
         loops = [tir.Var(item, self._index_type) for item in names]
         point = [tir.Var(f"v_{item}", self._index_type) for item in names]
         iter_vars = [
             IterVar(
                 tir.Range.from_min_extent(self._const(0), self._const(extent)),
                 var,
-                IterVar.CommReduce if item == reduced else IterVar.DataPar,
+                IterVar.CommReduce if item in reduced else IterVar.DataPar,
             )
             for item, var, extent in zip(names, point, extents, strict=True)
         ]

@@ -1,4 +1,4 @@
-"""WinogradConvolution: 3 x 3 convolutions with fewer multiplications, beside the direct form.
+"""WinogradConvolution: convolutions of 3 x 3 taps with fewer multiplications, beside the direct form, in images and in volumes.
 
     for <tiles of the image, parallel>:
         inputs[...] = B^T data B                     # of these tiles; or all of them before, in a nest of its own
@@ -14,15 +14,16 @@ Winograd-based convolution for manycore CPUs, PPoPP 2018, discuss the blocks of 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
+from math import prod
 
-from ir import tir
 from ir.tir.kernel_attributes import LAYOUT_REWRITE_PREPROC
 
 from ..annotation import PARALLEL, UNROLL, VECTORIZE
+from ..convolution import convolution_of, extent_of
 from ..error import ScheduleError
 from ..primitive.winograd import TILES
 from ..random_variable import BlockRV, LoopRV
@@ -41,6 +42,9 @@ from .register_tile import (
     split_loops,
 )
 
+MOST_CHANNELS = {2: 896, 4: 512}
+"""By tile, what is summed up at most where nobody says otherwise."""
+
 
 class WinogradConvolution(ScheduleRule):
     """Offer a convolution as it is, and by Winograd's algorithm in tiles of 2 x 2 and 4 x 4, each with the inputs' transform among the
@@ -50,8 +54,9 @@ class WinogradConvolution(ScheduleRule):
         tiles: the sizes to offer.
         structure: levels of the products, as of :class:`~schedules.rule.RegisterTiling`.
         max_innermost_factor, max_vector_tile: as of :class:`~schedules.rule.RegisterTiling`.
-        max_channels: summed up at most. What the algorithm may round grows with them: of more, the check of candidates
-            (:mod:`runners.verify`) may take a product that is missing in one place for roundings.
+        max_channels: by tile, how many channels (of volumes, channels times taps of the outer axes) are summed up at most. What the
+            algorithm may round grows with their square: of more, the check of candidates (:mod:`runners.verify`) may take a product
+            that is missing in one place for roundings. It allows tiles of 2 x 2 for 900 channels what it allows those of 4 x 4 for 512.
     """
 
     changes_rounding = True
@@ -62,30 +67,33 @@ class WinogradConvolution(ScheduleRule):
         structure: str = "SSRRS",
         max_innermost_factor: int = 64,
         max_vector_tile: int = 128,
-        max_channels: int = 512,
+        max_channels: Mapping[int, int] | None = None,
     ) -> None:
         require_structure("WinogradConvolution", structure)
         if not set(tiles) <= set(TILES):
             raise ScheduleError(f"WinogradConvolution: tiles are among {list(TILES)}, got {list(tiles)}")
         self.tiles = tuple(tiles)
         self.structure = structure
-        self.max_channels = max_channels
+        self.max_channels = dict(max_channels or MOST_CHANNELS)
         self.limits = FactorLimits(vector=max_vector_tile, other=max_innermost_factor)
 
     def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
         found = [sch]
-        node = node_of(sch, block)
-        domains = [item.dom.extent for item in node.iter_vars if item.var in reduce_vars(node)]
-        if len(domains) == 3 and all(
-            isinstance(extent, tir.IntImm) and extent.value <= self.max_channels for extent in domains
-        ):
-            for tile, is_fused in product(self.tiles, (True, False)):
-                found += unless_refused(
-                    sch, partial(self._by_winograd, block=block, tile=tile, is_fused=is_fused)
-                )
+        try:
+            form = convolution_of(node_of(sch, block))
+        except ScheduleError:
+            return found
+        summed = extent_of(form.channels) * prod(extent_of(axis.tap) for axis in form.outer)
+        between = sum(dilation > 1 for dilation in form.dilations)
+        for tile, is_fused in product(self.tiles, (True, False)):
+            if summed <= self.max_channels[tile]:
+                make = partial(self._by_winograd, block=block, tile=tile, between=between, is_fused=is_fused)
+                found += unless_refused(sch, make)
         return found
 
-    def _by_winograd(self, sch: Schedule, block: BlockRV, tile: int, is_fused: bool) -> list[Schedule]:
+    def _by_winograd(
+        self, sch: Schedule, block: BlockRV, tile: int, between: int, is_fused: bool
+    ) -> list[Schedule]:
         last = _elementwise_consumer(sch, block)
         known = _block_names(sch)
         weights, inputs, products, outputs = sch.winograd(block, tile)
@@ -94,7 +102,7 @@ class WinogradConvolution(ScheduleRule):
         for source in sch.get_producers(inputs):
             if node_of(sch, source).name not in known:
                 _inline_producers(sch, source)
-        place, shared = self._tile_products(sch, products, weights, is_fused)
+        place, shared = self._tile_products(sch, products, weights, between, is_fused)
         for stage in (outputs, block if last is None else last):
             sch.reverse_compute_at(stage, place, preserve_unit_loops=True)
             _vectorize(sch, stage)
@@ -109,14 +117,18 @@ class WinogradConvolution(ScheduleRule):
         return [sch]
 
     def _tile_products(
-        self, sch: Schedule, block: BlockRV, weights: BlockRV, is_fused: bool
+        self, sch: Schedule, block: BlockRV, weights: BlockRV, between: int, is_fused: bool
     ) -> tuple[LoopRV, LoopRV]:
-        """Tile the products for registers: the loops in which tiles of the output are finished, and the cores' tiles of the image begin."""
+        """Tile the products for registers: the loops in which tiles of the output are finished, and the cores' tiles of the image begin.
+
+        ``between`` are the axes along which a dilation puts tiles between each other's outputs: they are finished together.
+        """
         node, weight_node = node_of(sch, block), node_of(sch, weights)
-        point, *_, filters = (item.var for item in node.iter_vars if item.var not in reduce_vars(node))
+        point, *image, filters = (item.var for item in node.iter_vars if item.var not in reduce_vars(node))
+        whole = [point, *image[len(image) - between :]]
         staged = sch.cache_write(block, 0, "local")
-        tiled = split_loops(sch, block, filters, self.structure, self.limits, whole=[point])
-        levels = self._nest(tiled.loops)
+        tiled = split_loops(sch, block, filters, self.structure, self.limits, whole=whole)
+        levels = self._nest(tiled.loops, between)
         are_filters_serial = is_fused and len(tiled.loops["S"][-1]) > 1
         serial = [tiled.factors["S"][-1][0]] if are_filters_serial else []
         keep_within_machine(sch, tiled, registers_for(node, self.target), self.target.num_cores, serial)
@@ -135,11 +147,12 @@ class WinogradConvolution(ScheduleRule):
             pack_operand(sch, block, packed, filters, width, is_constant=is_constant)
         return levels.filters, levels.image[-1]
 
-    def _nest(self, loops: dict[str, list[list[LoopRV]]]) -> _Levels:
-        """The loops of split axes in their order: points, batch, rows, columns and filters, and the channels."""
-        (points,), *image, filters = loops["S"]
+    def _nest(self, loops: dict[str, list[list[LoopRV]]], between: int) -> _Levels:
+        """The loops of split axes in their order: points, batch, the image, what is in between and filters, and the channels."""
+        points, *image, filters = loops["S"]
         n_levels = self.structure.count("S")
-        inner = [points]
+        inner = [*points, *(loop for axis in image[len(image) - between :] for loop in axis)]
+        image = image[: len(image) - between]
         for level in range(1, n_levels - 1):
             # a panel of weights serves all tiles of the image below it
             inner += [axis[level] for axis in (filters, *image) if len(axis) > 1]

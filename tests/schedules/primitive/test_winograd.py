@@ -29,7 +29,7 @@ def convolution(
     filters: int = 3,
     padding: Any = 1,
     stride: int = 1,
-    dilation: int = 1,
+    dilation: int | tuple[int, int] = 1,
     taps: tuple[int, int] = (3, 3),
     dtype: str = "float64",
     out_dtype: str | None = None,
@@ -69,6 +69,7 @@ def by_winograd(func: tir.PrimFunc, tile: int, layout: str = "NHWC") -> Schedule
     batch=st.integers(1, 2),
     channels=st.integers(1, 3),
     filters=st.integers(1, 3),
+    dilation=st.sampled_from([1, 2, (1, 3), (2, 1)]),
 )
 def test_computes_the_convolution(
     tile: int,
@@ -78,13 +79,67 @@ def test_computes_the_convolution(
     batch: int,
     channels: int,
     filters: int,
+    dilation: int | tuple[int, int],
 ) -> None:
-    if image[0] + padding[0] + padding[2] < 3 or image[1] + padding[1] + padding[3] < 3:
+    rows, columns = (dilation, dilation) if isinstance(dilation, int) else dilation
+    if image[0] + padding[0] + padding[2] <= 2 * rows or image[1] + padding[1] + padding[3] <= 2 * columns:
         return
-    func = convolution(image, layout, batch=batch, channels=channels, filters=filters, padding=padding)
+    func = convolution(
+        image,
+        layout,
+        batch=batch,
+        channels=channels,
+        filters=filters,
+        padding=padding,
+        dilation=dilation,
+    )
     sch = by_winograd(func, tile, layout)
     # float64 errs by less than 1e-13 of sums of about 30 products here; a wrong sign in a matrix, by about 1
     np.testing.assert_allclose(outputs(main_of(sch)), outputs(func), rtol=1e-10, atol=1e-11)
+    assert_replays(sch, func)
+
+
+def volume(
+    extents: tuple[int, int, int],
+    layout: str = "NDHWC",
+    *,
+    channels: int = 2,
+    filters: int = 3,
+    padding: int = 1,
+    dilation: Any = 1,
+    depth_taps: int = 3,
+    dtype: str = "float64",
+) -> tir.PrimFunc:
+    """A convolution of a volume in a block ``conv3d_ndhwc`` or ``conv3d_ncdhw``."""
+    if layout == "NDHWC":
+        shapes = [(1, *extents, channels), (depth_taps, 3, 3, channels, filters)]
+        conv: Any = topi.nn.conv3d_ndhwc
+    else:
+        shapes = [(1, channels, *extents), (filters, channels, depth_taps, 3, 3)]
+        conv = topi.nn.conv3d_ncdhw
+    data, weights = (te.placeholder(shape, dtype, name) for shape, name in zip(shapes, "DW", strict=True))
+    return te.create_prim_func([data, weights, conv(data, weights, 1, padding, dilation)])
+
+
+@pytest.mark.parametrize("tile", TILES)
+@pytest.mark.parametrize(
+    ("layout", "options"),
+    [
+        ("NDHWC", {"extents": (3, 4, 5)}),
+        ("NCDHW", {"extents": (2, 5, 4)}),
+        ("NDHWC", {"extents": (4, 4, 4), "padding": 0, "depth_taps": 2}),
+        ("NDHWC", {"extents": (6, 5, 6), "dilation": (2, 1, 2)}),
+        ("NDHWC", {"extents": (2, 4, 4), "depth_taps": 1}),
+    ],
+)
+def test_volumes_sum_up_over_the_taps_of_their_depth(tile: int, layout: str, options: Any) -> None:
+    func = volume(layout=layout, **options)
+    sch = Schedule(func)
+    sch.winograd(f"conv3d_{layout.lower()}", tile)
+    np.testing.assert_allclose(outputs(main_of(sch)), outputs(func), rtol=1e-10, atol=1e-11)
+    np.testing.assert_allclose(
+        outputs(main_of(sch).attrs[ROUNDING_PROGRAM]), outputs(func), rtol=1e-10, atol=1e-11
+    )
     assert_replays(sch, func)
 
 
@@ -224,7 +279,6 @@ def blocks_of(func: tir.PrimFunc) -> list[tir.Block]:
     ("func", "words"),
     [
         (convolution((9, 9), stride=2), "by one element"),
-        (convolution((9, 9), dilation=2), "by one element"),
         (convolution((9, 9), taps=(5, 5)), "5 x 5 taps"),
         (convolution((9, 9), taps=(3, 1)), "3 x 1 taps"),
         (convolution(dtype="int32"), "int32, not float32 or float64"),

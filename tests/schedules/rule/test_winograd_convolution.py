@@ -16,7 +16,7 @@ from schedules.rule import ScheduleRule, WinogradConvolution
 from schedules.space import PostOrderApply
 
 from ..checks import assert_replays
-from ..primitive.test_winograd import convolution, outputs
+from ..primitive.test_winograd import convolution, outputs, volume
 from ..rule_contract import RuleContract
 
 CPU = Target("llvm -mcpu=haswell -num-cores 2")
@@ -49,10 +49,16 @@ def with_epilogue(image: tuple[int, int], *, filters: int = 8, dtype: str = "flo
     return te.create_prim_func([data, weights, bias, other, topi.nn.relu(total)])
 
 
-@pytest.mark.parametrize(("channels", "count"), [(512, 5), (513, 1)])
+@pytest.mark.parametrize(("channels", "count"), [(512, 5), (513, 3), (896, 3), (897, 1)])
 def test_sums_of_many_channels_are_direct(channels: int, count: int) -> None:
     """A check that allows what the algorithm rounds there would take a product that is missing in one place for it."""
     assert len(offers(convolution((4, 4), channels=channels, filters=8, dtype="float32"))) == count
+
+
+@pytest.mark.parametrize(("channels", "count"), [(170, 5), (171, 3), (298, 3), (299, 1)])
+def test_sums_over_the_depth_of_volumes_count_as_channels(channels: int, count: int) -> None:
+    func = volume((2, 4, 4), channels=channels, filters=8, dtype="float32")
+    assert len(offers(func, block="conv3d_ndhwc")) == count
 
 
 def test_the_direct_form_comes_first_and_each_tile_has_two_forms() -> None:
@@ -95,6 +101,10 @@ def test_the_tiles_to_offer_are_chosen() -> None:
         convolution((6, 7), "NCHW", channels=4, filters=8),
         convolution((5, 6), batch=2, channels=4, filters=8),
         convolution((8, 8), channels=4, filters=8).with_attr("layout_free_buffers", [1]),
+        convolution((10, 9), channels=4, filters=8, dilation=2),
+        convolution((10, 9), channels=4, filters=8, dilation=(1, 3)),
+        volume((4, 6, 5), channels=2, filters=8),
+        volume((4, 8, 7), channels=2, filters=8, dilation=(1, 2, 1)).with_attr("layout_free_buffers", [1]),
     ],
 )
 def test_random_candidates_of_all_structures_compute_the_convolution(func: tir.PrimFunc) -> None:
