@@ -122,6 +122,7 @@ def main(A: T.Buffer((4, 8), "float32"), B: T.Buffer((4, 8), "float32"), C: T.Bu
     [
         chosen("T.if_then_else(i < 40, A[i], T.float32(0))"),  # padding, which is masked
         chosen("T.if_then_else(i < 40, A[i], B[95 - i])", "T.parallel(96)"),
+        chosen("T.if_then_else(i < 40, A[i], B[95 - i])", "T.thread_binding(96, thread='threadIdx.x')"),
         chosen("T.if_then_else(A[i] < T.float32(0), A[i], B[i])"),
         chosen("T.if_then_else(i % 7 < 3, A[i], B[95 - i])"),
         chosen("T.if_then_else(i < 20 + p, A[i], B[95 - i])", outer="T.parallel(4)"),

@@ -5,8 +5,8 @@ import re
 import numpy as np
 import pytest
 
+from ir import IRModule, tir
 from ir import dtype as dt
-from ir import tir
 from ir.codegen.build import build
 from ir.script import from_source
 from ir.script import tir as T
@@ -230,6 +230,11 @@ def test_where_there_are_no_squares(apply, changed):
         changed = {**changed, "value": "A[{a}] + A[{a}]"}
     func = turned(**changed)
     assert apply(PASS(128, 32), func) is func
+
+
+def test_calls_with_effects_stay_in_their_order():
+    func = turned(value="A[{a}] + T.call_extern('float32x4', 'next_number')")
+    assert PASS(128, 32)(IRModule({"main": func}))["main"] is func
 
 
 @pytest.mark.parametrize(
