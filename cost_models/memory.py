@@ -191,38 +191,76 @@ class Traffic:
 
 @dataclass
 class Companion:
-    """What another nest touches of a buffer in the iterations of a reduction's loop that it shares with a nest."""
+    """What another nest touches in the iterations of a reduction's loop that it shares with a nest."""
 
-    slot: Slot
-    in_registers: Array
-    """bool [N]."""
-    depth: int
-    """Number of kept outer loops that both share."""
-    steps: Array
-    """How often loops of reductions among them run, from the outside up to each level: float64 [depth + 1, N]."""
+    buffers: list[int]
+    """Of each slot of the other nest."""
+    taken: list[list[Array]]
+    """By cache and slot, bytes that it takes from each level of the other nest inwards: float64 [L' + 1, N]."""
+    levels: Array
+    """Levels of the nest that count: int64 [l]."""
+    shared: Array
+    """The levels of the other nest beside them, which are those of the shared loops: int64 [l]."""
+    here: Array
+    """Where they count: bool [l, N]."""
 
 
 def companions(
-    loops: Sequence[NestLoops], slots: Sequence[list[Slot]], in_registers: Sequence[list[Array]]
+    loops: Sequence[NestLoops],
+    slots: Sequence[list[Slot]],
+    in_registers: Sequence[list[Array]],
+    machine: Machine,
 ) -> list[list[Companion]]:
     """For each nest what others bring into the caches between two steps of a reduction that they share.
 
     A tile of results that is added to in every block of a reduction stays only where it fits together with the block's operands.
     """
+    known: dict[int, list[list[Array]]] = {}
     found: list[list[Companion]] = []
     for number, nest in enumerate(loops):
         beside = []
         for other, theirs in enumerate(loops):
             depth = 0 if other == number else _common_prefix(nest.keys, [theirs.keys])
             reducing = [nest.reductions[level] or theirs.reductions[level] for level in range(depth)]
-            if any(reducing):
-                steps = np.ones_like(nest.outer[: depth + 1])
-                for level, reduces in enumerate(reducing):
-                    steps[level + 1] = steps[level] * (nest.extents[level] if reduces else 1.0)
-                pairs = zip(slots[other], in_registers[other], strict=True)
-                beside += [Companion(slot, resident, depth, steps) for slot, resident in pairs]
+            if not any(reducing):
+                continue
+            shared, here = _beside(nest, reducing)
+            levels = np.flatnonzero(here.any(axis=1))
+            if len(levels):
+                if other not in known:
+                    known[other] = [
+                        _taken(slots[other], in_registers[other], cache, machine.line_bytes)
+                        for cache in machine.caches
+                    ]
+                buffers = [slot.buffer for slot in slots[other]]
+                beside.append(Companion(buffers, known[other], levels, shared[levels], here[levels]))
         found.append(beside)
     return found
+
+
+def _beside(nest: NestLoops, reducing: Sequence[bool]) -> tuple[Array, Array]:
+    """For each level of a nest the level of its outer loops that counts, int64 [L + 1], and where it does, bool [L + 1, N].
+
+    Level by level as far as loops are shared, and on to the next loop that runs more than once.
+
+    Args:
+        reducing: of the loops that it shares, the outermost first, whether they reduce.
+    """
+    steps = np.ones_like(nest.outer[: len(reducing) + 1])
+    for level, reduces in enumerate(reducing):
+        steps[level + 1] = steps[level] * (nest.extents[level] if reduces else 1.0)
+    levels = np.minimum(np.arange(nest.count + 1), len(reducing))
+    return levels, (steps[levels] > 1) & (nest.outer == nest.outer[levels])
+
+
+def _taken(
+    slots: Sequence[Slot], in_registers: Sequence[Array], cache: CacheLevel, line_bytes: int
+) -> list[Array]:
+    """Bytes of a cache that each slot takes from each level inwards, sets that rows share included: float64 [L + 1, N]."""
+    return [
+        np.where(resident, 0.0, slot.lines * crowding(slot, cache, line_bytes)) * line_bytes
+        for slot, resident in zip(slots, in_registers, strict=True)
+    ]
 
 
 def traffic_of(
@@ -242,8 +280,9 @@ def traffic_of(
     for slot, resident in zip(slots, in_registers, strict=True):
         footprint += np.where(resident, 0.0, slot.lines) * machine.line_bytes
     all_lines, all_runs, fitting = [], [], []
-    for cache in machine.caches:
-        room = _room(slots, in_registers, cache, machine.line_bytes, loops, beside)
+    for number, cache in enumerate(machine.caches):
+        taken = _taken(slots, in_registers, cache, machine.line_bytes)
+        room = _room(slots, taken, np.zeros_like(loops.outer), number, beside)
         if cache is machine.caches[1]:
             room = room + ahead
         fits = room <= machine.usable * cache.capacity
@@ -294,27 +333,26 @@ def _starts_by_turns(slot: Slot, moved: Array, line_bytes: int) -> Array:
 
 
 def _room(
-    slots: Sequence[Slot],
-    in_registers: Sequence[Array],
-    cache: CacheLevel,
-    line_bytes: int,
-    loops: NestLoops,
-    beside: Sequence[Companion],
+    slots: Sequence[Slot], taken: Sequence[Array], room: Array, cache: int, beside: Sequence[Companion]
 ) -> Array:
-    """Bytes of a cache that the working set takes from each level inwards, sets that rows share included: float64 [L + 1, N]."""
+    """Bytes of a cache that the working set takes from each level inwards, added to ``room``: float64 [L + 1, N].
+
+    Args:
+        taken: by each slot.
+        cache: its number.
+        beside: other nests. What they touch of a buffer that the nest touches itself takes room once.
+    """
     own: dict[int, Array] = {}
-    room = np.zeros_like(loops.outer)
-    for slot, resident in zip(slots, in_registers, strict=True):
-        taken = np.where(resident, 0.0, slot.lines * crowding(slot, cache, line_bytes)) * line_bytes
-        room += taken
-        own[slot.buffer] = own[slot.buffer] + taken if slot.buffer in own else taken.copy()
+    for slot, bytes_ in zip(slots, taken, strict=True):
+        room += bytes_
+        own[slot.buffer] = own[slot.buffer] + bytes_ if slot.buffer in own else bytes_.copy()
     for item in beside:
-        # Level by level as far as loops are shared, and on to the next loop that runs more than once.
-        levels = np.minimum(np.arange(loops.count + 1), item.depth)
-        here = (item.steps[levels] > 1) & (loops.outer == loops.outer[levels])
-        lines = np.where(item.in_registers, 0.0, item.slot.lines * crowding(item.slot, cache, line_bytes))
-        taken = np.where(here, lines[levels] * line_bytes, 0.0)
-        known = own.setdefault(item.slot.buffer, np.zeros_like(room))
-        room += np.maximum(taken - known, 0.0)
-        own[item.slot.buffer] = np.maximum(known, taken)
+        for buffer, theirs in zip(item.buffers, item.taken[cache], strict=True):
+            bytes_ = np.where(item.here, theirs[item.shared], 0.0)
+            known = own.get(buffer)
+            if known is None:
+                known = own[buffer] = np.zeros_like(room)
+            before = known[item.levels]
+            room[item.levels] += np.maximum(bytes_ - before, 0.0)
+            known[item.levels] = np.maximum(before, bytes_)
     return room

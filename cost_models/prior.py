@@ -75,6 +75,7 @@ def analyze(skeleton: Skeleton, machine: Machine) -> list[NestFacts]:
         [loops for _, loops, _, _ in running],
         [slots for _, _, slots, _ in running],
         [tile.in_registers for _, _, _, tile in running],
+        machine,
     )
     constants = constants_of(skeleton)
     result = []

@@ -90,8 +90,8 @@ def test_results_stay_in_a_cache_between_blocks_where_those_leave_room(
     loops = nest_loops(skeleton)
     slots = slots_of(skeleton, loops, 64)
     nowhere = [[np.zeros(1, dtype=bool)]] * 2
-    beside = companions(loops, slots, nowhere)
     machine = Machine.of(TARGET)
+    beside = companions(loops, slots, nowhere, machine)
     traffic = traffic_of(slots[1], loops[1], machine, nowhere[1], beside[1])
     assert traffic.lines[0][0, 0] == times * slots[1][0].lines[0, 0]
     alone = traffic_of(slots[1], loops[1], machine, nowhere[1])
