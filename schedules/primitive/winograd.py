@@ -123,6 +123,11 @@ def _winograd(
         name,
         f"block {block.name!r} multiplies {' and '.join(operands)}, not {form.dtype}",
     )
+    require(
+        len(form.outer) <= len(_OUTER_NAMES),
+        name,
+        f"the filter of block {block.name!r} moves along {len(form.outer) + 2} axes, more than {len(_OUTER_NAMES) + 2}",
+    )
     taps = [extent_of(item) for item in form.taps]
     require(taps == [_TAPS, _TAPS], name, f"block {block.name!r} has {taps[0]} x {taps[1]} taps, not 3 x 3")
     top = loops_around(block)[0]

@@ -100,3 +100,24 @@ def test_a_nest_that_somebody_has_scheduled_is_refused(change: Callable[[Schedul
     sch = Schedule(program())
     change(sch, sch.get_loops("C")[0])
     assert_refused(sch, lambda: sch.winograd("C", 2), "an untouched nest of its own")
+
+
+def test_a_filter_that_moves_along_seven_axes_is_refused() -> None:
+    places, taps = ([f"{kind}{n}" for n in range(7)] for kind in "pt")
+    names = ["n", *places, "k", *taps, "c"]
+    extents = [1, *[2] * 7, 1, *[3] * 7, 1]
+    data = ", ".join(f"v{place} + v{tap}" for place, tap in zip(places, taps, strict=True))
+    weight = ", ".join(f"v{tap}" for tap in taps)
+    place = ", ".join(f"v{name}" for name in ["n", *places, "k"])
+    func = from_source(f"""
+@T.prim_func
+def main(D: T.Buffer((1, {"4, " * 7}1), "float32"), W: T.Buffer(({"3, " * 7}1, 1), "float32"), O: T.Buffer((1, {"2, " * 7}1), "float32")):
+    for {", ".join(names)} in T.grid({", ".join(map(str, extents))}):
+        with T.block("C"):
+            {", ".join(f"v{name}" for name in names)} = T.axis.remap("{"S" * 9}{"R" * 8}", [{", ".join(names)}])
+            with T.init():
+                O[{place}] = T.float32(0)
+            O[{place}] = O[{place}] + D[vn, {data}, vc] * W[{weight}, vc, vk]
+""")
+    sch = Schedule(func)
+    assert_refused(sch, lambda: sch.winograd("C", 2), "moves along 7 axes, more than 6")
