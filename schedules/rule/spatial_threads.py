@@ -29,7 +29,7 @@ from ..random_variable import BlockRV, ExprRV, LoopRV
 from ..schedule import Schedule
 from ..tree import BlockNode, loops_around
 from .base import ScheduleRule, unless_refused
-from .block_facts import is_injective, node_of
+from .block_facts import is_injective, is_one, node_of
 from .device_limits import product_of
 from .memory_order import contiguous_loop, extent_at, is_plain_nest, transposed_operands, walk_through
 
@@ -54,6 +54,14 @@ class SpatialThreads(ScheduleRule):
         items: Sequence[int] = (1, 2, 4, 8),
         sides: tuple[int, int] = (8, 64),
     ) -> None:
+        for name, numbers in (
+            ("thread_extents", thread_extents),
+            ("vector_lengths", vector_lengths),
+            ("items", items),
+            ("sides", sides),
+        ):
+            if not numbers or any(number < 1 for number in numbers):
+                raise ScheduleError(f"SpatialThreads: {name} must be positive numbers, got {list(numbers)}")
         self.thread_extents, self.vector_lengths = list(thread_extents), list(vector_lengths)
         self.items, self.sides = list(items), sides
 
@@ -61,14 +69,12 @@ class SpatialThreads(ScheduleRule):
         node = node_of(sch, block)
         if not is_injective(node) or LAYOUT_REWRITE_PREPROC in node.annotations or not is_plain_nest(node):
             return [sch]
-        if any(loop.thread_binding is not None for loop in loops_around(node)):
-            return [sch]
         written = contiguous_loop(node, node.writes[0])
         found = unless_refused(sch, partial(self._along_result, block=block))
         if written is not None:
             for region in transposed_operands(node, written):
                 other = contiguous_loop(node, region)
-                if other is not None and other != written and self._is_tile(node, written, other):
+                if other is not None and other != written and self._is_tile(node, region, written, other):
                     found += unless_refused(
                         sch,
                         partial(
@@ -77,8 +83,11 @@ class SpatialThreads(ScheduleRule):
                     )
         return found or [sch]
 
-    def _is_tile(self, node: BlockNode, *positions: int) -> bool:
-        """Whether the loops can be split into sides of a tile evenly."""
+    def _is_tile(self, node: BlockNode, region: tir.BufferRegion, *positions: int) -> bool:
+        """Whether a tile of the result reads a tile of an operand and no more, and loops can be split into its sides evenly."""
+        # Of positions that are data, or of several places, what lies between them would be copied.
+        if not all(is_one(item.extent) and _is_shifted(item.min) for item in region.region):
+            return False
         shortest, longest = self.sides
         extents = [extent_at(node, position) for position in positions]
         return all(any(extent % side == 0 for side in range(shortest, longest + 1)) for extent in extents)
@@ -123,6 +132,10 @@ class SpatialThreads(ScheduleRule):
         """How many threads a block may have: not more than there is work for, but for the fewest."""
         most = int(self.target.max_threads_per_block)
         fitting = [count for count in self.thread_extents if count <= most]
+        if not fitting:
+            raise ScheduleError(
+                f"SpatialThreads: none of the thread extents {self.thread_extents} is within {most}"
+            )
         return [count for count in fitting if count <= total] or fitting[:1]
 
     # ---- through shared memory -----------------------------------------------------------------------------------
@@ -147,7 +160,7 @@ class SpatialThreads(ScheduleRule):
         sch.fuse(*sch.get_loops(copy)[-dimensions:])
         sch.annotate(copy, COOPERATIVE_FETCH, 1)
         # Rows one word longer than the banks are many: a column has one element in each bank.
-        sch.storage_align(copy, 0, axis=-2, factor=32, offset=1)
+        sch.storage_align(copy, 0, axis=_row_axis(region), factor=32, offset=1)
         return [sch]
 
     def _split_side(self, sch: Schedule, loop: LoopRV, n_levels: int) -> list[LoopRV]:
@@ -169,6 +182,19 @@ class SpatialThreads(ScheduleRule):
         sch.constrain_numbers([threads], lambda count: (count >= fewest) & (count <= most))
         if not sch.has_candidates():
             raise ScheduleError(f"SpatialThreads: no tile has {fewest} to {most} threads")
+
+
+def _is_shifted(index: tir.PrimExpr) -> bool:
+    """Whether an index is a variable or a number, and what is added to it a number."""
+    while isinstance(index, tir.Add | tir.Sub) and isinstance(index.b, tir.IntImm):
+        index = index.a
+    return isinstance(index, tir.Var | tir.IntImm)
+
+
+def _row_axis(region: tir.BufferRegion) -> int:
+    """The dimension whose step is a row: the one before that along which a buffer is contiguous."""
+    wide = [axis for axis, extent in enumerate(region.buffer.shape) if not is_one(extent)]
+    return wide[-1] - 1
 
 
 def _one_of(sch: Schedule, candidates: Sequence[int]) -> int | ExprRV:

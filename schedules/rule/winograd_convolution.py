@@ -54,9 +54,10 @@ class WinogradConvolution(ScheduleRule):
         tiles: the sizes to offer.
         structure: levels of the products, as of :class:`~schedules.rule.RegisterTiling`.
         max_innermost_factor, max_vector_tile: as of :class:`~schedules.rule.RegisterTiling`.
-        max_channels: by tile, how many channels (of volumes, channels times taps of the outer axes) are summed up at most. What the
-            algorithm may round grows with their square: of more, the check of candidates (:mod:`runners.verify`) may take a product
-            that is missing in one place for roundings. It allows tiles of 2 x 2 for 900 channels what it allows those of 4 x 4 for 512.
+        max_channels: for all tiles, or by tile, how many channels (of volumes, channels times taps of the outer axes) are summed up
+            at most. What the algorithm may round grows with their square: of more, the check of candidates (:mod:`runners.verify`) may
+            take a product that is missing in one place for roundings. It allows tiles of 2 x 2 for 900 channels what it allows those of
+            4 x 4 for 512.
     """
 
     changes_rounding = True
@@ -67,14 +68,19 @@ class WinogradConvolution(ScheduleRule):
         structure: str = "SSRRS",
         max_innermost_factor: int = 64,
         max_vector_tile: int = 128,
-        max_channels: Mapping[int, int] | None = None,
+        max_channels: int | Mapping[int, int] | None = None,
     ) -> None:
         require_structure("WinogradConvolution", structure)
         if not set(tiles) <= set(TILES):
             raise ScheduleError(f"WinogradConvolution: tiles are among {list(TILES)}, got {list(tiles)}")
         self.tiles = tuple(tiles)
         self.structure = structure
-        self.max_channels = dict(max_channels or MOST_CHANNELS)
+        given = dict.fromkeys(TILES, max_channels) if isinstance(max_channels, int) else (max_channels or {})
+        if not set(given) <= set(TILES):
+            raise ScheduleError(
+                f"WinogradConvolution: max_channels is a number, or has one by tile, {list(TILES)}; got {max_channels}"
+            )
+        self.max_channels = MOST_CHANNELS | dict(given)
         self.limits = FactorLimits(vector=max_vector_tile, other=max_innermost_factor)
 
     def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:

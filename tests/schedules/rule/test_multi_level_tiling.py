@@ -192,6 +192,7 @@ def test_rules_by_name_of_a_target() -> None:
         "AutoInline",
         "CrossThreadReduction",
         "ParallelizeVectorizeUnroll",
+        "SpatialThreads",
         "AutoBind",
     ]
 

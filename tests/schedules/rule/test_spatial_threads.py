@@ -14,7 +14,7 @@ from cost_models import estimate_seconds
 from ir import te, tir, topi
 from ir.target import Target
 from ir.tir import PrimFunc
-from schedules import Schedule
+from schedules import Schedule, ScheduleError
 from schedules.population import Sketch
 from schedules.population.sketch import SketchSchedule
 from schedules.postproc import postprocess
@@ -127,6 +127,32 @@ def test_what_is_transposed_passes_through_shared_memory(
 @pytest.mark.parametrize("extent", [7, 67, 149])
 def test_sides_that_nothing_divides_stay_in_one_order(extent: int) -> None:
     assert len(structures(permuted((extent, 64), (1, 0)), "T_transpose")) == 1
+
+
+def test_what_lies_between_reads_is_not_copied() -> None:
+    """At positions that are data, or at two places, a tile would read far more than a tile: no card has the memory."""
+    data, places = te.placeholder((64, 400, 32), name="A"), te.placeholder((64,), "int32", name="I")
+    gathered = te.compute((32, 64), lambda i, j: data[j, places[j], i], name="B")
+    assert len(structures(te.create_prim_func([data, places, gathered]))) == 1
+    wide = te.placeholder((64, 1064), name="A")
+    apart = te.compute((64, 64), lambda i, j: wide[j, i] + wide[j, i + 1000], name="B")
+    assert len(structures(te.create_prim_func([wide, apart]))) == 1
+
+
+def test_rows_are_padded_where_they_end_in_dimensions_of_one() -> None:
+    func = permuted((48, 64, 1), (1, 0, 2))
+    _, shared = structures(func, "T_transpose")
+    (sch,) = candidates(shared, func, 1)
+    assert sch.get(sch.get_block("A_shared")).annotations["buffer_dim_align"][0][1] == 0
+    assert postprocess(sch, GPU)
+    assert_same_meaning(func, sch)
+
+
+@pytest.mark.parametrize("option", ["thread_extents", "vector_lengths", "items", "sides"])
+def test_options_that_are_no_positive_numbers_are_refused(option: str) -> None:
+    for numbers in ((), (0, 8)):
+        with pytest.raises(ScheduleError, match=f"SpatialThreads: {option} must be positive"):
+            SpatialThreads(**{option: numbers})
 
 
 def test_the_estimate_likes_shared_memory_for_transpositions() -> None:

@@ -85,6 +85,17 @@ def test_other_convolutions_stay_as_they_are(func: tir.PrimFunc) -> None:
     assert len(offers(func, block=name)) == 1
 
 
+@pytest.mark.parametrize(("most", "count"), [(8, 5), (7, 1), ({4: 7}, 3), ({2: 7}, 3), ({}, 5), (None, 5)])
+def test_how_many_channels_are_summed_up_is_chosen(most: Any, count: int) -> None:
+    func = convolution((8, 8), channels=8, filters=8, dtype="float32")
+    assert len(offers(func, WinogradConvolution(max_channels=most))) == count
+
+
+def test_channels_of_tiles_that_there_are_not_are_refused() -> None:
+    with pytest.raises(ScheduleError, match=r"one by tile, \[2, 4\]; got \{3: 8\}"):
+        WinogradConvolution(max_channels={3: 8})
+
+
 def test_the_tiles_to_offer_are_chosen() -> None:
     func = convolution((8, 8), channels=8, filters=8, dtype="float32")
     assert len(offers(func, WinogradConvolution(tiles=[4]))) == 3
