@@ -122,11 +122,12 @@ class SpatialThreads(ScheduleRule):
             return [1]
         widest = max(dt.bytes_of(region.buffer.dtype) for region in (*node.reads, *node.writes))
         extent = extent_at(node, written)
-        return [
+        fitting = [
             length
             for length in self.vector_lengths
             if length == 1 or (length * widest <= _ACCESS_BYTES and extent % length == 0)
         ]
+        return fitting or [1]
 
     def _threads(self, total: int) -> list[int]:
         """How many threads a block may have: not more than there is work for, but for the fewest."""

@@ -148,6 +148,11 @@ def test_rows_are_padded_where_they_end_in_dimensions_of_one() -> None:
     assert_same_meaning(func, sch)
 
 
+def test_where_no_vector_fits_elements_are_computed_one_by_one() -> None:
+    (sketch,) = structures(elementwise(33, 7), rule=SpatialThreads(vector_lengths=(4, 8)))
+    assert sketch.size() == structures(elementwise(33, 7))[0].size()
+
+
 @pytest.mark.parametrize("option", ["thread_extents", "vector_lengths", "items", "sides"])
 def test_options_that_are_no_positive_numbers_are_refused(option: str) -> None:
     for numbers in ((), (0, 8)):
