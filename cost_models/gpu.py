@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ir.target import Target
-from ir.target.gpu_facts import MultiprocessorFacts, multiprocessor_facts
+from ir.target.gpu_facts import ACCESS_BYTES, MultiprocessorFacts, multiprocessor_facts
 from schedules.population.skeleton import WARP, Access, LoopAxis, Nest, Skeleton
 
 from .loops import Array
@@ -24,8 +24,6 @@ from .loops import Array
 _SECTOR = 32
 """Bytes that the level-2 cache hands out together."""
 _BANKS, _BANK_BYTES = 32, 4
-_VECTOR_BYTES = 16
-"""What a thread accesses at once at most."""
 _SPECIAL = {"float_math", "float_divmod"}
 # What follows is of the model rather than of a card: round figures of the right order on all of them.
 _ARITHMETIC_LATENCY = 4.0
@@ -231,7 +229,7 @@ def _adjacent(access: Access, nest: Nest, size: int) -> Array:
         return np.maximum(nest.shared_out, 1).astype(np.float64)
     if not nest.loops or nest.loops[-1].mark != "vectorize":
         return np.ones(size)
-    fitting = max(1, _VECTOR_BYTES // access.element_bytes)
+    fitting = max(1, ACCESS_BYTES // access.element_bytes)
     return np.where(access.strides[-1] == 1, np.clip(nest.loops[-1].extent, 1, fitting), 1).astype(np.float64)
 
 

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+ACCESS_BYTES = 16
+"""What a thread reads or writes at once at most, on every architecture."""
+
 
 @dataclass(frozen=True)
 class MultiprocessorFacts:

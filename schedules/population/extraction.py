@@ -177,6 +177,9 @@ class Extraction:
         self._buffers: dict[Any, int] = {}
         self._nests: list[_SymbolicNest] = []
         self._walk(root, [], {}, None)
+        uses = Counter(loop.key for nest in self._nests for loop in nest.loops)
+        self._own = frozenset(key for key, count in uses.items() if count == 1)
+        """Keys of loops that run one nest alone."""
 
     def _walk(
         self, node: TreeNode, loops: list[_SymbolicLoop], values: Mapping[Any, Any], block: BlockNode | None
@@ -241,10 +244,8 @@ class Extraction:
 
     def evaluate(self, values: Mapping[Any, np.ndarray], size: int) -> Skeleton:
         """The skeleton for ``size`` candidates with the given decision values [size]."""
-        uses = Counter(loop.key for nest in self._nests for loop in nest.loops)
-        own = {key for key, count in uses.items() if count == 1}
         packed: dict[int, list[np.ndarray]] = {}
-        return Skeleton(size, [nest.evaluate(values, size, own, packed) for nest in self._nests])
+        return Skeleton(size, [nest.evaluate(values, size, self._own, packed) for nest in self._nests])
 
 
 @dataclass

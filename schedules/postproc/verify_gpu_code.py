@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ir.error import IRError
 from ir.module import IRModule
+from ir.target.gpu_facts import ACCESS_BYTES
 from ir.tir import PrimFunc
 from ir.tir import transform as passes
 from ir.tir.analysis.verify_device import verify_gpu_code
@@ -31,7 +32,7 @@ class VerifyGPUCode(Postproc):
             "max_thread_y": target.max_block_size_y,
             "max_thread_z": target.max_block_size_z,
             "max_vthread": target.max_vthread_extent,
-            "max_vector_bytes": 16,
+            "max_vector_bytes": ACCESS_BYTES,
         }
         if target.max_local_memory_per_block is not None:
             limits["max_local_memory_per_block"] = target.max_local_memory_per_block

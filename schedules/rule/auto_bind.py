@@ -14,7 +14,7 @@ from ..random_variable import BlockRV, ExprRV
 from ..returns import returns_below
 from ..schedule import Schedule
 from ..tree import LoopNode, blocks_below, loops_around
-from .base import ScheduleRule
+from .base import ScheduleRule, one_of
 from .block_facts import is_data_parallel, node_of
 
 
@@ -111,4 +111,4 @@ def _threads(sch: Schedule, total: int | None, limit: int, candidates: Sequence[
         if total is None or total > limit:
             raise ScheduleError(f"AutoBind: none of the thread extents {list(candidates)} is within {limit}")
         return max(total, 1)
-    return sch.sample_categorical(useful, [1.0 / len(useful)] * len(useful))
+    return one_of(sch, useful)

@@ -13,7 +13,7 @@ from ir.kinds import Kinds
 from ir.target import Target
 
 from ..error import RuleError, ScheduleError
-from ..random_variable import BlockRV
+from ..random_variable import BlockRV, ExprRV
 from ..schedule import Schedule
 
 _LOG = logging.getLogger(__name__)
@@ -169,3 +169,8 @@ class PyScheduleRule(ScheduleRule):
 
     def _initialize_with_tune_context(self, context: Any) -> None:
         """Called with the tuning context before the search."""
+
+
+def one_of(sch: Schedule, candidates: Sequence[int]) -> ExprRV:
+    """A decision between numbers, all of which are as likely."""
+    return sch.sample_categorical(candidates, [1.0 / len(candidates)] * len(candidates))

@@ -319,3 +319,17 @@ def elementwise_prefix(producer: BlockNode, consumer: BlockNode) -> int:
     loops = loops_around(consumer)
     count = next((i for i, loop in enumerate(loops) if loop.var not in used), len(loops))
     return count if len(used) == count else 0
+
+
+def is_plain_nest(node: BlockNode) -> bool:
+    """Whether the block is alone in a nest that nobody has touched, of known extents that are not 0."""
+    loops = loops_around(node)
+    alone = stands_alone(node) and bool(loops) and blocks_below(loops[0]) == [node]
+    return alone and not is_empty(node) and all(isinstance(loop.extent, tir.IntImm) for loop in loops)
+
+
+def extent_at(node: BlockNode, position: int) -> int:
+    """The extent of a loop of a plain nest."""
+    extent = loops_around(node)[position].extent
+    assert isinstance(extent, tir.IntImm)
+    return extent.value

@@ -12,7 +12,7 @@ from ..error import ScheduleError
 from ..random_variable import BlockRV, LoopRV
 from ..schedule import Schedule
 from ..tree import BlockNode, LoopNode, loops_around
-from .base import ScheduleRule, unless_refused
+from .base import ScheduleRule, one_of, unless_refused
 from .block_facts import elementwise_prefix, has_data_reuse, node_of, reduce_vars, reduction_loops
 
 
@@ -56,9 +56,7 @@ class CrossThreadReduction(ScheduleRule):
         if not is_output_block(node):
             consumers = consumers_of(node)
             reader = sch.get_consumers(block)[0] if len(consumers) == 1 else None
-        lanes = sch.sample_categorical(
-            self.thread_extents, [1.0 / len(self.thread_extents)] * len(self.thread_extents)
-        )
+        lanes = one_of(sch, self.thread_extents)
         if reader is not None:
             shared = elementwise_prefix(node, node_of(sch, reader))
             loops = sch.get_loops(reader)

@@ -5,22 +5,8 @@ from __future__ import annotations
 from ir import tir
 
 from ..affine import mentions
-from ..tree import BlockNode, blocks_below, loops_around
-from .block_facts import is_empty, is_one, loop_position, stands_alone
-
-
-def is_plain_nest(node: BlockNode) -> bool:
-    """Whether the block is alone in a nest that nobody has touched, of known extents that are not 0."""
-    loops = loops_around(node)
-    alone = stands_alone(node) and bool(loops) and blocks_below(loops[0]) == [node]
-    return alone and not is_empty(node) and all(isinstance(loop.extent, tir.IntImm) for loop in loops)
-
-
-def extent_at(node: BlockNode, position: int) -> int:
-    """The extent of a loop of a plain nest."""
-    extent = loops_around(node)[position].extent
-    assert isinstance(extent, tir.IntImm)
-    return extent.value
+from ..tree import BlockNode, loops_around
+from .block_facts import is_one, loop_position
 
 
 def contiguous_loop(node: BlockNode, region: tir.BufferRegion) -> int | None:

@@ -17,6 +17,7 @@ from typing import Any
 
 from ir import dtype as dt
 from ir import tir
+from ir.target.gpu_facts import ACCESS_BYTES
 
 from ..analysis import consumers_of
 from ..annotation import COOPERATIVE_FETCH
@@ -25,7 +26,7 @@ from ..random_variable import BlockRV, ExprRV, LoopRV
 from ..region import bind_region, relax_region
 from ..schedule import Schedule
 from ..tree import BlockNode, LoopNode, loops_around
-from .base import ScheduleRule, unless_refused
+from .base import ScheduleRule, one_of, unless_refused
 from .block_facts import has_data_reuse, is_injective, node_of, reads_elementwise, stands_alone
 from .device_limits import SharedCache, keep_within_device, product_of
 
@@ -321,7 +322,7 @@ class MultiLevelTiling(ScheduleRule):
                 lengths = [n for n in self.vector_load_lens if _fits_vector(copied, n)]
                 chosen = None
                 if lengths:
-                    chosen = sch.sample_categorical(lengths, [1.0 / len(lengths)] * len(lengths))
+                    chosen = one_of(sch, lengths)
                     sch.annotate(copy, COOPERATIVE_FETCH, chosen)
                 state.caches.append(copy)
                 if self.tile_binds and reuse.scope.startswith("shared"):
@@ -341,5 +342,5 @@ def _has_fixed_size(region: tir.BufferRegion) -> bool:
 
 
 def _fits_vector(node: BlockNode, length: int) -> bool:
-    """Whether a vector of elements is at most 16 bytes, what a thread loads at once."""
-    return length * dt.bytes_of(node.writes[0].buffer.dtype) <= 16
+    """Whether a thread loads a vector of elements at once."""
+    return length * dt.bytes_of(node.writes[0].buffer.dtype) <= ACCESS_BYTES

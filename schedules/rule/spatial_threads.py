@@ -20,6 +20,7 @@ import numpy as np
 
 from ir import dtype as dt
 from ir import tir
+from ir.target.gpu_facts import ACCESS_BYTES
 from ir.tir.kernel_attributes import LAYOUT_REWRITE_PREPROC
 
 from ..annotation import COOPERATIVE_FETCH
@@ -28,13 +29,10 @@ from ..population.sketch import SketchSchedule
 from ..random_variable import BlockRV, ExprRV, LoopRV
 from ..schedule import Schedule
 from ..tree import BlockNode, loops_around
-from .base import ScheduleRule, unless_refused
-from .block_facts import is_injective, is_one, node_of
+from .base import ScheduleRule, one_of, unless_refused
+from .block_facts import extent_at, is_injective, is_one, is_plain_nest, node_of
 from .device_limits import product_of
-from .memory_order import contiguous_loop, extent_at, is_plain_nest, transposed_operands, walk_through
-
-_ACCESS_BYTES = 16
-"""What a thread reads or writes at once at most."""
+from .memory_order import contiguous_loop, transposed_operands, walk_through
 
 
 class SpatialThreads(ScheduleRule):
@@ -103,11 +101,11 @@ class SpatialThreads(ScheduleRule):
         total = prod(extent_at(node, position) for position in natural)
         vectors = self._vectors(node)
         fused = sch.fuse(*[loops[position] for position in order])
-        lanes = _one_of(sch, vectors)
-        items = _one_of(
+        lanes = _number_of(sch, vectors)
+        items = _number_of(
             sch, [count for count in self.items if count * min(self.thread_extents) <= total] or [1]
         )
-        threads = _one_of(sch, self._threads(total))
+        threads = _number_of(sch, self._threads(total))
         blocks, _items, own, elements = sch.split(fused, [None, items, threads, lanes])
         sch.bind(blocks, "blockIdx.x")
         sch.bind(own, "threadIdx.x")
@@ -125,7 +123,7 @@ class SpatialThreads(ScheduleRule):
         fitting = [
             length
             for length in self.vector_lengths
-            if length == 1 or (length * widest <= _ACCESS_BYTES and extent % length == 0)
+            if length == 1 or (length * widest <= ACCESS_BYTES and extent % length == 0)
         ]
         return fitting or [1]
 
@@ -198,8 +196,6 @@ def _row_axis(region: tir.BufferRegion) -> int:
     return wide[-1] - 1
 
 
-def _one_of(sch: Schedule, candidates: Sequence[int]) -> int | ExprRV:
+def _number_of(sch: Schedule, candidates: Sequence[int]) -> int | ExprRV:
     """One of some numbers, a decision where there are several."""
-    if len(candidates) == 1:
-        return candidates[0]
-    return sch.sample_categorical(candidates, [1.0 / len(candidates)] * len(candidates))
+    return candidates[0] if len(candidates) == 1 else one_of(sch, candidates)

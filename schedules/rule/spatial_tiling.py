@@ -28,13 +28,15 @@ from ..schedule import Schedule
 from ..tree import BlockNode, LeafNode, all_blocks, loops_around, root_of
 from .base import ScheduleRule, unless_refused
 from .block_facts import (
+    extent_at,
     is_injective,
+    is_plain_nest,
     is_scheduled,
     node_of,
     reduce_vars,
     reduction_loops,
 )
-from .memory_order import contiguous_loop, extent_at, is_plain_nest, transposed_operands, walk_through
+from .memory_order import contiguous_loop, transposed_operands, walk_through
 from .padding import pad_loop, padded_extent
 
 _JOBS_PER_CORE = 8

@@ -114,7 +114,7 @@ def test_a_tile_in_shared_memory_has_rows_of_its_own(padding: int, conflicts: in
 
 
 def test_a_vector_is_one_access() -> None:
-    """Four adjacent floats of each thread: a quarter of the instructions, and the same sectors."""
+    """Four adjacent floats of each thread ask for the sectors that single ones ask for."""
 
     def kernel(lanes: int) -> Kernel:
         sch = Schedule(elementwise(lambda i, j: (i, j)))
