@@ -14,7 +14,7 @@ Every compute turns into a perfect loop nest around a block whose iteration vari
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from ..arith.analyzer import Analyzer
@@ -54,6 +54,18 @@ class _ToBuffers(StmtExprMutator):
         except KeyError:
             raise IRValueError(f"tensor {node.producer.name} is loaded before it is computed") from None
         return BufferLoad(buffer, [self.visit(index) for index in node.indices])
+
+
+class _BlockNames(StmtExprMutator):
+    """Gives the blocks of a statement names that no other block of the function has."""
+
+    def __init__(self, fresh_name: Callable[[str], str]) -> None:
+        super().__init__()
+        self._fresh_name = fresh_name
+
+    def visit_Block(self, node: Block) -> Any:
+        named = node.replace(name_hint=self._fresh_name(node.name_hint))
+        return self.generic_visit(named)
 
 
 class _Builder:
@@ -251,7 +263,9 @@ class _Builder:
             # the root of a function, which states nothing there, is a block like any other here
             body = body.replace(block=body.block.replace(reads=reads, writes=writes))
         annotations = {key: self._annotation(value) for key, value in op.attrs.items()}
-        block = Block((), reads, writes, self.fresh_name(op.name), body, None, (), (), annotations)
+        name = self.fresh_name(op.name)
+        body = _BlockNames(self.fresh_name).visit(body)
+        block = Block((), reads, writes, name, body, None, (), (), annotations)
         return BlockRealize((), const(True), block)
 
 

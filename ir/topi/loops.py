@@ -7,9 +7,20 @@ from typing import Any
 
 from ..te.access_region import full_region
 from ..tir.buffer import Buffer
-from ..tir.expr import PrimExpr, Var
+from ..tir.expr import PrimExpr, Range, Var
 from ..tir.operators import const, convert
-from ..tir.stmt import Block, BlockRealize, BufferStore, For, ForKind, IfThenElse, LetStmt, Stmt, seq
+from ..tir.stmt import (
+    Block,
+    BlockRealize,
+    BufferRegion,
+    BufferStore,
+    For,
+    ForKind,
+    IfThenElse,
+    LetStmt,
+    Stmt,
+    seq,
+)
 
 
 def loop(
@@ -66,17 +77,17 @@ def let(values: Sequence[PrimExpr], body: Callable[..., Stmt]) -> Stmt:
 
 def scope(
     name: str,
-    reads: Sequence[Buffer],
-    writes: Sequence[Buffer],
+    reads: Sequence[Buffer | BufferRegion],
+    writes: Sequence[Buffer | BufferRegion],
     local: Sequence[Buffer],
     body: Stmt,
     annotations: Mapping[str, Any] | None = None,
 ) -> Stmt:
-    """An opaque block that owns temporary buffers."""
+    """An opaque block that owns temporary buffers; of a buffer without a region it may touch all."""
     block = Block(
         (),
-        [full_region(item) for item in reads],
-        [full_region(item) for item in writes],
+        [full_region(item) if isinstance(item, Buffer) else item for item in reads],
+        [full_region(item) if isinstance(item, Buffer) else item for item in writes],
         name,
         body,
         None,
@@ -86,4 +97,12 @@ def scope(
     return BlockRealize((), const(True), block)
 
 
-__all__ = ["let", "loop", "nest", "parallel", "scope", "seq", "store", "when"]
+def along(buffer: Buffer, indices: Sequence[Any], axis: int) -> BufferRegion:
+    """What lies along an axis of a buffer, at ``indices`` of the other axes."""
+    extent = buffer.shape[axis]
+    row = Range.from_min_extent(const(0, extent.dtype), extent)
+    points = [Range.from_min_extent(index, const(1, index.dtype)) for index in map(convert, indices)]
+    return BufferRegion(buffer, [*points[:axis], row, *points[axis:]])
+
+
+__all__ = ["along", "let", "loop", "nest", "parallel", "scope", "seq", "store", "when"]

@@ -17,7 +17,7 @@ from ..error import IRValueError
 from ..tir.buffer import Buffer
 from ..tir.expr import IntImm, PrimExpr
 from ..tir.operators import cast
-from ..tir.stmt import Stmt
+from ..tir.stmt import BufferRegion, Stmt
 from . import loops
 from .shape import unravel_index
 from .sort_keys import key_bits, key_of
@@ -140,12 +140,15 @@ class Row:
 
         return loops.scope(
             name,
-            [self._source],
-            self._outs,
+            [self._row_of(self._source)],
+            [self._row_of(result) for result in self._outs],
             memory,
             loops.seq(sort, loops.loop(self.count, emit, "o")),
             {ROW_ORDER: self._order.annotation()},
         )
+
+    def _row_of(self, buffer: Buffer) -> BufferRegion:
+        return loops.along(buffer, self._rest, self._order.axis)
 
     def _place(self, position: Any) -> list[Any]:
         axis = self._order.axis

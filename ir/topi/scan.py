@@ -63,7 +63,8 @@ def scanop(
                 loops.loop(data.shape[along], step, "k"),
             )
             declared = {RUNNING_REDUCTION: 1} if is_free_in_order else None
-            return loops.scope(f"{op_name}_row", [source], [result], [running], body, declared)
+            reads, writes = (loops.along(buffer, rest, along) for buffer in (source, result))
+            return loops.scope(f"{op_name}_row", [reads], [writes], [running], body, declared)
 
         return loops.parallel(product(outer), row)
 

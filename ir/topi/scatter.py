@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Any
 
 from ..error import IRValueError
+from ..te.access_region import full_region, point_region
 from ..te.operation import extern
 from ..te.tensor import Tensor
+from ..tir.buffer import Buffer
+from ..tir.expr import IterVar, Range, Var
 from ..tir.operators import const, convert, floordiv
 from ..tir.operators import max as _max
 from ..tir.operators import min as _min
-from ..tir.stmt import ForKind
+from ..tir.stmt import Block, BlockRealize, BufferRegion, ForKind, Stmt
 from . import loops
 from .broadcast import broadcast_indices, broadcast_shape, divide, floor_divide
 from .indexing import from_end
@@ -53,41 +56,95 @@ def _is_one(extent: Any) -> bool:
     return is_const(extent) and as_int(extent) == 1
 
 
-def _copy(source: Any, result: Any) -> Any:
+def _copy(source: Buffer, result: Buffer, name: str) -> Stmt:
+    """Each element by a block with variables of its own, so that whoever schedules it sees what it needs."""
     extents = list(source.shape)
-    return loops.nest(extents, lambda i: loops.store(result, i, source[tuple(i)]), _kind(extents))
+
+    def element(indices: list[Any]) -> Stmt:
+        axes = [
+            IterVar(
+                Range.from_min_extent(const(0, index.dtype), extent),
+                Var(f"v_{index.name}", index.dtype),
+                IterVar.DataPar,
+            )
+            for index, extent in zip(indices, extents, strict=True)
+        ]
+        at = [axis.var for axis in axes]
+        block = Block(
+            axes,
+            [point_region(source, at)],
+            [point_region(result, at)],
+            f"{name}_copy",
+            loops.store(result, at, source[tuple(at)]),
+        )
+        return BlockRealize(indices, const(True), block)
+
+    return loops.nest(extents, element, _kind(extents))
 
 
-def _updates(extents: Sequence[Any], kept: Sequence[int], update: Callable[[list[Any]], Any]) -> Any:
+class _Updates:
     """Loops over updates, in order for each element.
 
     Args:
+        name: of the operator.
         extents: of the updates.
-        kept: axes along which an update is where its element is: what differs in one may run at the same time.
+        kept: for each axis along which an update is where its element is, the axis of the result: what differs in one may run at the
+            same time.
+        reads: what is read beside the result.
+        result: what is updated.
         update: the statement of one update, from its indices.
     """
-    if _kind(extents) == ForKind.SERIAL:
-        return loops.nest(extents, update)
-    last = len(extents) - 1
-    wide = (axis for axis in kept if axis != last and not _is_one(extents[axis]))
-    outer = next(wide, None)
-    if outer is not None:
-        others = [*extents[:outer], *extents[outer + 1 :]]
 
-        def slice_of(at: Any) -> Any:
-            return loops.nest(others, lambda i: update([*i[:outer], at, *i[outer:]]))
+    def __init__(
+        self,
+        name: str,
+        extents: Sequence[Any],
+        kept: Mapping[int, int],
+        reads: Sequence[Buffer],
+        result: Buffer,
+        update: Callable[[list[Any]], Stmt],
+    ) -> None:
+        self._name, self._extents, self._kept = name, list(extents), kept
+        self._reads, self._result, self._update = reads, result, update
 
-        return loops.parallel(extents[outer], slice_of, "slice")
-    if last not in kept:
-        return loops.nest(extents, update)
-    extent = convert(extents[last])
+    def statement(self) -> Stmt:
+        """The loops: parallel over slices or chunks along an axis that is kept, where there is one."""
+        extents, last = self._extents, len(self._extents) - 1
+        wide = (axis for axis in self._kept if axis != last and not _is_one(extents[axis]))
+        outer = next(wide, None)
+        if outer is not None:
+            others = [*extents[:outer], *extents[outer + 1 :]]
 
-    def chunk(number: Any) -> Any:
-        begin = number * const(_CHUNK, extent.dtype)
-        width = _min(const(_CHUNK, extent.dtype), extent - begin)
-        return loops.nest([*extents[:last], width], lambda i: update([*i[:last], begin + i[last]]))
+            def slice_of(at: Any) -> Stmt:
+                body = loops.nest(others, lambda i: self._update([*i[:outer], at, *i[outer:]]))
+                return self._block(body, outer, at, const(1, at.dtype))
 
-    return loops.parallel(floordiv(extent + (_CHUNK - 1), _CHUNK), chunk, "chunk")
+            return loops.loop(extents[outer], slice_of, "slice", _kind(extents))
+        if last not in self._kept:
+            return self._block(loops.nest(extents, self._update))
+        extent = convert(extents[last])
+        is_whole = is_const(extent) and as_int(extent) % _CHUNK == 0
+
+        def chunk_width(begin: Any) -> Any:
+            full = const(_CHUNK, extent.dtype)
+            return full if is_whole else _min(full, extent - begin)
+
+        def chunk(number: Any) -> Stmt:
+            begin = number * const(_CHUNK, extent.dtype)
+            width = chunk_width(begin)
+            body = loops.nest([*extents[:last], width], lambda i: self._update([*i[:last], begin + i[last]]))
+            return self._block(body, last, begin, width)
+
+        return loops.loop(floordiv(extent + (_CHUNK - 1), _CHUNK), chunk, "chunk", _kind(extents))
+
+    def _block(self, body: Stmt, axis: int | None = None, begin: Any = None, extent: Any = None) -> Stmt:
+        """The block of some updates, which are so many along an axis from some place on, or all of them."""
+        region = full_region(self._result)
+        if axis is not None:
+            ranges = list(region.region)
+            ranges[self._kept[axis]] = Range.from_min_extent(begin, extent)
+            region = BufferRegion(self._result, ranges)
+        return loops.scope(f"{self._name}_updates", [*self._reads, region], [region], [], body)
 
 
 def scatter_elements(
@@ -111,8 +168,9 @@ def scatter_elements(
             target[along] = from_end(where[tuple(i)], data.shape[along])
             return loops.store(result, target, combine(result[tuple(target)], new[tuple(i)]))
 
-        kept = [axis for axis in range(data.ndim) if axis != along]
-        return loops.seq(_copy(source, result), _updates(list(indices.shape), kept, update))
+        kept = {axis: axis for axis in range(data.ndim) if axis != along}
+        updates_in_order = _Updates("scatter_elements", indices.shape, kept, [where, new], result, update)
+        return loops.seq(_copy(source, result, "scatter_elements"), updates_in_order.statement())
 
     return extern(data.shape, [data, indices, updates], build, name="scatter_elements", dtype=data.dtype)
 
@@ -145,7 +203,9 @@ def scatter_nd(data: Tensor, indices: Tensor, updates: Tensor, mode: str = "upda
             return loops.store(result, target, combine(result[tuple(target)], new[tuple(i)]))
 
         extents = [*indices.shape[1:], *data.shape[count:]]
-        return loops.seq(_copy(source, result), _updates(extents, range(outer, len(extents)), update))
+        kept = {axis: axis - outer + count for axis in range(outer, len(extents))}
+        updates_in_order = _Updates("scatter_nd", extents, kept, [where, new], result, update)
+        return loops.seq(_copy(source, result, "scatter_nd"), updates_in_order.statement())
 
     return extern(data.shape, [data, indices, updates], build, name="scatter_nd", dtype=data.dtype)
 
@@ -172,7 +232,8 @@ def index_put(data: Tensor, indices: Sequence[Tensor], values: Tensor, accumulat
             value = new[tuple(broadcast_indices(i, new.shape, full_shape))]
             return loops.store(result, target, result[tuple(target)] + value if accumulate else value)
 
-        kept = range(len(shape), len(full_shape))
-        return loops.seq(_copy(source, result), _updates(full_shape, kept, update))
+        kept = {axis: axis - len(shape) + len(parts) for axis in range(len(shape), len(full_shape))}
+        updates_in_order = _Updates("index_put", full_shape, kept, [new, *where], result, update)
+        return loops.seq(_copy(source, result, "index_put"), updates_in_order.statement())
 
     return extern(data.shape, [data, values, *parts], build, name="index_put", dtype=data.dtype)

@@ -95,15 +95,15 @@ def ravel_index(indices: Sequence[Any], shape: Sequence[Any]) -> Any:
 
 
 def unravel_index(position: Any, shape: Sequence[Any]) -> list[Any]:
-    """The indices of a position in the flattened array of ``shape``; zeros where that has no elements."""
+    """The indices of a position within the flattened array of ``shape``; zeros where that has no elements."""
     if any(isinstance(extent, IntImm) and extent.value == 0 for extent in map(convert, shape)):
         return [const(0, convert(extent).dtype) for extent in shape]
     indices: list[Any] = []
     rest = convert(position)
-    for extent in reversed(shape):
+    for extent in reversed(shape[1:]):
         indices.append(floormod(rest, extent))
         rest = floordiv(rest, extent)
-    return indices[::-1]
+    return [rest, *indices[::-1]][: len(shape)]
 
 
 def ax_compute(

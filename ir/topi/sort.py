@@ -10,6 +10,7 @@ from typing import Any
 
 from .. import dtype as dt
 from ..error import IRValueError
+from ..te.access_region import point_region
 from ..te.operation import extern
 from ..te.tensor import Tensor
 from ..tir.buffer import decl_buffer
@@ -127,7 +128,8 @@ def searchsorted(
                 search,
                 loops.store(result, place, cast(dtype, low)),
             )
-            return loops.scope("search", [sequence, wanted], [result], [bounds], body)
+            reads, writes = [sequence, point_region(wanted, place)], [point_region(result, place)]
+            return loops.scope("search", reads, writes, [bounds], body)
 
         return loops.parallel(product(values.shape), one)
 

@@ -1,4 +1,4 @@
-"""VerifyGPUCode: refuse candidates beyond the limits of a GPU, and those with unusual numbers of threads."""
+"""VerifyGPUCode: refuse candidates that a GPU cannot run: beyond its limits, or with statements that no thread runs."""
 
 from __future__ import annotations
 
@@ -8,16 +8,18 @@ from ir.target.gpu_facts import ACCESS_BYTES
 from ir.tir import PrimFunc
 from ir.tir import transform as passes
 from ir.tir.analysis.verify_device import verify_gpu_code
+from ir.tir.kernel_attributes import LAYOUT_REWRITE_PREPROC
 from ir.transform import Sequential
 
 from ..rule.multi_level_tiling import FEWEST_THREADS, MOST_THREADS
 from ..schedule import Schedule
-from ..tree import all_blocks, loops_around
+from ..tree import BlockNode, LeafNode, LoopNode, TreeNode, all_blocks, loops_around
 from .base import Postproc
 
 
 class VerifyGPUCode(Postproc):
-    """Valid if every kernel keeps within the target's threads, shared and local memory, and vector width.
+    """Valid if threads run every statement, and every kernel keeps within the target's threads, shared and local memory, and vector
+    width.
 
     Blocks may bound the threads of their kernel by the annotations ``meta_schedule.thread_extent_low_inclusive`` and
     ``..._high_inclusive``.
@@ -36,9 +38,9 @@ class VerifyGPUCode(Postproc):
         }
         if target.max_local_memory_per_block is not None:
             limits["max_local_memory_per_block"] = target.max_local_memory_per_block
-        return _thread_counts_fit(sch) and all(
-            self._fits(func, limits) for func in sch.mod.functions.values() if isinstance(func, PrimFunc)
-        )
+        fits = _threads_run_everything(sch) and _thread_counts_fit(sch)
+        functions = (func for func in sch.mod.functions.values() if isinstance(func, PrimFunc))
+        return fits and all(self._fits(func, limits) for func in functions)
 
     def _fits(self, func: PrimFunc, limits: dict[str, int]) -> bool:
         # Buffers have the size of what a thread block uses only behind compaction.
@@ -54,6 +56,22 @@ class VerifyGPUCode(Postproc):
         except IRError:
             return False  # what cannot be lowered cannot run
         return verify_gpu_code(lowered, limits)
+
+
+def _threads_run_everything(sch: Schedule) -> bool:
+    """Whether every statement is below a loop that is bound; what rewrites layouts is done beforehand."""
+    func = sch.func_working_on
+    assert func is not None
+    pending: list[TreeNode] = [sch._root(func)]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, LeafNode):
+            return False
+        is_bound = isinstance(node, LoopNode) and node.thread_binding is not None
+        is_done_before = isinstance(node, BlockNode) and LAYOUT_REWRITE_PREPROC in node.annotations
+        if not is_bound and not is_done_before:
+            pending += node.children()
+    return True
 
 
 def _thread_counts_fit(sch: Schedule) -> bool:

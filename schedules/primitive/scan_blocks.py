@@ -17,10 +17,11 @@ from typing import Any
 
 from ir import dtype as dt
 from ir import tir
-from ir.te.access_region import full_region
+from ir.te.access_region import full_region, point_region
 from ir.tir import ForKind
 from ir.tir.op import max_identity, min_identity
 from ir.tir.stmt_functor import loads_in, substitute, variables_in
+from ir.topi.loops import along
 from ir.topi.scan import RUNNING_REDUCTION
 
 from ..analysis import require, source_of, views_around
@@ -326,8 +327,9 @@ class _Blocks:
                 tir.BufferStore(self.sums, scan.operator(self.sums[row, part], partial[other]), [row, part]),
             ),
         )
-        reads = [*self._of_row(scan.block.reads, row), full_region(self.sums)]
-        return self._nest(name, number, self._parts, body, [partial], reads, [full_region(self.sums)])
+        own = [point_region(self.sums, [row, part])]
+        reads = [*self._of_row(scan.block.reads, row), *own]
+        return self._nest(name, number, self._parts, body, [partial], reads, own)
 
     def look_back(self, name: str) -> LoopNode:
         """What stands before each block."""
@@ -353,8 +355,9 @@ class _Blocks:
             ),
         )
         started_from = dict.fromkeys(load.buffer for load in loads_in(scan.start))
-        reads = [full_region(self.sums), *map(full_region, started_from)]
-        return self._nest(name, row, 1, body, [running], reads, [full_region(self.sums)])
+        own = [along(self.sums, [row], 1)]
+        reads = [*own, *map(full_region, started_from)]
+        return self._nest(name, row, 1, body, [running], reads, own)
 
     def run(self, name: str) -> LoopNode:
         """The results of each block."""
@@ -378,13 +381,22 @@ class _Blocks:
                 step, self._length, tir.seq(emit, advance) if scan.is_exclusive else tir.seq(advance, emit)
             ),
         )
-        reads = [*self._of_row(scan.block.reads, row), full_region(self.sums)]
-        writes = self._of_row(scan.block.writes, row)
+        reads = [*self._of_row(scan.block.reads, row), point_region(self.sums, [row, part])]
+        writes = [self._of_block(region, part) for region in self._of_row(scan.block.writes, row)]
         return self._nest(name, number, self._parts, body, [scan.running], reads, writes)
 
     def _of_row(self, regions: Sequence[tir.BufferRegion], row: tir.PrimExpr) -> list[tir.BufferRegion]:
         """What the caller's block states of a row, of which no block touches more."""
         return [substitute(region, {self._scan.rows.var: row}) for region in regions]
+
+    def _of_block(self, region: tir.BufferRegion, part: tir.PrimExpr) -> tir.BufferRegion:
+        """What a block writes of what is written in a row."""
+        ranges = list(region.region)
+        for axis, index in enumerate(self._scan.result.indices):
+            if index is self._scan.var:
+                begin = tir.cast(self._type, part) * self._constant(self._length)
+                ranges[axis] = tir.Range.from_min_extent(begin, self._constant(self._length))
+        return tir.BufferRegion(region.buffer, ranges)
 
     def _of_blocks(self) -> tuple[tir.Var, tir.PrimExpr, tir.PrimExpr]:
         """A loop over all blocks of all rows: its variable, the row, and the block in it."""

@@ -7,15 +7,16 @@ from collections.abc import Sequence
 from ir import tir
 
 from ..affine import mentions
-from ..analysis import why_not_complete, why_not_reduction
+from ..analysis import leaves_beside_blocks
 from ..dependence import why_iterations_conflict
+from ..effects import has_effects
 from ..error import ScheduleError
 from ..random_variable import BlockRV, ExprRV
 from ..returns import returns_below
 from ..schedule import Schedule
-from ..tree import LoopNode, blocks_below, loops_around
+from ..tree import BlockNode, LoopNode, blocks_below, child_blocks, loops_around
 from .base import ScheduleRule, one_of
-from .block_facts import is_data_parallel, node_of
+from .block_facts import node_of
 
 
 class AutoBind(ScheduleRule):
@@ -58,14 +59,20 @@ def bind_block(
 ) -> None:
     """Bind the outer loops of a block that is bound to no thread yet; the threads are sampled where there are candidates.
 
-    A nest in which some block must run in order, or where the function may return, is left as it is.
+    A block that holds nothing but nests of blocks, such as those of an operator that is written as loops, has each of them bound
+    instead. A nest that must run in order is one thread's; one where the function may return, or that calls what has effects, is left
+    as it is.
     """
     node = node_of(sch, block)
-    nodes = loops_around(node)
-    nest = blocks_below(nodes[0]) if nodes else [node]
-    if any(why_not_complete(item) is not None and why_not_reduction(item) is not None for item in nest):
+    if _holds_nests_only(node):
+        for nested in sch.get_child_blocks(block):
+            bind_block(sch, nested, max_threadblocks, max_threads_per_block, thread_extents)
         return
-    if any(loop.thread_binding is not None for loop in nodes) or returns_below(nodes[0] if nodes else node):
+    nodes = loops_around(node)
+    nest = nodes[0] if nodes else node
+    if any(loop.thread_binding is not None for loop in nodes) or returns_below(nest):
+        return
+    if has_effects(blocks_below(nest)):
         return
     count = _parallel_prefix(nodes)
     loops = sch.get_loops(block)
@@ -83,15 +90,23 @@ def bind_block(
     sch.bind(threads, "threadIdx.x")
 
 
+def _holds_nests_only(node: BlockNode) -> bool:
+    """Whether a block runs once, and all that it holds are blocks with loops around them."""
+    if node.iter_vars or loops_around(node) or leaves_beside_blocks(node):
+        return False
+    blocks = child_blocks(node)
+    return bool(blocks) and all(map(loops_around, blocks))
+
+
 def _parallel_prefix(loops: Sequence[LoopNode]) -> int:
-    """How many loops from the outside in are data-parallel, nested directly, begin at 0, and of extents that depend on none of them.
+    """How many loops from the outside in feed no reduction, are nested directly, begin at 0, and have extents that depend on none of them.
 
     Where no iterations of each conflict, none of the fused loop do, however it is split.
     """
     count = 0
     outer: set[tir.Var] = set()
     for loop in loops:
-        if not is_data_parallel(loop) or not loop.begins_at_zero or mentions(loop.extent, outer):
+        if _feeds_reductions(loop) or not loop.begins_at_zero or mentions(loop.extent, outer):
             break
         if why_iterations_conflict(loop, blocks_below(loop)) is not None:
             break
@@ -100,6 +115,14 @@ def _parallel_prefix(loops: Sequence[LoopNode]) -> int:
         if not isinstance(loop.body, LoopNode):
             break
     return count
+
+
+def _feeds_reductions(loop: LoopNode) -> bool:
+    return any(
+        item.iter_type != tir.IterVar.DataPar and mentions(value, {loop.var})
+        for block in blocks_below(loop)
+        for item, value in zip(block.iter_vars, block.iter_values, strict=True)
+    )
 
 
 def _threads(sch: Schedule, total: int | None, limit: int, candidates: Sequence[int]) -> int | ExprRV:

@@ -90,6 +90,8 @@ def gpu_rules() -> list[ScheduleRule]:
             max_jobs_per_core=-1, max_vectorize_extent=-1, unroll_max_steps=[0, 16, 64, 512, 1024]
         ),
         SpatialThreads(),
+        RowAlgorithms(),
+        ScanBlocks(max_blocks=1 << 16, vectors=0),
         AutoBind(256, [32, 64, 128, 256, 512, 1024]),
     ]
 

@@ -21,9 +21,6 @@ from ..tree import BlockNode, LoopNode, all_blocks
 from .base import Alternatives, ScheduleRule, unless_refused
 from .block_facts import node_of
 
-_VECTORS = 4
-"""Partial results of a block's sum, in vectors: as many as an addition takes cycles."""
-
 
 class ScanBlocks(ScheduleRule):
     """Offer running sums (products, maxima, minima) in several numbers of blocks.
@@ -32,12 +29,18 @@ class ScanBlocks(ScheduleRule):
         parts: blocks of a row, about: the divisors of its extent that are closest are offered.
         min_length: elements of a block at least.
         max_blocks: blocks of all rows together at most; more rows than that keep all cores busy as they are.
+        vectors: partial results of a block's sum, in vectors: as many as an addition takes cycles; 0 for a single one, of a thread that
+            has no vectors.
     """
 
     def __init__(
-        self, parts: tuple[int, ...] = (4, 16, 64, 256), min_length: int = 64, max_blocks: int = 4096
+        self,
+        parts: tuple[int, ...] = (4, 16, 64, 256),
+        min_length: int = 64,
+        max_blocks: int = 4096,
+        vectors: int = 4,
     ) -> None:
-        self.parts, self.min_length, self.max_blocks = parts, min_length, max_blocks
+        self.parts, self.min_length, self.max_blocks, self.vectors = parts, min_length, max_blocks, vectors
 
     def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule] | Alternatives:
         node = node_of(sch, block)
@@ -57,7 +60,8 @@ class ScanBlocks(ScheduleRule):
         if not isinstance(rows, tir.IntImm):
             return []
         most = min(scan.extent // self.min_length, self.max_blocks // max(1, rows.value))
-        lanes = _VECTORS * max(1, int(self.target.vector_bits) // max(8, dt.bits(scan.running.dtype)))
+        width = max(1, int(self.target.vector_bits) // max(8, dt.bits(scan.running.dtype)))
+        lanes = max(1, self.vectors * width)
         found = {
             parts: gcd(lanes, scan.extent // parts) if scan.is_contiguous else 1
             for parts in range(2, most + 1)

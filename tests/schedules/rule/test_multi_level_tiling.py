@@ -193,6 +193,8 @@ def test_rules_by_name_of_a_target() -> None:
         "CrossThreadReduction",
         "ParallelizeVectorizeUnroll",
         "SpatialThreads",
+        "RowAlgorithms",
+        "ScanBlocks",
         "AutoBind",
     ]
 
