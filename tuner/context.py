@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from cost_models import Calibration, FeatureMatrix, PerStoreFeature, estimate_seconds
+from database import key_of_trace
 from ir import IRModule, structural_hash
 from ir.target import Target
 from ir.tir import PrimFunc
@@ -102,6 +103,12 @@ class TuneContext:
             return default_schedule(self.mod, self.target, rank=estimate_seconds)
         except ScheduleError:
             return None
+
+    @property
+    def default_key(self) -> str | None:
+        """The key of the default schedule's trace, by which records of it are known."""
+        trace = None if self.default is None else self.default.trace
+        return None if trace is None else key_of_trace(trace.as_json())
 
     def default_in(self, structures: Structures) -> tuple[int, np.ndarray] | None:
         """The default's number among some structures and its decisions int64 [n_columns]; None where none of them has it."""

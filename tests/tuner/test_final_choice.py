@@ -73,8 +73,10 @@ def _filled(store: Database, times: Sequence[float], **options: Any) -> Any:
     return workload
 
 
-def _settle(store: Database, workload: Any, runner: Runner, builder: Builder | None = None) -> Any:
-    return settle(store, workload, TARGET, builder or _Builder(), runner)
+def _settle(
+    store: Database, workload: Any, runner: Runner, builder: Builder | None = None, default: str | None = None
+) -> Any:
+    return settle(store, workload, TARGET, builder or _Builder(), runner, default=default)
 
 
 def _key(store: Database, name: str) -> str:
@@ -157,6 +159,20 @@ def test_one_candidate_alone_has_no_rival() -> None:
     workload = _filled(store, [1.0, 1.2])
     assert _settle(store, workload, runner) is None
     assert runner.contests == [] and len(store) == 2
+
+
+@pytest.mark.parametrize(("secs", "best"), [(1.5, 0.9), (1.99, 0.9), (2.01, None)])
+def test_the_default_competes_unless_it_was_far_behind(secs: float, best: float | None) -> None:
+    store, runner = MemoryDatabase(), _Runner(_by_name(t0=1.0, t1=0.8, t2=0.9))
+    workload = _filled(store, [])
+    for name, seconds in (("t0", 1.0), ("t1", 1.4), ("t2", secs)):
+        store.commit_tuning_record(TuningRecord(_trace(name), workload, [seconds] * 5, TARGET, verified=True))
+    found = _settle(store, workload, runner, default=_key(store, "t2"))
+    contests = [[_name(trace) for trace in contest] for contest in runner.contests]
+    if best is None:
+        assert found is None and contests == []
+    else:
+        assert found == ("changed", best) and contests == [["t0", "t2"]]
 
 
 def test_the_new_times_decide(tmp_path: Any) -> None:
@@ -329,6 +345,22 @@ def test_the_summary_counts_choices(medians: Medians, text: str) -> None:
     _tune(store, runner, 6, PlainProgress(6, None, Console(file=shown, width=200)))
     assert len(runner.contests) == 1 and len(store) == 12
     assert text in shown.getvalue()
+
+
+def test_the_first_trial_is_known_as_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[Any] = []
+
+    def seen(*args: Any) -> Any:
+        told.append(args[-1])
+        return settle(*args)
+
+    monkeypatch.setattr("tuner.scheduler.base.settle", seen)
+    store = MemoryDatabase()
+    tune_tir(
+        matmul(32), "cpu", None, 4, database=store, builder=_Builder(), runner=_Runner(_same), cost_model="random",
+        strategy="evolutionary", num_trials_per_iter=4,
+    )  # fmt: skip
+    assert told == [store.get_all_tuning_records()[0].trace_key]
 
 
 def test_second_measurements_are_no_trials_of_a_resumed_session() -> None:

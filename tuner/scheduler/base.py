@@ -276,6 +276,7 @@ class TaskScheduler(TuningRun, ABC):
             self._session,
             self.times,
             task.confirmed,
+            task.context.default_key,
         )
         task.settled = True
         if found is not None:

@@ -2,7 +2,8 @@
 
 The best of many noisy times is partly luck, and the trials lie minutes apart: what disturbs the machine for a while favours
 whoever was measured before or after. Rivals that take turns are disturbed alike. Who may be the best, by the repeats of its time and of the
-best one's, takes part, and so does who is nearly as fast: repeats within one process differ less than processes do.
+best one's, takes part, and so does who is nearly as fast: repeats within one process differ less than processes do. The default schedule,
+measured first of all, takes part unless it was far behind: a search should not end with less than what a build takes without it.
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ _RIVALS = 6
 """How many take part in one contest."""
 _NEAR = 1.1
 """Who takes up to so many times the best one's time is nearly as fast: one program, measured in two processes, may differ by as much."""
+_FAR = 2.0
+"""The default takes part up to so many times the best one's time. It is measured before all others, when clocks and caches may be what
+they never are again: defaults that took 1.1 to 1.5 times as long were found to be the fastest afterwards."""
 _CONTESTS = 3
 """Measured again, the best may fall behind candidates that took no part, which then challenge the winner: so often."""
 _ALONE = 12
@@ -38,19 +42,23 @@ def settle(
     session_id: str | None = None,
     times: TimeShares | None = None,
     confirmed: Collection[str] = (),
+    default: str | None = None,
 ) -> tuple[str, float] | None:
     """Let the fastest checked candidates of a workload compete, and commit their new times, which supersede the old.
 
     The old records stay: whoever is killed in between has lost nothing. When one turns out to be wrong, or does not run any
     more, those behind it are checked in full; a contest in which one failed counts for nothing. What checking takes is added
-    to ``times``. Candidates whose keys of traces are in ``confirmed`` have passed the whole check already.
+    to ``times``. Candidates whose keys of traces are in ``confirmed`` have passed the whole check already; ``default`` is the key of
+    the default schedule's trace.
 
     Returns:
         "confirmed" or "changed" and the best candidate's time, infinite when all have failed; None where there were no
         rivals or builder and runner cannot measure in turns.
     """
     before, passed_whole = _fastest(database, workload, target), set(confirmed)
-    waiting = {item.trace_key for item in [*_overlapping(before), *_nearly_as_fast(before)[:_RIVALS]]}
+    expecting = [*_overlapping(before), *_within(_NEAR, before)[:_RIVALS]]
+    expecting += [item for item in _within(_FAR, before) if item.trace_key == default]
+    waiting = {item.trace_key for item in expecting}
     settled: dict[str, TuningRecord] = {}
     contests, failed = 0, False
     while contests < _CONTESTS + _ALONE:
@@ -111,9 +119,9 @@ def _overlapping(ranked: list[TuningRecord]) -> list[TuningRecord]:
     return [item for item in ranked if item.interval.overlaps(ranked[0].interval)]
 
 
-def _nearly_as_fast(ranked: list[TuningRecord]) -> list[TuningRecord]:
-    """Those of some records, fastest first, that repeats in another process might show to be the fastest."""
-    return [item for item in ranked if item.secs <= _NEAR * ranked[0].secs]
+def _within(times: float, ranked: list[TuningRecord]) -> list[TuningRecord]:
+    """Those of some records, fastest first, that take up to so many times the fastest one's time."""
+    return [item for item in ranked if item.secs <= times * ranked[0].secs]
 
 
 def _contest(
