@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from ... import dtype as dt
@@ -10,6 +11,7 @@ from ...node import Visitor, visit_children
 from .. import expr as E
 from .. import stmt as S
 from ..intrinsic.declaration import CallEffectKind, effect_of
+from ..stmt_functor import loads_in
 
 _REGISTER_BYTES = 64
 _FUNCTION = 32.0
@@ -17,7 +19,10 @@ _FUNCTION = 32.0
 
 
 def operations_of(node: Any) -> float:
-    """Vector or scalar operations of one run of a statement, indices left out; infinite when an extent is not constant."""
+    """Vector or scalar operations of one run of a statement; infinite when an extent is not constant.
+
+    Indices are left out where they are no data. Elements of a vector that do not lie side by side are accessed one by one.
+    """
     return float(_Counter().visit(node))
 
 
@@ -37,10 +42,14 @@ class _Counter(Visitor):
         return math.inf
 
     def visit_BufferStore(self, store: S.BufferStore) -> float:
-        return _registers(store.value.dtype) + self.visit(store.value)
+        return self._access(store.value.dtype, store.indices) + self.visit(store.value)
 
     def visit_BufferLoad(self, load: E.BufferLoad) -> float:
-        return _registers(load.dtype)
+        return self._access(load.dtype, load.indices)
+
+    def _access(self, dtype: str, indices: Sequence[E.PrimExpr]) -> float:
+        computed = sum(self.visit(index) for index in indices if loads_in(index))
+        return computed + (_registers(dtype) if _is_contiguous(indices) else dt.lanes(dtype))
 
     def visit_Call(self, call: E.Call) -> float:
         if "call_" in getattr(call.op, "name", "call_") and effect_of(call) > CallEffectKind.READ_STATE:
@@ -57,6 +66,16 @@ class _Counter(Visitor):
         return _registers(node.dtype) + self.visit(node.a) + self.visit(node.b)
 
     visit_BinaryOpExpr = visit_CmpExpr = visit_LogicalExpr = _operation
+
+
+def _is_contiguous(indices: Sequence[E.PrimExpr]) -> bool:
+    """Whether one element, or a vector of elements side by side, is accessed."""
+    return all(
+        dt.lanes(index.dtype) == 1
+        or isinstance(index, E.Broadcast)
+        or (isinstance(index, E.Ramp) and isinstance(index.stride, E.IntImm) and index.stride.value == 1)
+        for index in indices
+    )
 
 
 def _registers(dtype: str) -> float:

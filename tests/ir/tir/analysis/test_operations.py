@@ -25,6 +25,28 @@ def test_operations_are_counted_per_iteration_and_register() -> None:
     assert operations_of(copy(8, "float32x64").body) == 4 * operations_of(copy(8, "float32x16").body)
 
 
+def test_elements_of_a_vector_that_lie_apart_are_accessed_one_by_one() -> None:
+    @T.prim_func
+    def gathered(A: T.Buffer((64,), "float32"), I: T.Buffer((16,), "int32"), B: T.Buffer((16,), "float32")):  # type: ignore[no-untyped-def]
+        B[T.Ramp(0, 1, 16)] = A[I[T.Ramp(0, 1, 16)]]
+
+    @T.prim_func
+    def strided(A: T.Buffer((64,), "float32"), B: T.Buffer((16,), "float32")):  # type: ignore[no-untyped-def]
+        B[T.Ramp(0, 1, 16)] = A[T.Ramp(0, 4, 16)]
+
+    @T.prim_func
+    def side_by_side(A: T.Buffer((64,), "float32"), B: T.Buffer((16,), "float32")):  # type: ignore[no-untyped-def]
+        B[T.Ramp(0, 1, 16)] = A[T.Ramp(5, 1, 16)]
+
+    @T.prim_func
+    def repeated(A: T.Buffer((64,), "float32"), B: T.Buffer((16,), "float32")):  # type: ignore[no-untyped-def]
+        B[T.Ramp(0, 1, 16)] = A[T.Broadcast(5, 16)]
+
+    assert operations_of(side_by_side.body) == operations_of(repeated.body) == 2
+    assert operations_of(strided.body) == 1 + 16
+    assert operations_of(gathered.body) == 1 + 16 + 1, "the indices are data that is read"
+
+
 def test_a_function_counts_more_than_a_sum() -> None:
     @T.prim_func
     def exponential(A: T.Buffer((9,), "float32")):  # type: ignore[no-untyped-def]
