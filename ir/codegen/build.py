@@ -369,6 +369,7 @@ def build(
         native.has_half_instructions(options),
         native.repairs_nan(options) and target.vector_bits >= 512,
         native.has_fused_instructions(options),
+        native.has_scaling_instruction(options),
         native.vector_constraints(options),
         partial(instructions, options),
         partial(has_matrix_unit, options),

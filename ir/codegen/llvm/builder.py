@@ -308,10 +308,11 @@ class ModuleBuilder:
 
     Args:
         fuses: whether the machine multiplies and adds in one operation that rounds once.
+        scales: whether it multiplies vectors of 512 bits by powers of two in one operation.
     """
 
-    def __init__(self, fuses: bool = True) -> None:
-        self.fuses = fuses
+    def __init__(self, fuses: bool = True, scales: bool = False) -> None:
+        self.fuses, self.scales = fuses, scales
         self._declared: dict[str, str] = {}
         self._defined: dict[str, str] = {}
         self._globals: list[str] = []

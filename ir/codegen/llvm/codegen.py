@@ -126,6 +126,7 @@ def generate(
     computes_halves: bool = True,
     repairs_nan: bool = False,
     fuses: bool = True,
+    scales: bool = False,
     vector_constraints: Mapping[int, str] | None = None,
     dot_products: Callable[[], Mapping[tuple[str, str], tuple[str, tuple[int, ...]]]] = dict,
     has_matrix_unit: Callable[[], bool] = bool,
@@ -138,6 +139,7 @@ def generate(
         computes_halves: whether the machine has instructions for float16; where it has none, integer arithmetic takes their place.
         repairs_nan: whether the machine puts lost NaN back faster than it compares and blends.
         fuses: whether the machine multiplies and adds in one operation that rounds once.
+        scales: whether it multiplies vectors of 512 bits by powers of two in one operation.
         vector_constraints: what a vector register of so many bits is called in inline assembly, as far as that is known.
         dot_products: tells what instructions for products of narrow numbers the machine has, see :func:`.dot_product.instructions`.
         has_matrix_unit: tells whether the machine has a matrix unit, see :func:`.matrix.has_matrix_unit`.
@@ -145,7 +147,7 @@ def generate(
     Raises:
         CodegenError: a statement or intrinsic has no native form; the message names it and the function.
     """
-    module = ModuleBuilder(fuses)
+    module = ModuleBuilder(fuses, scales)
     context = KernelContext(
         module,
         program,

@@ -373,6 +373,11 @@ def vector_constraints(options: MachineOptions = MachineOptions()) -> dict[int, 
     return found
 
 
+def has_scaling_instruction(options: MachineOptions = MachineOptions()) -> bool:
+    """Whether a machine multiplies vectors of 512 bits by powers of two in one operation, as AVX-512 does (``vscalefps``)."""
+    return architecture_of(options.triple).startswith("x86_64") and 512 in vector_constraints(options)
+
+
 _REPAIRING = frozenset({"znver5"})
 """Processors on which ``vfixupimm`` was measured: maxima that keep NaN take 1.46 of the time of those that do not, and 2.3 by comparing."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 
-from .builder import FunctionBuilder, ModuleBuilder, Value, constant, vector
+from .builder import FunctionBuilder, ModuleBuilder, Value, constant, lanes_of, vector
 
 _EXP = (0.49999998125402273, 0.16666542351459981, 0.04166720536270934, 0.008366691562344404,
         0.0013882488938968876)  # fmt: skip
@@ -43,6 +43,9 @@ _FARTHEST_REDUCED = 2.0**40  # beyond, two doubles of pi/2 are too few
 _FARTHEST_REDUCED_SHORT = 2.0**26
 _MAGIC = 12582912.0  # 1.5 * 2**23: adding it rounds to an integer and leaves that integer in the low bits
 _MAGIC_OF_DOUBLE = 6755399441055744.0  # 1.5 * 2**52
+_SCALE = "llvm.x86.avx512.mask.scalef.ps.512"
+_SCALED_LANES = 16
+_CURRENT_ROUNDING = "4"
 _TWO_BIASES = 254  # of float32's exponents: the two halves of n + 254 are two biased exponents
 
 
@@ -145,11 +148,34 @@ class LaneMath:
         biased = self.int_op("add", exponent, self.i(bias - _TWO_BIASES))
         return self.from_bits(self.int_op("shl", biased, self.i(self.digits)))
 
-    def scale(self, a: Value, exponent: Value) -> Value:
-        """a * 2**n in float32 in two steps, so that overflow and gradual underflow come out right, for an exponent of :meth:`round`."""
+    def scale(self, a: Value, whole: Value, exponent: Value) -> Value:
+        """a * 2**n in float32, rounded once, for n and its exponent of :meth:`round`.
+
+        Without an operation for it this takes two steps, so that overflow and gradual underflow come out right.
+        """
+        is_whole = self.lanes >= _SCALED_LANES and self.lanes & (self.lanes - 1) == 0
+        if self.module.scales and is_whole:
+            return self._scale_vectors(a, whole)
         half = self.int_op("and", self.int_op("shl", exponent, self.i(22)), self.i(-1 << 23))
         rest = self.int_op("sub", self.int_op("shl", exponent, self.i(23)), half)
         return self.mul(self.mul(a, self.from_bits(half)), self.from_bits(rest))
+
+    def _scale_vectors(self, a: Value, whole: Value) -> Value:
+        """``vscalefps`` of AVX-512, vector by vector, of which there are a power of two."""
+        one = vector("float", _SCALED_LANES)
+        name = self.module.declare(_SCALE, one, [one, one, one, "i16", "i32 immarg"])
+        parts = []
+        for begin in range(0, self.lanes, _SCALED_LANES):
+            lanes = range(begin, begin + _SCALED_LANES)
+            x, n = (self.b.shuffle(item, item, lanes) for item in (a, whole))
+            settings = [Value("-1", "i16"), Value(_CURRENT_ROUNDING, "i32")]
+            parts.append(self.b.call(name, one, [x, n, x, *settings]))
+        while len(parts) > 1:
+            parts = [
+                self.b.shuffle(left, right, range(2 * lanes_of(left.type)))
+                for left, right in zip(parts[::2], parts[1::2], strict=True)
+            ]
+        return parts[0]
 
 
 def _pack(value: float, element: str) -> bytes:
@@ -159,22 +185,22 @@ def _pack(value: float, element: str) -> bytes:
 # -- exponentials --------------------------------------------------------------
 
 
-def _exp_reduced(m: LaneMath, x: Value) -> tuple[Value, Value]:
-    """r and the exponent n with x = r + n ln 2, |r| <= ln 2 / 2."""
+def _exp_reduced(m: LaneMath, x: Value) -> tuple[Value, Value, Value]:
+    """r, n and its exponent with x = r + n ln 2, |r| <= ln 2 / 2."""
     n, exponent = m.round(x, _LOG2E)
     r = m.fma(n, m.c(-_LN2_HI), x)
-    return m.fma(n, m.c(-_LN2_LO), r), exponent
+    return m.fma(n, m.c(-_LN2_LO), r), n, exponent
 
 
 def _exp(m: LaneMath, x: Value) -> Value:
     x = m.above(m.below(x, 89.0), -104.0)  # beyond: the result is inf or 0 already
-    r, n = _exp_reduced(m, x)
-    return m.scale(m.poly((1.0, 1.0, *_EXP), r), n)
+    r, whole, n = _exp_reduced(m, x)
+    return m.scale(m.poly((1.0, 1.0, *_EXP), r), whole, n)
 
 
 def _expm1_between(m: LaneMath, x: Value) -> Value:
     """exp(x) - 1 for -87 <= x <= 87; the sign of -0.0 is lost."""
-    r, n = _exp_reduced(m, x)
+    r, _, n = _exp_reduced(m, x)
     p = m.fma(m.mul(r, r), m.poly(_EXP, r), r)
     power = m.power_of_two(n)
     return m.fma(power, p, m.sub(power, m.c(1.0)))
@@ -184,7 +210,7 @@ def _exp2(m: LaneMath, x: Value) -> Value:
     x = m.above(m.below(x, 129.0), -151.0)
     whole, n = m.round(x)
     r = m.sub(x, whole)
-    return m.scale(m.fma(r, m.poly(_EXP2, r), m.c(1.0)), n)
+    return m.scale(m.fma(r, m.poly(_EXP2, r), m.c(1.0)), whole, n)
 
 
 def _exp10(m: LaneMath, x: Value) -> Value:
@@ -197,18 +223,18 @@ def _exp10(m: LaneMath, x: Value) -> Value:
     low = m.fma(r, m.c(2.302585092994046), m.neg(t))
     low = m.fma(r, m.c(2.302585092994046 - 2.3025851249694824), low)
     p = m.fma(m.mul(t, t), m.poly(_EXP, t), m.add(t, low))
-    return m.scale(m.add(p, m.c(1.0)), n)
+    return m.scale(m.add(p, m.c(1.0)), whole, n)
 
 
 def _expm1(m: LaneMath, x: Value) -> Value:
     original = x
     x = m.above(m.below(x, 89.0), -18.0)
-    r, n = _exp_reduced(m, x)
+    r, whole, n = _exp_reduced(m, x)
     p = m.fma(m.mul(r, r), m.poly(_EXP, r), r)
     # 2**n p + (2**n - 1) = 2**n (p + (1 - 2**-n)); exact where it matters, |n| < 24
     capped = m.round(m.below(x, 80.0), -_LOG2E)[1]
     inverse = m.power_of_two(capped)
-    result = m.scale(m.add(p, m.sub(m.c(1.0), inverse)), n)
+    result = m.scale(m.add(p, m.sub(m.c(1.0), inverse)), whole, n)
     tiny = m.cmp("olt", m.abs(original), m.c(1e-7))  # keeps -0.0 and denormals
     return m.select(tiny, original, result)
 
@@ -522,7 +548,8 @@ def _pow(m: LaneMath, x: Value, y: Value) -> Value:
     t = d.above(d.below(t, 200.0), -200.0)
     whole, n = d.round(t)
     r = m.b.cast("fptrunc", d.sub(t, whole), m.type)
-    magnitude = m.scale(m.fma(r, m.poly(_EXP2, r), m.c(1.0)), m.b.cast("trunc", n, m.int_type))
+    exponent = m.b.cast("trunc", n, m.int_type)
+    magnitude = m.scale(m.fma(r, m.poly(_EXP2, r), m.c(1.0)), m.b.cast("fptrunc", whole, m.type), exponent)
     # parity of y: even beyond 2**24; halves tell odd from even
     integer = m.cmp("oeq", m.trunc(y), y)
     half = m.mul(y, m.c(0.5))

@@ -48,9 +48,11 @@ def arity(name: str) -> int:
 
 
 @lru_cache(maxsize=512)
-def _float_function(name: str, lanes: int, fuses: bool = True) -> tuple[str, tuple[tuple[str, str], ...]]:
+def _float_function(
+    name: str, lanes: int, fuses: bool = True, scales: bool = False
+) -> tuple[str, tuple[tuple[str, str], ...]]:
     """Definition text of a float32 function, and the declarations that it needs."""
-    module = ModuleBuilder(fuses)
+    module = ModuleBuilder(fuses, scales)
     type_ = vector("float", lanes)
     builder, args = _begin(name, type_)
     m = LaneMath(builder, module, lanes)
@@ -104,7 +106,7 @@ def vector_function(module: ModuleBuilder, name: str, type_: str) -> str:
     if name in _LIBM:
         return module.define(symbol, _calls_of_libm(module, name, type_))
     if element == "float":
-        text, declared = _float_function(name, lanes, module.fuses)
+        text, declared = _float_function(name, lanes, module.fuses, module.scales)
         for needed, line in declared:
             module._declared.setdefault(needed, line)
         return module.define(symbol, text)

@@ -12,8 +12,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from ir.codegen.build import build
 from ir.codegen.llvm import compile as native
 from ir.codegen.llvm.loaded_object import LoadedObject
+from ir.script import tir as T
 from ir.target import Target
 
 TEXT = """
@@ -184,6 +186,29 @@ def test_which_machines_multiply_and_add_in_one_operation() -> None:
     }
     assert fused == {"nehalem": False, "x86-64-v3": True}
     assert not native.has_fused_instructions(native.MachineOptions(cpu="x86-64-v3", features="-fma"))
+
+
+def test_which_machines_multiply_by_powers_of_two_in_one_operation() -> None:
+    scaled = {
+        cpu: native.has_scaling_instruction(native.MachineOptions(cpu=cpu))
+        for cpu in ("x86-64-v3", "x86-64-v4")
+    }
+    assert scaled == {"x86-64-v3": False, "x86-64-v4": True}
+    assert not native.has_scaling_instruction(native.MachineOptions(triple="aarch64-linux-gnu"))
+
+
+def test_exponentials_are_scaled_in_one_operation_where_there_is_one() -> None:
+    @T.prim_func
+    def main(A: T.Buffer((4096,), "float32"), B: T.Buffer((4096,), "float32")):  # type: ignore[no-untyped-def]
+        for i in range(128):
+            for j in T.vectorized(32):
+                B[i * 32 + j] = T.exp(A[i * 32 + j])
+
+    scaled = {
+        cpu: build(main, Target(f"llvm -mcpu={cpu}")).assembly.count("vscalefps")
+        for cpu in ("x86-64-v3", "x86-64-v4")
+    }
+    assert scaled == {"x86-64-v3": 0, "x86-64-v4": 2}
 
 
 _WITHOUT_LOCK = """

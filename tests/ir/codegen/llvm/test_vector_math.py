@@ -12,7 +12,13 @@ import pytest
 
 from ir.codegen.llvm import vector_math
 from ir.codegen.llvm.builder import FunctionBuilder, ModuleBuilder, Value, vector
-from ir.codegen.llvm.compile import MachineOptions, emit_object, has_fused_instructions, optimize
+from ir.codegen.llvm.compile import (
+    MachineOptions,
+    emit_object,
+    has_fused_instructions,
+    has_scaling_instruction,
+    optimize,
+)
 from ir.codegen.llvm.loaded_object import LoadedObject
 from ir.codegen.llvm.runtime import runtime
 
@@ -60,7 +66,7 @@ def compiled(name: str, lanes: int, element: str = "float", cpu: str = "") -> Ca
     """A function over arrays whose length is a multiple of ``lanes``."""
     runtime()
     options = MachineOptions(cpu=cpu)
-    module = ModuleBuilder(has_fused_instructions(options))
+    module = ModuleBuilder(has_fused_instructions(options), has_scaling_instruction(options))
     type_ = vector(element, lanes)
     symbol = vector_math.vector_function(module, name, type_)
     builder = FunctionBuilder("loop", "void", [("ptr", "o"), ("ptr", "x"), ("ptr", "y"), ("i64", "n")])
@@ -186,7 +192,7 @@ def test_a_power_of_two_beyond_the_type_brings_a_number_into_it(element: str, la
     np.testing.assert_array_equal(compiled("ldexp", lanes, element)(x, n), expected)
 
 
-@pytest.mark.parametrize("lanes", [1, 2, 3, 4, 8, 32])
+@pytest.mark.parametrize("lanes", [1, 2, 3, 4, 8, 32, 48, 64])
 def test_every_width_gives_the_same_bits(lanes: int) -> None:
     x = np.linspace(-9, 9, 96).astype("float32")
     for name in ("exp", "erf", "tanh", "log1p"):
