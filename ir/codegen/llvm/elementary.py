@@ -193,7 +193,12 @@ def _exp_reduced(m: LaneMath, x: Value) -> tuple[Value, Value, Value]:
 
 
 def _exp(m: LaneMath, x: Value) -> Value:
-    x = m.above(m.below(x, 89.0), -104.0)  # beyond: the result is inf or 0 already
+    return _exp_below(m, m.below(x, 89.0))  # beyond: the result is inf already
+
+
+def _exp_below(m: LaneMath, x: Value) -> Value:
+    """exp(x) for x <= 89."""
+    x = m.above(x, -104.0)  # beyond: the result is 0 already
     r, whole, n = _exp_reduced(m, x)
     return m.scale(m.poly((1.0, 1.0, *_EXP), r), whole, n)
 
@@ -319,7 +324,7 @@ def _tanh(m: LaneMath, x: Value) -> Value:
 
 def _sigmoid(m: LaneMath, x: Value) -> Value:
     # exp of a negative number only: exp(-x) would overflow where the result is a denormal
-    t = _exp(m, m.neg(m.abs(x)))
+    t = _exp_below(m, m.neg(m.abs(x)))
     r = m.div(m.select(m.cmp("oge", x, m.c(0.0)), m.c(1.0), t), m.add(t, m.c(1.0)))
     return r
 
