@@ -205,16 +205,17 @@ def _work_of(nest: Nest, threads: Array, size: int, gpu: Gpu) -> _Work:
         if access.scope.startswith("local"):
             continue
         adjacent = _adjacent(access, nest, size)
-        times = access.count * _times(access, nest, size) * runs * full / WARP / adjacent
+        each = _times(access, nest, size) * runs * full / WARP / adjacent
+        times = access.count * each
         instructions = instructions + times
         if access.scope.startswith("shared"):
             shared_cycles = shared_cycles + times * _conflicts(access, adjacent)
         else:
             sectors = sectors + times * _sectors_of(access, adjacent)
             if not access.is_write:
-                # The compiler begins a few loads before it waits for the first.
+                # The compiler begins a few loads before it waits for the first; those of one iteration are under way together.
                 outer = _product(own[:-1] if nest.shared_out is not None else own, size)
-                rounds = np.maximum(rounds, np.minimum(outer, times * WARP / np.maximum(threads, 1.0)) / 4.0)
+                rounds = np.maximum(rounds, np.minimum(outer, each * WARP / np.maximum(threads, 1.0)) / 4.0)
     return _Work(arithmetic, instructions, shared_cycles, sectors, rounds)
 
 

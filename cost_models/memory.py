@@ -121,7 +121,8 @@ def _slot(accesses: list[Access], loops: NestLoops, allocated: int, shared: int,
             for other in accesses[1:]:
                 reach = np.maximum(reach, np.abs(other.reach[dim, loops.kept[level]]))
             span[dim] = span[dim] + (extent - 1.0) * reach
-            times[dim] = times[dim] * extent
+            # Of some candidates, perhaps: in the others the loop leaves this dimension where it is.
+            times[dim] = times[dim] * np.where(reach != 0, extent, 1.0)
             unique[dim] = np.minimum(np.minimum(span[dim], times[dim]), shape[dim])
         rows = ones
         for dim in range(dims - 1):

@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from math import isfinite
 from pathlib import Path
 
 from .base import CLAIM_SECONDS
@@ -71,13 +72,23 @@ class ClaimFile:
 
     def _read(self) -> Claims:
         claims = Claims()
-        # A claim is worth an hour at most: a file that a crash has torn is begun anew.
-        with suppress(ValueError, TypeError):
-            claims._owners = {
-                (shash, target, candidate): (owner, float(since))
-                for shash, target, candidate, owner, since in json.loads(self.path.read_text() or "[]")
-            }
+        # A claim is worth an hour at most: a file that a crash has torn, or that something else has written, is begun anew.
+        with suppress(ValueError, TypeError, OverflowError, RecursionError):
+            claims._owners = dict(_entry(*item) for item in json.loads(self.path.read_text() or "[]"))
         return claims
 
     def _write(self, claims: Claims) -> None:
         self.path.write_text(json.dumps([[*key, *entry] for key, entry in claims._owners.items()]))
+
+
+def _entry(
+    shash: str, target: str, candidate: str, owner: str, since: float
+) -> tuple[tuple[str, str, str], tuple[str, float]]:
+    """A claim of a file, which may hold anything.
+
+    Raises:
+        ValueError, TypeError, OverflowError: it is none.
+    """
+    if not all(isinstance(name, str) for name in (shash, target, candidate, owner)) or not isfinite(since):
+        raise ValueError("no claim")
+    return (shash, target, candidate), (owner, float(since))

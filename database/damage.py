@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ir.error import IRError
 
-from .schema import Base
+if TYPE_CHECKING:
+    from .schema import Base
 
-DAMAGE = (ValueError, TypeError, KeyError, IndexError, AttributeError, IRError)
+DAMAGE = (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, RecursionError, IRError)
 """What is raised where a row holds something else than was written."""
 
 

@@ -6,6 +6,9 @@ file, or it waits for ever for a thread that it does not have. So no connection 
 is inside of a database and closes the connections; parent and child open others when they need them. Where that cannot be, since
 the forking thread itself is inside of a database or another one does not come out, the child refuses the file. What is spawned inherits
 nothing and is not concerned.
+
+Databases in memory and in text files have a lock instead of connections, and their locked files are open while they are written: a child
+would wait for a thread that it does not have, and everybody else for the child.
 """
 
 from __future__ import annotations
@@ -102,3 +105,36 @@ def inside(item: Forkable) -> Iterator[None]:
         yield
     finally:
         _GATE.leave()
+
+
+class ForkSafeLock:
+    """A lock of threads, taken again by who holds it, that is in nobody's hands while a process forks.
+
+    Where the fork could not wait until it was free, since another thread did not come out, the child has a new one.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        watch(self)
+
+    def __enter__(self) -> None:
+        _GATE.enter(self)
+        try:
+            self._lock.acquire()
+        except BaseException:  # Ctrl-C while it waits
+            _GATE.leave()
+            raise
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+        _GATE.leave()
+
+    def close_idle(self) -> None:
+        """There is nothing to close."""
+
+    def begin_in_child(self, *, was_in_use: bool) -> None:
+        """A lock for a thread's own, if another has it, who is not in the child."""
+        if self._lock.acquire(blocking=False):
+            self._lock.release()
+        else:
+            self._lock = threading.RLock()

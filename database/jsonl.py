@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from .base import Database
+from .damage import DAMAGE
 from .error import DatabaseError, DatabaseFileError, SchemaVersionError, cannot_write
 from .file_id import FileId, file_id
 from .lock import lock
@@ -67,7 +68,7 @@ def read_lines(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
                 or not isinstance(item.get("kind"), str)
             ):
                 raise ValueError("expected an object with a version 'v' and a 'kind'")
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             if number == len(lines):
                 return
             raise DatabaseFileError(
@@ -91,7 +92,7 @@ def parse_lines(path: str | Path, workloads: dict[str, Workload]) -> Iterator[It
     for number, item in read_lines(path):
         try:
             yield _parsed(item, workloads, f"{str(path)!r}, line {number}")
-        except (DatabaseError, KeyError, TypeError, ValueError) as error:
+        except DAMAGE as error:
             why = str(error) if isinstance(error, DatabaseError) else repr(error)
             raise DatabaseError(f"{str(path)!r}, line {number}: {why}") from error
 
@@ -169,7 +170,7 @@ def _mend_tail(file: BinaryIO) -> None:
     begin = data.rfind(b"\n") + 1
     try:
         json.loads(data[begin:])
-    except ValueError:
+    except (ValueError, RecursionError):
         file.truncate(begin)
         file.seek(begin)
     else:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from collections import Counter
 from collections.abc import Sequence
 
 from .base import Database, Program, check_top_k
 from .claims import ClaimFile, Claims
+from .forks import ForkSafeLock
 from .machine_calibration import MachineCalibration
 from .record import Session, TuningRecord, by_speed
 from .target_key import TargetLike, target_key
@@ -19,7 +19,7 @@ class MemoryDatabase(Database):
     """Keeps everything in memory; safe to use from several threads."""
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()
+        self._lock = ForkSafeLock()
         self._workloads: dict[str, Workload] = {}
         self._records: list[TuningRecord] = []
         self._by_workload: dict[str, list[TuningRecord]] = {}

@@ -398,7 +398,7 @@ class _SymbolicNest:
                         self._tile(indices, shapes[number], known, own), self._alignments.get(buffer, {})
                     )
                 steps = packed.get(number) or _steps(shapes[number], {})
-                access.warp = _offsets(indices, steps, lanes)
+                access.warp = _offsets(indices, steps, lanes, size)
             alike = next((item for item in merged if item.moves_like(access)), None)
             if alike is None:
                 access.count = count
@@ -578,10 +578,10 @@ def _by_matrix_tiles(nest: Nest) -> Nest:
 
 
 def _offsets(
-    indices: Sequence[IndexSteps], steps: Sequence[np.ndarray], lanes: Mapping[Any, np.ndarray]
+    indices: Sequence[IndexSteps], steps: Sequence[np.ndarray], lanes: Mapping[Any, np.ndarray], size: int
 ) -> np.ndarray:
-    """Elements from what the first thread of a warp accesses to what each one does: int64 [N, WARP]."""
-    total: np.ndarray = np.zeros((len(steps[0]) if steps else 1, WARP), dtype=np.int64)
+    """Elements from what the first thread of a warp accesses to what each one does, in ``size`` candidates: int64 [N, WARP]."""
+    total: np.ndarray = np.zeros((size, WARP), dtype=np.int64)
     for index, step in zip(indices, steps, strict=True):
         if index.is_gather:  # data may send each thread to a place of its own
             total = total + np.arange(WARP) * _FAR_APART

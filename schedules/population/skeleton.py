@@ -51,9 +51,14 @@ class Access:
     """Of nests that GPU threads run: elements from what the first thread of a warp accesses to what each one does, int64 [N, WARP]."""
 
     def moves_like(self, other: Access) -> bool:
-        """Whether both are of one buffer and kind, and each loop moves them by the same distances."""
+        """Whether both are of one buffer and kind, and each loop, and each thread of a warp, moves them by the same distances."""
         same = self.buffer == other.buffer and self.is_write == other.is_write
-        return same and np.array_equal(self.reach, other.reach)
+        if not same or not np.array_equal(self.reach, other.reach):
+            return False
+        # A thread's distance is not always its number times a loop's: rows of a fused loop end within a warp.
+        if self.warp is None or other.warp is None:
+            return self.warp is other.warp
+        return np.array_equal(self.warp, other.warp)
 
     def take(self, rows: np.ndarray) -> Access:
         """The access in some of the candidates."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -9,7 +10,8 @@ import pytest
 
 from cost_models import AnalyticalPrior, PerStoreFeature
 from cost_models.patterns import by_patterns
-from ir import te
+from ir import te, topi
+from ir.target import Target
 from ir.tir import PrimFunc
 from schedules.population.skeleton import OperationGroup, Skeleton
 from schedules.space import PostOrderApply
@@ -17,17 +19,21 @@ from schedules.space import PostOrderApply
 from .nests import nest
 from .programs import TARGET
 
+GPU = Target("nvidia/nvidia-a100")
 
-def assert_each_as_alone(skeleton: Skeleton) -> None:
-    """Estimates and features of a population are those of its candidates one by one."""
-    prior, extractor = AnalyticalPrior(TARGET), PerStoreFeature()
-    alone = [skeleton.take(np.array([number])) for number in range(skeleton.size)]
+
+def assert_each_as_alone(
+    skeleton: Skeleton, alone: list[Skeleton] | None = None, target: Target = TARGET
+) -> None:
+    """Estimates and features of a population are those of its candidates one by one, taken of it or given."""
+    prior, extractor = AnalyticalPrior(target), PerStoreFeature()
+    alone = alone or [skeleton.take(np.array([number])) for number in range(skeleton.size)]
     np.testing.assert_allclose(
         prior.seconds(skeleton), np.concatenate([prior.seconds(one) for one in alone]), rtol=1e-9
     )
     np.testing.assert_allclose(
-        extractor.features_of(skeleton, TARGET).values,
-        np.concatenate([extractor.features_of(one, TARGET).values for one in alone]),
+        extractor.features_of(skeleton, target).values,
+        np.concatenate([extractor.features_of(one, target).values for one in alone]),
         rtol=1e-5,
     )
 
@@ -94,6 +100,43 @@ def test_candidates_of_a_sketch_are_estimated_alone_as_together() -> None:
     (sketch, *_) = PostOrderApply().generate_sketches(half_rows(), TARGET)
     rows = sketch.sample(32, np.random.default_rng(0))
     assert_each_as_alone(sketch.skeleton(rows))
+
+
+def mirrored() -> PrimFunc:
+    """Two reads that a fused loop of threads moves by the same first step, and then elsewhere."""
+    a = te.placeholder((32, 32), name="A")
+    return te.create_prim_func([a, te.compute((32, 32), lambda i, j: a[j, i] + a[i, j], name="B")])
+
+
+def shifted() -> PrimFunc:
+    """Three reads, two of which go alike in all candidates, and the third in some."""
+    a = te.placeholder((20, 30), name="A")
+    return te.create_prim_func(
+        [a, te.compute((16, 16), lambda i, j: a[j, i] + a[j, i + 1] + a[i, j], name="B")]
+    )
+
+
+def odd_rows() -> PrimFunc:
+    """Rows of a length that no number of threads divides: a block begins within a row in some candidates."""
+    a = te.placeholder((7, 131), name="A")
+    return te.create_prim_func([a, te.compute((7, 131), lambda i, j: a[i, j] * 2.0, name="B")])
+
+
+def total() -> PrimFunc:
+    """A sum without dimensions."""
+    a = te.placeholder((7, 33), name="A")
+    return te.create_prim_func([a, topi.sum(a)])
+
+
+@pytest.mark.parametrize("target", [TARGET, GPU], ids=["cpu", "gpu"])
+@pytest.mark.parametrize("program", [half_rows, mirrored, shifted, odd_rows, total])
+def test_candidates_extracted_alone_are_estimated_as_in_a_population(
+    program: Callable[[], PrimFunc], target: Target
+) -> None:
+    for sketch in PostOrderApply().generate_sketches(program(), target):
+        rows = sketch.sample(60, np.random.default_rng(0))
+        alone = [sketch.skeleton(rows[number : number + 1]) for number in range(len(rows))]
+        assert_each_as_alone(sketch.skeleton(rows), alone, target)
 
 
 def test_of_no_candidates_there_are_no_estimates() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import resource
 import shutil
 import signal
@@ -187,3 +188,27 @@ def test_claims_that_cannot_be_written_are_named_and_odd_ones_are_forgotten(tmp_
     shutil.rmtree(folder)
     with pytest.raises(DatabaseFileError, match=r"database_tuning_record\.claims.*removed"):
         database.claim(workload, TARGET, ["c"], "one")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[["w", "t", "a", null, 5.0]]',
+        '[["w", "t", "a", [], 5.0]]',
+        '[["w", "t", ["a"], "o", 5.0]]',
+        '[["w", "t", "a", "o", NaN]]',
+        '[["w", "t", "a", "o", "5"]]',
+        '[["w", "t", "a", "o", 1' + "0" * 400 + "]]",
+        '[["w", "t", "a", "o"]]',
+        "5",
+        "[" * 100_000,
+    ],
+)
+def test_a_file_of_claims_that_holds_something_else_is_begun_anew(tmp_path: Path, text: str) -> None:
+    database = JSONDatabase(work_dir=tmp_path)
+    place = database.path_tuning_record.with_suffix(".claims")
+    place.write_text(text)
+    workload = database.commit_workload(matmul())
+    assert database.claim(workload, TARGET, ["a"], "me") == [True]
+    (claim,) = json.loads(place.read_text())
+    assert claim[2:4] == ["a", "me"]

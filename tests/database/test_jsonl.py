@@ -131,3 +131,28 @@ def test_odd_lines_are_named(tmp_path: Path, change: dict[str, Any], message: st
     path.write_text("".join(json.dumps(line) + "\n" for line in [*lines, lines[0]]))
     with pytest.raises(DatabaseError, match=message):
         import_records(MemoryDatabase(), path)
+
+
+@pytest.mark.parametrize("deep", ["[" * 100_000, '{"v":1,"kind":' + "[" * 100_000])
+def test_lines_that_are_nested_too_deeply_are_named(
+    source: MemoryDatabase, tmp_path: Path, deep: str
+) -> None:
+    path = tmp_path / "records.jsonl"
+    export_records(source, path)
+    text = path.read_text()
+    path.write_text(f"{text}{deep}\n{text}")
+    with pytest.raises(DatabaseFileError, match=r"records\.jsonl', line 10 is not a tuning record"):
+        import_records(MemoryDatabase(), path)
+
+
+@pytest.mark.parametrize("extents", ["[Infinity,4]", "[NaN,4]", "[[],4]", "4"])
+def test_records_whose_arguments_have_no_extents_are_named(
+    source: MemoryDatabase, tmp_path: Path, extents: str
+) -> None:
+    path = tmp_path / "records.jsonl"
+    export_records(source, path)
+    text = path.read_text()
+    assert '"float32",[4,4]' in text
+    path.write_text(text.replace('"float32",[4,4]', f'"float32",{extents}'))
+    with pytest.raises(DatabaseError, match=r"records\.jsonl', line \d+: "):
+        import_records(MemoryDatabase(), path)
