@@ -14,7 +14,7 @@ from rich.measure import Measurement
 from rich.segment import Segment
 from rich.table import Table
 
-from runners import MeasureResult, ResultKind
+from runners import MeasureResult
 
 from .callback.base import MeasureCallback
 from .console import Fitted, make_console
@@ -104,9 +104,6 @@ class Progress(MeasureCallback):
             f"{now} trials in {_duration(times.total)} ({rate:.2f} per second); search and bookkeeping took {times.overhead:.1%},"
             f" checks {times.check_share:.1%}"
         )
-        if now:
-            illegal = sum(task.failures[ResultKind.ILLEGAL_SCHEDULE] for task in task_scheduler.tasks)
-            self.console.print(f"{now - illegal} of {now} candidates were valid ({1 - illegal / now:.1%})")
         others = sum(task.others_trials for task in task_scheduler.tasks)
         if others:
             self.console.print(f"{others} more trials came from other tuners on this database, and count")

@@ -113,16 +113,3 @@ def test_a_narrow_terminal_goes_without_what_is_needed_less() -> None:
 
 def _screenful(display: Progress, run: TuningRun) -> Any:
     return _Screenful(display, run)
-
-
-@pytest.mark.parametrize(
-    ("failures", "text"),
-    [
-        ({}, "32 of 32 candidates were valid (100.0%)"),
-        ({"illegal_schedule": 1, "crash": 2}, "30 of 32 candidates were valid (93.8%)"),
-    ],
-)
-def test_every_run_says_how_many_candidates_were_valid(failures: dict[str, int], text: str) -> None:
-    written = io.StringIO()
-    Progress(32, None, Console(file=written, width=140)).finish(running(2, failures))
-    assert text in written.getvalue()
