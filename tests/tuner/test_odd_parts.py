@@ -306,6 +306,10 @@ def test_callbacks_are_a_list_of_callbacks(callbacks: Any) -> None:
         {"genetic_mutate_prob": 2.0},
         {"init_measured_ratio": -1.0},
         {"diversity": math.nan},
+        {"diversity": "wide"},
+        {"seed_share": "some"},
+        {"learn_failures": "no"},
+        {"from_default": 3},
     ],
 )
 def test_numbers_of_a_search_that_are_none_are_named(options: dict[str, Any]) -> None:
