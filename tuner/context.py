@@ -68,9 +68,15 @@ class TuneContext:
                 f"a kernel to tune is a PrimFunc or an IRModule, got {type(self.mod).__name__};"
                 " te.create_prim_func makes a PrimFunc of tensors"
             )
-        if not any(isinstance(func, PrimFunc) for func in self.mod.functions.values()):
+        names = [var.name_hint for var, func in self.mod.functions.items() if isinstance(func, PrimFunc)]
+        if not names:
             raise TunerError(
                 "a kernel to tune is a PrimFunc, and the module has none; tune_relax tunes a model (Relax functions)"
+            )
+        if len(names) > 1:
+            raise TunerError(
+                f"a kernel to tune is one PrimFunc, and the module has {len(names)}: {', '.join(names)}; tune each by itself,"
+                f" as in tune_tir(mod[{names[0]!r}], ...)"
             )
         self.target = self.target if isinstance(self.target, Target) else Target(self.target)
         check_seed(self.seed)
@@ -81,8 +87,6 @@ class TuneContext:
     @property
     def func(self) -> PrimFunc:
         """The function that is tuned."""
-        if self.mod.contains("main"):
-            return self.mod["main"]  # type: ignore[no-any-return]
         (func,) = [item for item in self.mod.functions.values() if isinstance(item, PrimFunc)]
         return func
 

@@ -14,7 +14,7 @@ from rich.measure import Measurement
 from rich.segment import Segment
 from rich.table import Table
 
-from runners import MeasureResult
+from runners import MeasureResult, ResultKind
 
 from .callback.base import MeasureCallback
 from .console import Fitted, make_console
@@ -102,7 +102,7 @@ class Progress(MeasureCallback):
         rate = now / times.total if times.total else 0.0
         self.console.print(
             f"{now} trials in {_duration(times.total)} ({rate:.2f} per second); search and bookkeeping took {times.overhead:.1%},"
-            f" checks {times.check_share:.1%}"
+            f" checks {times.check_share:.1%}{self._valid(task_scheduler)}"
         )
         others = sum(task.others_trials for task in task_scheduler.tasks)
         if others:
@@ -121,6 +121,12 @@ class Progress(MeasureCallback):
                     f"{task.context.task_name}: all {task.trials} trials failed: {reasons}{kept}"
                 )
 
+    def _valid(self, scheduler: TuningRun) -> str:
+        """Which share of what the search proposed was a program."""
+        proposed, _ = self._done(scheduler)
+        refused = sum(task.failures[str(ResultKind.ILLEGAL_SCHEDULE)] for task in scheduler.tasks)
+        return f"; {1 - refused / proposed:.1%} of the candidates were valid" if proposed else ""
+
     def _print_choices(self, scheduler: TuningRun) -> None:
         choices = Counter(task.choice for task in scheduler.tasks)
         if not (choices["confirmed"] or choices["changed"]):
@@ -130,12 +136,12 @@ class Progress(MeasureCallback):
         ]
         settled = [share for task, share in found if task.settled]
         hint = (
-            ""
-            if len(settled) == len(found)
+            ""  # what was interrupted had not come to its end, whatever it was told
+            if len(settled) == len(found) or scheduler.interrupted
             else "; --final-choice all (final_choice='all') comes to the others"
         )
         self.console.print(
-            f"measured the fastest again, in turns: {choices['confirmed']} choices confirmed, {choices['changed']} changed; settled"
+            f"measured the fastest again, in turns: {choices['confirmed']} confirmed, {choices['changed']} changed; settled"
             f" {len(settled)} of {len(found)} kernels, {sum(settled):.0%} of the model's time{hint}"
         )
 

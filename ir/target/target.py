@@ -8,12 +8,13 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
+from ..error import did_you_mean
 from ..node import Node, field
 from .cuda_device import cuda_attributes
 from .error import TargetError
 from .host import CpuFacts, available_cores, facts_of_cpu, host_info
 from .kind import TargetKind, get_kind, list_kinds
-from .tag import find_tag
+from .tag import find_tag, list_tags
 
 
 class _Scope(threading.local):
@@ -415,6 +416,8 @@ def _config_of_text(text: str) -> dict[str, Any]:
         raise TargetError(f"the target {text!r} cannot be read: {error}") from error
     if not words:
         raise TargetError("the target is an empty string; expected for example 'cpu' or 'llvm -mcpu=znver4'")
+    if "/" in words[0]:
+        raise _no_tag(words[0])
     config = _config_of_mapping({"kind": words[0]})
     kind = get_kind(config["kind"])
     position = 1
@@ -441,6 +444,18 @@ def _config_of_text(text: str) -> dict[str, Any]:
                 raise TargetError(f"option -{name} of target {text!r} needs a value")
         config[name] = value
     return config
+
+
+def _no_tag(name: str) -> TargetError:
+    """What is wrong with a name that only a tag could have, or with options behind it."""
+    if find_tag(name) is not None:
+        return TargetError(
+            f"the target tag {name!r} stands alone; with other options write a dict, such as"
+            f" Target({{'tag': {name!r}, 'max_threads_per_block': 512}})"
+        )
+    return TargetError(
+        f"unknown target tag {name!r}{did_you_mean(name, list_tags())}; ir.target.list_tags() has all of them"
+    )
 
 
 def _checked(config: dict[str, Any]) -> tuple[TargetKind, str, tuple[str, ...], dict[str, Any]]:

@@ -13,9 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from ..error import ScheduleError
 from ..prime_factors import prime_factors
-from ..primitive.sampling import perfect_tiles
+from ..primitive.sampling import perfect_tiles, require_choice
 from ..random_variable import DecisionVar
 
 
@@ -143,8 +142,7 @@ class CategoricalDecision:
     @staticmethod
     def create(name: str, candidates: Sequence[int], probs: Sequence[float]) -> CategoricalDecision:
         """A choice with its prior probabilities."""
-        if len(candidates) != len(probs) or not candidates:
-            raise ScheduleError(f"{name}: {len(candidates)} candidates with {len(probs)} probabilities")
+        require_choice(candidates, probs)
         values = [int(item) for item in candidates]
         return CategoricalDecision(name, values, list(probs), DecisionVar(name, max(values)))
 

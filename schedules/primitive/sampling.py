@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -77,11 +78,7 @@ def _fit_tile(extent: int, factors: Sequence[int]) -> list[int]:
 def _category(sch: ScheduleState, decision: Any, given: Mapping[str, Any]) -> int:
     """The position of a candidate drawn with the given probabilities."""
     method, candidates, probs = "sample_categorical", given["candidates"], given["probs"]
-    require(
-        len(candidates) == len(probs) and len(probs) > 0,
-        method,
-        f"got {len(candidates)} candidates and {len(probs)} probabilities; their numbers must agree and be positive",
-    )
+    require_choice(candidates, probs)
     if decision is None:
         weights = np.asarray(probs, dtype=np.float64)
         return int(sch._generator.choice(len(candidates), p=weights / weights.sum()))
@@ -91,6 +88,30 @@ def _category(sch: ScheduleState, decision: Any, given: Mapping[str, Any]) -> in
         f"decision {decision} is not a position among {len(candidates)} candidates",
     )
     return int(decision)
+
+
+def require_choice(candidates: Sequence[Any], probs: Sequence[Any]) -> None:
+    """Refuse what ``sample_categorical`` cannot draw from: candidates are integers, probabilities numbers that say how they are to each
+    other.
+    """
+    method = "sample_categorical"
+    require(
+        len(candidates) == len(probs) and len(probs) > 0,
+        method,
+        f"got {len(candidates)} candidates and {len(probs)} probabilities; their numbers must agree and be positive",
+    )
+    odd = [item for item in candidates if not isinstance(getattr(item, "value", item), Integral)]
+    require(
+        not odd,
+        method,
+        f"candidates are integers, got {odd[:1]!r}; sample the positions of other things, range(n), and look them up by sch.get",
+    )
+    are_weights = all(isinstance(item, Real) and 0 <= float(item) < math.inf for item in probs)
+    require(
+        are_weights and any(item > 0 for item in probs),
+        method,
+        f"probabilities are numbers of at least 0, one of them larger, got {list(probs)!r}",
+    )
 
 
 def _location(sch: ScheduleState, decision: Any, given: Mapping[str, Any]) -> int:
@@ -124,10 +145,10 @@ class SamplingPrimitives(PrimitiveFamily):
     def sample_categorical(
         self, candidates: Sequence[int], probs: Sequence[float], decision: int | None = None
     ) -> ExprRV:
-        """One of ``candidates``, drawn with probabilities ``probs``; ``decision`` is its position.
+        """One of ``candidates``, which are integers, drawn with probabilities ``probs``; ``decision`` is its position.
 
         Raises:
-            ScheduleError: there are not as many probabilities as candidates, or the decision is no position.
+            ScheduleError: there are not as many probabilities as candidates, one of either is none, or the decision is no position.
         """
         assert decision is not None
         return self._sampled([int(candidates[decision])], "int32")[0]

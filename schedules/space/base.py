@@ -61,35 +61,22 @@ class SpaceGenerator(ABC):
         postprocs: Sequence[Postproc] | str | None = FROM_TARGET,
         mutator_probs: Mapping[Mutator, float] | str | None = FROM_TARGET,
     ) -> None:
+        owner = type(self).__name__
         if isinstance(sch_rules, str):
             self.sch_rules = None if sch_rules == FROM_TARGET else ScheduleRule.create(sch_rules)
         elif sch_rules is not None:
-            if not isinstance(sch_rules, list | tuple):
-                raise ScheduleError(
-                    f"{type(self).__name__}: sch_rules is a list of rules, got {sch_rules!r}; write [rule]"
-                )
-            for item in sch_rules:
-                if isinstance(item, type):
-                    raise ScheduleError(
-                        f"{type(self).__name__}: sch_rules holds rules, got the class {item.__name__}; write {item.__name__}()"
-                    )
             self.sch_rules = [
-                item if isinstance(item, ScheduleRule) else FunctionRule(item) for item in sch_rules
+                item if isinstance(item, ScheduleRule) else FunctionRule(item)
+                for item in listed(f"{owner}: sch_rules", sch_rules, "rule", (ScheduleRule, Callable))
             ]
         if isinstance(postprocs, str):
             self.postprocs = None if postprocs == FROM_TARGET else Postproc.create(postprocs)
         elif postprocs is not None:
-            self.postprocs = list(postprocs)
+            self.postprocs = listed(f"{owner}: postprocs", postprocs, "postprocessor", Postproc)
         if isinstance(mutator_probs, str):
             self.mutator_probs = None if mutator_probs == FROM_TARGET else Mutator.create(mutator_probs)
         elif mutator_probs is not None:
-            for mutator, share in mutator_probs.items():
-                if not isinstance(share, int | float) or isinstance(share, bool) or not 0 <= share < math.inf:
-                    raise ScheduleError(
-                        f"{type(self).__name__}: mutator_probs: the share of {type(mutator).__name__} is a number of at least 0,"
-                        f" got {share!r}"
-                    )
-            self.mutator_probs = dict(mutator_probs)
+            self.mutator_probs = _shares(f"{owner}: mutator_probs", mutator_probs)
 
     def postprocess(self, sch: Schedule, target: Target) -> bool:
         """Apply the postprocessors to a candidate; False when one refuses it."""
@@ -153,7 +140,51 @@ class SpaceGenerator(ABC):
     def create(
         kind: str | Callable[..., Any] = "post-order-apply", *args: Any, **kwargs: Any
     ) -> SpaceGenerator:
-        """A generator by name: "post-order-apply", "schedule-fn", "union", ...; or from a function that schedules."""
-        if callable(kind):
+        """A generator by name: "post-order-apply", "schedule-fn", "union", ...; or from a function that schedules.
+
+        Raises:
+            ScheduleError: it is neither a name nor a function, as a class.
+        """
+        if callable(kind) and not isinstance(kind, type):
             return SpaceGenerator.kinds["schedule-fn"](kind, *args, **kwargs)
-        return SpaceGenerator.kinds[kind](*args, **kwargs)
+        return SpaceGenerator.kinds[kind](*args, **kwargs)  # type: ignore[index]  # a class is refused there
+
+
+def listed(what: str, given: Any, kind: str, types: Any) -> list[Any]:
+    """The parts that a user gave as a list.
+
+    Args:
+        what: where they were given, for messages.
+        kind: what each of them is called.
+        types: what each of them is an instance of.
+
+    Raises:
+        ScheduleError: they are no list, or one of them is something else.
+    """
+    if not isinstance(given, list | tuple):
+        raise ScheduleError(f"{what} is a list of {kind}s, got {given!r}; write [{kind}]")
+    for item in given:
+        _require_one(what, item, kind, types)
+    return list(given)
+
+
+def _shares(what: str, given: Any) -> dict[Mutator, float]:
+    """Mutators with their shares, as a user gave them."""
+    if not isinstance(given, Mapping):
+        raise ScheduleError(
+            f"{what} is a dict of mutators and their shares, got {given!r}; write {{mutator: 0.5}}"
+        )
+    for mutator, share in given.items():
+        _require_one(what, mutator, "mutator", Mutator)
+        if not isinstance(share, int | float) or isinstance(share, bool) or not 0 <= share < math.inf:
+            raise ScheduleError(
+                f"{what}: the share of {type(mutator).__name__} is a number of at least 0, got {share!r}"
+            )
+    return dict(given)
+
+
+def _require_one(what: str, item: Any, kind: str, types: Any) -> None:
+    if isinstance(item, type):
+        raise ScheduleError(f"{what} holds {kind}s, got the class {item.__name__}; write {item.__name__}()")
+    if not isinstance(item, types):
+        raise ScheduleError(f"{what} holds {kind}s, got {item!r}")

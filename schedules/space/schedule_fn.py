@@ -36,7 +36,7 @@ class ScheduleFn(SpaceGenerator):
         samples: structures that a search begins with, at most; it finds others on its way.
 
     Raises:
-        ScheduleError: there are rules, which nobody would apply.
+        ScheduleError: ``sch_fn`` is no function; there are rules, which nobody would apply.
     """
 
     takes_rules = False
@@ -50,6 +50,8 @@ class ScheduleFn(SpaceGenerator):
         *,
         samples: int = 16,
     ) -> None:
+        if not callable(sch_fn) or isinstance(sch_fn, type):
+            raise ScheduleError(f"ScheduleFn: sch_fn is a function of a schedule, got {sch_fn!r}")
         if sch_rules and sch_rules != FROM_TARGET:
             raise ScheduleError(
                 "ScheduleFn: sch_rules are applied by PostOrderApply, not beside a function; leave them out,"

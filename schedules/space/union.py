@@ -14,7 +14,7 @@ from ..mutator.base import Mutator
 from ..population.sketch import Sketch
 from ..postproc.base import Postproc
 from ..rule.base import ScheduleRule
-from .base import FROM_TARGET, SpaceGenerator
+from .base import FROM_TARGET, SpaceGenerator, listed
 from .structures import Structures, UnionOfStructures
 
 
@@ -28,7 +28,7 @@ class SpaceGeneratorUnion(SpaceGenerator):
             candidate has the postprocessors and the mutators of the generator that it comes from.
 
     Raises:
-        ScheduleError: there are rules, and none of the generators takes any.
+        ScheduleError: there are no generators, or something else among them; there are rules, and none of the generators takes any.
     """
 
     def __init__(
@@ -39,6 +39,9 @@ class SpaceGeneratorUnion(SpaceGenerator):
         mutator_probs: Mapping[Mutator, float] | str | None = FROM_TARGET,
     ) -> None:
         super().__init__(sch_rules, postprocs, mutator_probs)
+        listed("SpaceGeneratorUnion: space_generators", space_generators, "space generator", SpaceGenerator)
+        if not space_generators:
+            raise ScheduleError("SpaceGeneratorUnion: there is nothing to search, space_generators is empty")
         if self.sch_rules and not any(part.takes_rules for part in space_generators):
             raise ScheduleError(
                 "SpaceGeneratorUnion: none of its generators applies sch_rules; leave them out, or add a PostOrderApply()"

@@ -13,6 +13,7 @@ from ir import IRModule, structural_equal
 from ir.script import from_source
 from ir.script import tir as T
 from schedules import Schedule, ScheduleError, declaration
+from schedules.population.sketch import SketchSchedule
 from tests.programs import kernels
 
 from .checks import assert_refused, assert_replays
@@ -126,10 +127,28 @@ def test_partitioned_tiles_respect_their_factor(n: int, factor: int, data: st.Da
     assert_replays(sch, chain)
 
 
+@pytest.mark.parametrize("kind", [Schedule, SketchSchedule])
+@pytest.mark.parametrize(
+    ("candidates", "probs", "says"),
+    [
+        ([1, 2], [1.0], "got 2 candidates and 1 probabilities"),
+        ([], [], "got 0 candidates"),
+        (["a", "b"], [0.5, 0.5], "candidates are integers, got ['a']; sample the positions"),
+        ([1, 1.5], [0.5, 0.5], "candidates are integers, got [1.5]"),
+        ([1, 2], [1.5, -0.5], "probabilities are numbers of at least 0, one of them larger, got [1.5, -0.5]"),
+        ([1, 2], [0.0, 0.0], "got [0.0, 0.0]"),
+        ([1, 2], [float("nan"), 1.0], "got [nan, 1.0]"),
+        ([1], ["often"], "got ['often']"),
+    ],
+)
+def test_refused_choices(kind: type[Schedule], candidates: list[Any], probs: list[Any], says: str) -> None:
+    sch = kind(chain)
+    assert_refused(sch, lambda: sch.sample_categorical(candidates, probs), "sample_categorical: ", says)
+
+
 def test_refused_samples() -> None:
     sch = Schedule(chain)
     loop = sch.get_loops("B")[0]
-    assert_refused(sch, lambda: sch.sample_categorical([1, 2], [1.0]), "2 candidates", "1 probabilities")
     assert_refused(sch, lambda: sch.sample_categorical([1, 2], [0.5, 0.5], decision=2), "decision 2")
     assert_refused(sch, lambda: sch.sample_perfect_tile(loop, 0), "at least 1")
     assert_refused(

@@ -70,6 +70,7 @@ def _is_one_paragraph(text: str) -> bool:
         (["tune", "--zoo", "resnet18", "--seed", "-1"], "greater than or equal to 0"),
         (["tune", "--zoo", "resnet18", "--trials-per-task", "0"], "greater than or equal to 1"),
         (["tune", "--zoo", "resnet18", "--strategy", "optuna:cma"], "did you mean"),
+        (["tune", "missing.onnx", "--cost-model", "xbg"], "did you mean 'xgb'"),
         (
             ["tune", "--zoo", "resnet18", "--objectives", "time,memory"],
             "minimizes the time only, not time,memory",
@@ -549,3 +550,22 @@ def test_db_top_says_which_record_a_build_takes(
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     assert any("│ 1.0000 │ 1 │ no │ no │ llvm -keys=cpu" in line for line in lines)
     assert any("│ 2.0000 │ 1 │ no │ yes │ llvm -keys=cpu" in line for line in lines)
+
+
+def test_db_top_says_why_a_kernel_has_no_records(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = open_database(tmp_path / "t.db")
+    store.commit_workload(matmul(8))
+    failed = store.commit_workload(matmul(16))
+    store.commit_tuning_record(
+        TuningRecord(None, failed, None, "cpu", trace_json=[[], []], failure_kind="crash")
+    )
+    store.close()
+    for number, says in (("0", "`loopsmith tune` with more trials comes to it"), ("1", "1 failed")):
+        monkeypatch.setattr(
+            sys, "argv", ["loopsmith", "db", "top", str(tmp_path / "t.db"), "--task", number, "--trace"]
+        )
+        entry.main()
+        shown = " ".join(capsys.readouterr().out.split())
+        assert "no record of a candidate that ran; " + says in shown and "fastest" not in shown

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import signal
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
@@ -337,7 +338,7 @@ def _tune(store: Database, runner: Runner, trials: int, *callbacks: MeasureCallb
 
 @pytest.mark.parametrize(
     ("medians", "text"),
-    [(_same, "1 choices confirmed, 0 changed"), (_reversed, "0 choices confirmed, 1 changed")],
+    [(_same, "1 confirmed, 0 changed"), (_reversed, "0 confirmed, 1 changed")],
 )
 def test_the_summary_counts_choices(medians: Medians, text: str) -> None:
     shown = io.StringIO()
@@ -415,9 +416,11 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return now
 
 
-def _tune_two(store: Database, runner: Runner, **options: Any) -> tuple[list[str | None], str]:
+def _tune_two(
+    store: Database, runner: Runner, shown: io.StringIO | None = None, **options: Any
+) -> tuple[list[str | None], str]:
     """Tune a light kernel and a heavy one; the choices, and what was shown."""
-    scheduler, shown = GradientBased(), io.StringIO()
+    scheduler, shown = GradientBased(), shown or io.StringIO()
     contexts = [
         TuneContext(matmul(n), "cpu", task_name=f"product{n}", weight=weight)
         for n, weight in ((48, 1.0), (32, 3.0))
@@ -437,13 +440,26 @@ def test_the_heaviest_kernels_are_settled_while_time_lasts_and_the_summary_says_
     choices, shown = _tune_two(store, _Steady(clock))
     assert choices == [None, "confirmed"]
     assert (
-        "1 choices confirmed, 0 changed; settled 1 of 2 kernels, 75% of the model's time; --final-choice all (final_choice='all')"
+        "1 confirmed, 0 changed; settled 1 of 2 kernels, 75% of the model's time; --final-choice all (final_choice='all')"
         " comes to the others\n"
     ) in shown
     choices, shown = _tune_two(store, _Steady(clock), final_choice="all")
     assert choices == ["confirmed", "confirmed"], "although all trials are of an earlier run"
     assert "final choice 1/2: product32 confirmed\nfinal choice 2/2: product48 confirmed\n" in shown
     assert "settled 2 of 2 kernels, 100% of the model's time\n" in shown
+
+
+def test_who_interrupts_a_final_choice_of_all_kernels_is_not_told_to_ask_for_it(clock: list[float]) -> None:
+    class Stops(_Steady):
+        def final_choice(self, *given: Any, **options: Any) -> Any:
+            if self.contests:  # the heavy kernel has had its turn
+                signal.raise_signal(signal.SIGINT)
+            return super().final_choice(*given, **options)
+
+    shown = io.StringIO()
+    with pytest.raises(KeyboardInterrupt):
+        _tune_two(MemoryDatabase(), Stops(clock), shown, final_choice="all")
+    assert "1 confirmed, 0 changed; settled 1 of 2 kernels, 75% of the model's time\n" in shown.getvalue()
 
 
 def test_no_final_choice_is_made_where_none_is_wanted(clock: list[float]) -> None:

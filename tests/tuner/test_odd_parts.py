@@ -29,6 +29,7 @@ from runners import (
     RunnerResult,
     measure_candidates,
 )
+from schedules.space import PostOrderApply
 from tests.programs.expressions import matmul
 from tuner import EvolutionarySearch, MeasureCallback, TunerError, tune_tir
 from tuner.search.schedule_model import checked_scores
@@ -135,6 +136,21 @@ def test_a_second_measurement_is_a_result(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr("tuner.incumbent._FRESH_SECONDS", -1.0)
     with pytest.raises(RunnerError, match=r"Silent\.measure_again gives a RunnerResult"):
         tuned(runner=Silent(lambda _: 1e-3), num_trials_per_iter=2)
+
+
+# ---- design spaces -------------------------------------------------------------------------------------------------
+
+
+def _broken(*_: object) -> None:
+    raise RuntimeError("no such luck")
+
+
+@pytest.mark.parametrize("strategy", ["evolutionary", "replay-trace", "optuna:random"])
+@pytest.mark.parametrize("space", [_broken, PostOrderApply(sch_rules=[_broken])], ids=["function", "rule"])
+def test_what_a_space_raises_is_what_the_search_raises(strategy: str, space: Any) -> None:
+    """The strategy that has not begun has nothing to end."""
+    with pytest.raises(RuntimeError, match="no such luck"):
+        tuned(strategy=strategy, space=space)
 
 
 # ---- builders ------------------------------------------------------------------------------------------------------
@@ -290,6 +306,10 @@ def test_callbacks_are_a_list_of_callbacks(callbacks: Any) -> None:
         {"genetic_mutate_prob": 2.0},
         {"init_measured_ratio": -1.0},
         {"diversity": math.nan},
+        {"diversity": "wide"},
+        {"seed_share": "some"},
+        {"learn_failures": "no"},
+        {"from_default": 3},
     ],
 )
 def test_numbers_of_a_search_that_are_none_are_named(options: dict[str, Any]) -> None:

@@ -113,3 +113,24 @@ def test_a_narrow_terminal_goes_without_what_is_needed_less() -> None:
 
 def _screenful(display: Progress, run: TuningRun) -> Any:
     return _Screenful(display, run)
+
+
+@pytest.mark.parametrize(
+    ("failures", "says"),
+    [
+        (None, "; 100.0% of the candidates were valid\n"),
+        ({"wrong_result": 4}, "; 100.0% of the candidates were valid\n"),
+        ({"illegal_schedule": 4}, "; 75.0% of the candidates were valid\n"),
+    ],
+)
+def test_a_run_says_how_many_of_its_candidates_were_valid(failures: dict[str, int] | None, says: str) -> None:
+    shown = io.StringIO()
+    Progress(32, None, Console(file=shown, width=400)).finish(running(2, failures))
+    assert says in shown.getvalue()
+
+
+def test_a_run_without_trials_says_nothing_of_candidates() -> None:
+    run, shown = running(1), io.StringIO()
+    run.tasks[0].trials = 0
+    Progress(32, None, Console(file=shown, width=400)).finish(run)
+    assert "0 trials in" in shown.getvalue() and "valid" not in shown.getvalue()

@@ -102,6 +102,14 @@ def test_settings_of_another_type_are_named(make: Callable[[], object], says: st
         (lambda: tune_relax(matmul(4)), "takes an IRModule, got PrimFunc"),  # type: ignore[arg-type]
         (lambda: tune_tir(Layer, "cpu"), "the module has none; tune_relax tunes a model"),
         (lambda: TuneContext(Layer), "the module has none; tune_relax tunes a model"),
+        (
+            lambda: tune_tir(IRModule({"main": matmul(4), "other": matmul(8)}), "cpu"),
+            r"the module has 2: main, other; tune each by itself, as in tune_tir\(mod\['main'\], ...\)",
+        ),
+        (
+            lambda: TuneContext(IRModule({"a": matmul(4), "b": matmul(8)})),
+            "the module has 2: a, b; tune each",
+        ),
         (lambda: tune_tir({"w": 1}, "cpu"), "a PrimFunc or an IRModule, got dict"),  # type: ignore[arg-type]
         (
             lambda: tune_tasks(tasks=Layer, max_trials_global=1),

@@ -124,6 +124,13 @@ def top(
     store = open_database(path, must_exist=True)
     kernel = _chosen(_kernels(store), task)
     records = store.get_top_k(kernel.workload, count)
+    if not records:
+        failed = sum(not item.is_valid() for item in kernel.records)
+        out.print(
+            f"#{kernel.number} {kernel.name}: no record of a candidate that ran"
+            + (f"; {failed} failed" if failed else "; `loopsmith tune` with more trials comes to it")
+        )
+        return
     table = Table(title=f"#{kernel.number} {kernel.name}: the {len(records)} fastest", title_justify="left")
     for name in ("ms", "runs", "checked", "applies", "target", "decisions"):
         table.add_column(name, justify="left" if name in ("target", "decisions") else "right")
@@ -138,7 +145,7 @@ def top(
             str(decisions),
         )
     out.print(Fitted(table))
-    if trace and records:
+    if trace:
         out.print(str(records[0].trace), soft_wrap=True)  # lines of a program stay lines
 
 

@@ -104,6 +104,7 @@ def tune(
     check_mode(calibrate)
     check_final_choice(final_choice)
     search = _strategy(strategy, objectives)
+    ranking = CostModel.create(cost_model, seed=seed)
     callbacks: list[MeasureCallback] = [progress_display(trials, seconds)]
     if optuna_storage is not None:
         callbacks.append(OptunaExport(optuna_storage))
@@ -124,7 +125,7 @@ def tune(
             max_trials_per_task=trials_per_task,
             max_seconds=seconds,
             strategy=search,
-            cost_model=cost_model,
+            cost_model=ranking,
             calibrate=calibrate,
             final_choice=final_choice,
             measure_callbacks=callbacks,

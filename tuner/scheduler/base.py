@@ -127,8 +127,8 @@ class TaskScheduler(TuningRun, ABC):
                     self.tasks.append(self._meet(context, strategy, per_task))
                 for task, cost_model in self._to_begin(cost_models, max_trials_global, per_task):
                     self._interrupts.check()
-                    begun.append(task.strategy)
                     self._begin(task, cost_model, per_task, num_trials_per_iter)
+                    begun.append(task.strategy)
                 for callback in self._callbacks:
                     callback.start(self)
                 self._loop(max_trials_global, per_task, max_seconds, begin)

@@ -11,7 +11,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from numbers import Integral
+from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
 
@@ -106,7 +107,7 @@ class EvolutionarySearch(SearchStrategy):
         from_default: measure the schedule of builds without records first, where the design space has it: no search ends with less.
 
     Raises:
-        TunerError: there is no such acquisition function, a share is not between 0 and 1, or a number is negative.
+        TunerError: there is no such acquisition function, a share is not between 0 and 1, a number is negative, or a switch is none.
     """
 
     def __init__(
@@ -125,7 +126,7 @@ class EvolutionarySearch(SearchStrategy):
         descent_share: float = 0.15,
         from_default: bool = True,
     ) -> None:
-        shares = {
+        shares: dict[str, Any] = {
             "init_measured_ratio": init_measured_ratio,
             "genetic_mutate_prob": genetic_mutate_prob,
             "eps_greedy": eps_greedy,
@@ -133,8 +134,8 @@ class EvolutionarySearch(SearchStrategy):
             "descent_share": descent_share,
         }
         for name, share in shares.items():
-            if not 0 <= share <= 1:
-                raise TunerError(f"{name} is a share between 0 and 1, got {share}")
+            if not isinstance(share, Real) or not 0 <= float(share) <= 1:
+                raise TunerError(f"{name} is a share between 0 and 1, got {share!r}")
         counts = {
             "population_size": population_size,
             "genetic_num_iters": genetic_num_iters,
@@ -143,8 +144,12 @@ class EvolutionarySearch(SearchStrategy):
         for name, count in counts.items():
             if not isinstance(count, Integral) or count < 0:
                 raise TunerError(f"{name} is a whole number of at least 0, got {count!r}")
-        if not 0 <= diversity < math.inf:
-            raise TunerError(f"diversity is a radius of at least 0, in doublings, got {diversity}")
+        radius: Any = diversity
+        if not isinstance(radius, Real) or not 0 <= float(radius) < math.inf:
+            raise TunerError(f"diversity is a radius of at least 0, in doublings, got {diversity!r}")
+        for name, switch in {"learn_failures": learn_failures, "from_default": from_default}.items():
+            if not isinstance(switch, bool | np.bool_):
+                raise TunerError(f"{name} is True or False, got {switch!r}")
         self.population_size = population_size
         self.init_measured_ratio = init_measured_ratio
         self.genetic_num_iters = genetic_num_iters

@@ -159,7 +159,7 @@ class OptunaSearch(SearchStrategy):
     ) -> None:
         if sampler not in SAMPLERS:
             raise TunerError(
-                f"unknown sampler {sampler!r}; there are {', '.join(SAMPLERS)}{did_you_mean(sampler, list(SAMPLERS))}"
+                f"unknown sampler {sampler!r}; there are {', '.join(SAMPLERS)}{did_you_mean(str(sampler), list(SAMPLERS))}"
             )
         self.sampler = sampler
         self.objectives = checked_objectives(objectives)

@@ -117,6 +117,14 @@ def test_equality_is_by_value() -> None:
         ("", "empty string"),
         ("cpuu", "did you mean 'cpu'"),
         ("gpu", "unknown target kind 'gpu'; there are: cpu, c, cuda"),
+        (
+            "nvidia/rtx4090",
+            "unknown target tag 'nvidia/rtx4090'; did you mean 'nvidia/geforce-rtx-4090'.*list_tags",
+        ),
+        (
+            "nvidia/nvidia-a100 -arch=sm_80",
+            "tag 'nvidia/nvidia-a100' stands alone; with other options write a dict",
+        ),
         ("llvm -mcup=x", "no option -mcup; did you mean -mcpu"),
         ("llvm -num-cores=two", "-num-cores of target kind 'llvm' takes int, got 'two'"),
         ("llvm -mcpu", "needs a value"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,9 @@ from ir.target import Target
 from ir.tir import PrimFunc
 from schedules import BlockRV, RuleError, Schedule, ScheduleError
 from schedules.mutator import MutateUnroll
+from schedules.postproc import RewriteReductionBlock
 from schedules.rule import AutoInline, ScheduleRule
-from schedules.space import PostOrderApply, ScheduleFn
+from schedules.space import PostOrderApply, ScheduleFn, SpaceGenerator, SpaceGeneratorUnion
 
 
 class Forgets(ScheduleRule):
@@ -44,6 +46,56 @@ def test_a_class_and_a_single_rule_are_refused() -> None:
         PostOrderApply(sch_rules=[Forgets])
     with pytest.raises(ScheduleError, match=r"sch_rules is a list of rules, got .*; write \[rule\]"):
         PostOrderApply(sch_rules=Forgets())  # type: ignore[arg-type]
+
+
+def nothing(sch: Schedule) -> None:
+    """A space of one candidate."""
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: PostOrderApply(sch_rules=[3]), "PostOrderApply: sch_rules holds rules, got 3"),
+        (
+            lambda: PostOrderApply(postprocs=RewriteReductionBlock()),
+            r"postprocs is a list of postprocessors, got .*; write \[postprocessor\]",
+        ),
+        (
+            lambda: PostOrderApply(postprocs=[RewriteReductionBlock]),
+            r"got the class RewriteReductionBlock; write RewriteReductionBlock\(\)",
+        ),
+        (lambda: PostOrderApply(postprocs=[Forgets()]), "postprocs holds postprocessors, got .*Forgets"),
+        (
+            lambda: ScheduleFn(nothing, mutator_probs=[MutateUnroll()]),
+            r"ScheduleFn: mutator_probs is a dict of mutators and their shares, got \[.*; write {mutator: 0.5}",
+        ),
+        (
+            lambda: PostOrderApply(mutator_probs={MutateUnroll: 1.0}),
+            r"mutator_probs holds mutators, got the class MutateUnroll; write MutateUnroll\(\)",
+        ),
+        (
+            lambda: PostOrderApply(mutator_probs={Forgets(): 1.0}),
+            "mutator_probs holds mutators, got .*Forgets",
+        ),
+        (
+            lambda: SpaceGeneratorUnion(PostOrderApply()),
+            r"space_generators is a list of space generators, got .*; write \[space generator\]",
+        ),
+        (
+            lambda: SpaceGeneratorUnion([PostOrderApply(), nothing]),
+            "space_generators holds space generators, got <function nothing",
+        ),
+        (lambda: SpaceGeneratorUnion([]), "nothing to search, space_generators is empty"),
+        (lambda: ScheduleFn(3), "sch_fn is a function of a schedule, got 3"),
+        (
+            lambda: SpaceGenerator.create(PostOrderApply),
+            "by its name or as an instance, got the class PostOrderApply",
+        ),
+    ],
+)
+def test_what_is_no_part_of_a_space_is_named(make: Callable[[], object], says: str) -> None:
+    with pytest.raises(ScheduleError, match=says):
+        make()
 
 
 @pytest.mark.parametrize("share", [-1, float("nan"), float("inf"), "a", True])

@@ -279,6 +279,7 @@ def test_an_objective_that_nobody_measures_is_named() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        ({"sampler": 3}, "unknown sampler 3; there are tpe"),
         ({"sampler": "tpee"}, "unknown sampler 'tpee'; there are tpe, cmaes, gp, nsga2, random.*tpe"),
         ({"sampler": "cmaes", "objectives": ("time", "memory")}, "'cmaes' minimizes one objective"),
         ({"objectives": ("speed",)}, "unknown objective 'speed'"),
