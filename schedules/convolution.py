@@ -3,8 +3,8 @@
     O[n, h, w, k] = O[n, h, w, k] + D(n, h + r * 2, w + s * 2, c) * W[r, s, c, k]
 
 The dimensions of O and W may come in any order (channels first or last), and D may be any expression, a load under the condition of a
-padding too, that knows the places and the taps by such sums only. So the stride is 1, the dilation (2 here) any number, and there
-may be more axes along which the filter moves, as in a volume.
+padding too, that knows the places and the taps by such sums only. So the stride is 1 (or, as of ``h * 2 + r * 4``, every result is one of a
+thinned image), the dilation (2 here) any number, and there may be more axes along which the filter moves, as in a volume.
 """
 
 from __future__ import annotations
@@ -234,9 +234,22 @@ def _dilation_of(data: tir.PrimExpr, place: IterVar, tap: IterVar) -> int | None
     used = set(variables_in(data))
     if place.var not in used or tap.var not in used:
         return None
-    steps = {coefficient_of(index, tap.var) for load in loads_in(data) for index in load.indices}
-    for dilation in sorted({1, *(step for step in steps if step is not None and step > 0)}):
+    for dilation in sorted(_ratios(data, place.var, tap.var)):
         whole = substitute(data, {place.var: place.var - tap.var * tir.const(dilation, tap.var.dtype)})
         if tap.var not in set(variables_in(Analyzer().simplify(whole))):
             return dilation
     return None
+
+
+def _ratios(data: tir.PrimExpr, place: tir.Var, tap: tir.Var) -> set[int]:
+    """How many times as far as a place a tap moves a part of an expression, where that is a whole number: 2 in ``(h * 2 + r * 4) // 3``."""
+    found: set[int] = set()
+
+    def look(part: Any) -> None:
+        if isinstance(part, tir.PrimExpr) and part.dtype == tap.dtype:
+            by_place, by_tap = coefficient_of(part, place), coefficient_of(part, tap)
+            if by_place and by_tap and by_tap % by_place == 0:
+                found.add(by_tap // by_place)
+
+    tir.post_order_visit(data, look)
+    return {ratio for ratio in found if ratio > 0}

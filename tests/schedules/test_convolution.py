@@ -11,6 +11,8 @@ import pytest
 from ir import tir
 from ir.script import from_source
 from schedules import LoopRV, Schedule
+from schedules.convolution import convolution_of
+from schedules.rule.block_facts import node_of
 
 from .checks import assert_refused, main_of
 from .primitive.test_winograd import outputs
@@ -61,11 +63,28 @@ def main(D: T.Buffer((4, 8, 2), "float64"), W: T.Buffer((3, 3, 2, 2), "float64")
 """Both taps move the filter along the same axis."""
 
 
-@pytest.mark.parametrize("func", [program(), program(factor="W[r, s, c, k]", weight="D[n, h + r, w + s, c]")])
+@pytest.mark.parametrize(
+    "func",
+    [
+        program(),
+        program(factor="W[r, s, c, k]", weight="D[n, h + r, w + s, c]"),
+        program(data=(4, 15, 11, 2), factor="D[n, h * 2 + r * 4, w + s * 3 + 1, c]"),
+        program(factor="D[n, (h + r) // 2, (w + s * 2) % 6, c]"),
+        program(factor="D[n, 5 - h - r, (w * 2 + s * 4) // 3, c]"),
+    ],
+)
 def test_the_program_is_a_convolution_as_long_as_nothing_is_changed(func: tir.PrimFunc) -> None:
     sch = Schedule(func)
     sch.winograd("C", 2)
     np.testing.assert_allclose(outputs(main_of(sch)), outputs(func), rtol=1e-10, atol=1e-11)
+
+
+def test_axes_are_in_the_outputs_order() -> None:
+    """Winograd's algorithm is that of its last two, along which it walks through memory."""
+    sch = Schedule(program(place="n, w, h, k", factor="D[n, h + r, w + s * 2, c]", data=(4, 6, 8, 2)))
+    form = convolution_of(node_of(sch, sch.get_block("C")))
+    assert [item.var.name for item in form.places] == ["w", "h"]
+    assert [item.var.name for item in form.taps] == ["s", "r"] and form.dilations == (2, 1)
 
 
 @pytest.mark.parametrize(
@@ -84,6 +103,9 @@ def test_the_program_is_a_convolution_as_long_as_nothing_is_changed(func: tir.Pr
         (program(weight="W[r, s, c, n]", factor="D[n, h + r, w + s, k]"), "one variable of its filters"),
         (program(weight="W[r, s, c, h]"), "weights of filters, channels and taps"),
         (program(weight="W[r, s, w // 4, k]"), "neither factor of its products"),
+        # taps that move against the places, and rows of which the taps know more than every second
+        (program(factor="D[n, h - r + 2, w - s + 2, c]"), "two axes along which"),
+        (program(data=(4, 9, 6, 2), factor="D[n, h * 2 + r, w + s, c]"), "two axes along which"),
         # what is computed first is a factor of the rest
         (program(factor="(D[n, h + r, w + s, c] + O[0, 0, 0, 0])"), "none of its results"),
     ],
