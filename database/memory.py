@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from .base import Database, Program, check_top_k
-from .claims import ClaimFile, Claims
+from .claims import ClaimFile, Claims, Place
 from .forks import ForkSafeLock
 from .machine_calibration import MachineCalibration
 from .record import Session, TuningRecord, by_speed
@@ -23,7 +23,9 @@ class MemoryDatabase(Database):
         self._workloads: dict[str, Workload] = {}
         self._records: list[TuningRecord] = []
         self._by_workload: dict[str, list[TuningRecord]] = {}
-        self._trials: Counter[tuple[str, str]] = Counter()
+        self._by_place: dict[Place, list[TuningRecord]] = {}
+        """By workload and target: searches ask before each candidate what has come since."""
+        self._trials: Counter[Place] = Counter()
         """First measurements by workload and target: schedulers ask for them before each batch."""
         self._sessions: dict[str, Session] = {}
         self._calibrations: dict[str, MachineCalibration] = {}
@@ -40,7 +42,9 @@ class MemoryDatabase(Database):
             self._keep_workload(record.workload)
             self._records.append(record)
             self._by_workload.setdefault(record.workload.shash, []).append(record)
-            self._trials[record.place] += not record.remeasured
+            place = record.place
+            self._by_place.setdefault(place, []).append(record)
+            self._trials[place] += not record.remeasured
 
     def get_top_k(self, workload: Workload, top_k: int) -> list[TuningRecord]:
         check_top_k(top_k)
@@ -63,9 +67,7 @@ class MemoryDatabase(Database):
             self._claims.release(owner)
 
     def get_records(self, workload: Workload, target: TargetLike, skip: int = 0) -> list[TuningRecord]:
-        key = target_key(target)
-        found = self._by_workload.get(workload.shash, [])
-        return [record for record in found if record.place == (workload.shash, key)][skip:]
+        return self._by_place.get((workload.shash, target_key(target)), [])[skip:]
 
     def count_trials(self, workload: Workload, target: TargetLike) -> int:
         return self._trials[workload.shash, target_key(target)]

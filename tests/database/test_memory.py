@@ -4,8 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from database import Database, DatabaseError, MemoryDatabase, ScheduleFnDatabase, UnionDatabase
-from tests.database.contract import DatabaseContract
+from database import (
+    Database,
+    DatabaseError,
+    MemoryDatabase,
+    ScheduleFnDatabase,
+    TuningRecord,
+    UnionDatabase,
+    Workload,
+)
+from tests.database.contract import TARGET, DatabaseContract, matmul, record
 
 
 class TestContract(DatabaseContract):
@@ -20,3 +28,18 @@ def test_create_by_name() -> None:
     assert isinstance(Database.create(lambda sch: False), ScheduleFnDatabase)
     with pytest.raises(DatabaseError, match="unknown kind of database 'redis'; there are json, memory"):
         Database.create("redis")
+
+
+def test_what_has_come_since_is_found_without_reading_what_was_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search asks before each candidate."""
+    database, workload = MemoryDatabase(), Workload(matmul())
+    for secs in range(1, 20):
+        database.commit_tuning_record(record(workload, float(secs)))
+
+    def read(known: TuningRecord) -> None:
+        raise AssertionError(f"{known} was read")
+
+    monkeypatch.setattr(TuningRecord, "place", property(read))
+    assert database.get_records(workload, TARGET, 19) == []
+    assert [item.secs for item in database.get_records(workload, TARGET, 17)] == [18.0, 19.0]
+    assert database.count_trials(workload, TARGET) == 19
