@@ -275,21 +275,13 @@ def _distinct(values: Array) -> Array:
 
 
 def _shared_bytes(nests: Sequence[Nest], size: int) -> Array:
-    """Bytes that the copies into shared memory fill: what they move over in loops of their own."""
-    users: dict[int, int] = {}
-    for nest in nests:
-        for loop in nest.loops:
-            users[loop.key] = users.get(loop.key, 0) + 1
+    """Bytes of the buffers in shared memory."""
     found: dict[int, Array] = {}
     for nest in nests:
         for access in nest.accesses:
-            if access.is_write and access.scope.startswith("shared"):
-                filled = np.ones(size)
-                for position, loop in enumerate(nest.loops):
-                    moves = (access.strides[position] != 0) & (loop.extent > 1)
-                    if users[loop.key] == 1 or loop.mark.startswith("vthread") or _is_thread(loop):
-                        filled = np.where(moves, filled * loop.extent, filled)
-                found[access.buffer] = filled * access.element_bytes
+            if access.held is not None:
+                held = access.held * access.element_bytes
+                found[access.buffer] = np.maximum(held, found.get(access.buffer, 0))
     return np.asarray(sum(found.values(), np.zeros(size)))
 
 

@@ -22,6 +22,7 @@ from ir.tir.evaluate import evaluate
 from ir.tir.intrinsic.declaration import is_transparent
 from ir.tir.intrinsic.matrix_registers import MATRIX_COLUMNS, MATRIX_ROW_BYTES, MATRIX_ROWS
 from ir.tir.kernel_attributes import DOT_PRODUCT, LAYOUT_REWRITE_PREPROC, MATRIX_TILE
+from ir.tir.row_alignment import RowAlignment, row_alignments
 from ir.tir.stmt_functor import loads_in, substitute
 
 from ..affine import mentions
@@ -338,7 +339,7 @@ class _SymbolicNest:
         reduce_values: list[Any],
         is_preprocessing: bool,
         shared_out: Any,
-        alignments: Mapping[tir.Buffer, Mapping[int, tuple[int, int]]],
+        alignments: Mapping[tir.Buffer, Mapping[int, RowAlignment]],
     ) -> None:
         self._alignments = alignments
         self._name, self._operations, self._groups = name, operations, groups
@@ -392,11 +393,11 @@ class _SymbolicNest:
             if number not in shapes:
                 shapes[number] = [_array(evaluate(item, values), size) for item in self._shapes[number]]
             access = self._access(number, buffer, indices, is_write, shapes[number], known, size)
+            if is_write and access.scope.startswith("shared"):
+                tile = self._tile(indices, shapes[number], known, own)
+                packed[number] = _steps(tile, self._alignments.get(buffer, {}))
+                access.held = _array(tile[0] * packed[number][0] if tile else 1, size)
             if lanes is not None:
-                if is_write and access.scope.startswith("shared"):
-                    packed[number] = _steps(
-                        self._tile(indices, shapes[number], known, own), self._alignments.get(buffer, {})
-                    )
                 steps = packed.get(number) or _steps(shapes[number], {})
                 access.warp = _offsets(indices, steps, lanes, size)
             alike = next((item for item in merged if item.moves_like(access)), None)
@@ -486,22 +487,21 @@ class _SymbolicNest:
         )
 
 
-def _alignments(block: BlockNode) -> dict[tir.Buffer, dict[int, tuple[int, int]]]:
-    """The steps that rows of the block's results shall have: by axis, a factor and what remains of a step divided by it."""
-    found: dict[tir.Buffer, dict[int, tuple[int, int]]] = {}
-    for number, axis, factor, offset in block.annotations.get("buffer_dim_align", ()):
-        found.setdefault(block.writes[int(number)].buffer, {})[int(axis)] = int(factor), int(offset)
+def _alignments(block: BlockNode) -> dict[tir.Buffer, dict[int, RowAlignment]]:
+    """How rows of the block's results are aligned, by buffer and axis."""
+    found: dict[tir.Buffer, dict[int, RowAlignment]] = {}
+    for alignment in row_alignments(block.annotations):
+        found.setdefault(block.writes[alignment.position].buffer, {})[alignment.axis] = alignment
     return found
 
 
-def _steps(shape: Sequence[np.ndarray], alignments: Mapping[int, tuple[int, int]]) -> list[np.ndarray]:
+def _steps(shape: Sequence[np.ndarray], alignments: Mapping[int, RowAlignment]) -> list[np.ndarray]:
     """Elements from one index of each dimension to the next [N]."""
     found: list[np.ndarray] = []
     step = np.ones_like(shape[0]) if shape else np.ones(1, dtype=np.int64)
     for axis in reversed(range(len(shape))):
         if axis in alignments:
-            factor, offset = alignments[axis]
-            step = step + (offset - step) % factor
+            step = alignments[axis].step(step)
         found.append(step)
         step = step * shape[axis]
     return found[::-1]

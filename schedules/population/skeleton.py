@@ -49,6 +49,8 @@ class Access:
     """Number of syntactic accesses with the same strides."""
     warp: np.ndarray | None = None
     """Of nests that GPU threads run: elements from what the first thread of a warp accesses to what each one does, int64 [N, WARP]."""
+    held: np.ndarray | None = None
+    """Of what is written to shared memory: elements that a block of threads has of the buffer, those between its rows, too: int64 [N]."""
 
     def moves_like(self, other: Access) -> bool:
         """Whether both are of one buffer and kind, and each loop, and each thread of a warp, moves them by the same distances."""
@@ -68,6 +70,7 @@ class Access:
             strides=self.strides[:, rows],
             reach=self.reach[:, :, rows],
             warp=None if self.warp is None else self.warp[rows],
+            held=None if self.held is None else self.held[rows],
         )
 
 

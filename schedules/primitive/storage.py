@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ir import tir
+from ir.tir.row_alignment import BUFFER_DIM_ALIGN
 
 from ..analysis import require
 from ..argument import AnyBuffer, Argument, Block, BufferIndex, Integers
@@ -81,8 +82,8 @@ class StoragePrimitives(PrimitiveFamily):
             f"buffer {buffer.name} is a parameter of the function; its layout is given",
         )
         entry = (buffer_index, axis % ndim, factor, offset)
-        existing = [item for item in node.annotations.get("buffer_dim_align", ()) if item[:2] != entry[:2]]
-        node.change(annotations={**node.annotations, "buffer_dim_align": (*existing, entry)})
+        existing = [item for item in node.annotations.get(BUFFER_DIM_ALIGN, ()) if item[:2] != entry[:2]]
+        node.change(annotations={**node.annotations, BUFFER_DIM_ALIGN: (*existing, entry)})
 
     @primitive("SetAxisSeparator", block=Block(), buffer=AnyBuffer(), axis_separators=Integers())
     def set_axis_separator(

@@ -15,7 +15,11 @@ from cost_models.gpu import Gpu, Kernel, gpu_seconds, kernels_of
 from ir import te, tir
 from ir.target import Target
 from ir.tir import PrimFunc
+from ir.tir import transform as passes
+from ir.tir.analysis import verify_gpu_code
+from ir.transform import Sequential
 from schedules import Schedule
+from schedules.postproc import postprocess
 from schedules.space import PostOrderApply
 from tests.programs.expressions import matmul
 
@@ -111,6 +115,7 @@ def test_a_tile_in_shared_memory_has_rows_of_its_own(padding: int, conflicts: in
     nests = skeleton_of_schedule(sch).nests
     access = next(item for item in nests[-1].accesses if item.scope == "shared")
     assert _conflicts(access, np.ones(1)).tolist() == [conflicts]
+    assert kernel_of(sch).shared_bytes.tolist() == [32 * (32 + padding) * 4]
 
 
 def test_a_vector_is_one_access() -> None:
@@ -234,6 +239,28 @@ def test_arrays_and_programs_agree(name: str) -> None:
         assert estimate_seconds(program, target) == pytest.approx([seconds])
     features = PerStoreFeature().features_of(sketch.skeleton(rows), target)
     np.testing.assert_allclose(features.prior_seconds(), found, rtol=1e-4)
+
+
+@pytest.mark.parametrize("func", [matmul(256), elementwise(lambda i, j: (j, i), 192)])
+def test_shared_memory_is_what_lowering_allocates(func: PrimFunc) -> None:
+    """Of products, which keep tiles of both operands there, and of padded tiles of a transposition."""
+    compacted = Sequential(
+        [
+            passes.LowerInitBlock(),
+            passes.PlanAndUpdateBufferAllocationLocation(),
+            passes.ConvertBlocksToOpaque(),
+            passes.CompactBufferAllocation(),
+        ]
+    )
+    sketch = PostOrderApply().generate_sketches(func, A100)[-1]
+    rows = sketch.sample(8, np.random.default_rng(0))
+    ((_, kernel),) = kernels_of(sketch.skeleton(rows), Gpu.of(A100))
+    for row, expected in zip(rows, kernel.shared_bytes.tolist(), strict=True):
+        sch = sketch.materialize(func, row)
+        assert postprocess(sch, A100)
+        lowered = compacted(sch.mod)
+        assert expected > 0 and verify_gpu_code(lowered, {"max_shared_memory_per_block": int(expected)})
+        assert not verify_gpu_code(lowered, {"max_shared_memory_per_block": int(expected) - 1})
 
 
 @pytest.mark.parametrize("name", GPUS)

@@ -168,7 +168,9 @@ class _Kernels(Visitor):
 
     def visit_Block(self, block: S.Block) -> None:
         for buffer in block.alloc_buffers:
-            self._allocate(buffer.scope(), buffer.dtype, buffer.shape)
+            # rows that begin at strides of their own have gaps between them
+            extents = (buffer.shape[0], buffer.strides[0]) if buffer.strides else buffer.shape
+            self._allocate(buffer.scope(), buffer.dtype, extents)
         self.generic_visit(block)
 
     def _width(self, dtype: str) -> None:

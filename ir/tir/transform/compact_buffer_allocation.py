@@ -15,6 +15,7 @@ from ..buffer import Buffer
 from ..expr import BufferLoad, IntImm, PrimExpr, Range, Var
 from ..function import PrimFunc
 from ..operators import const
+from ..row_alignment import BUFFER_DIM_ALIGN, RowAlignment, row_alignments
 from ..stmt import AttrStmt, Block, BufferRegion, BufferStore, For, LetStmt, Stmt
 from ..stmt_functor import StmtExprMutator, variables_in
 from .prim_func_pass import PrimFuncPass
@@ -57,7 +58,7 @@ class _Collect(Visitor):
         self.simplifier = IndexSimplifier()
         self._ranges = IndexRanges(self.simplifier)
         self.boxes: dict[Buffer, list[_Box] | None] = {}
-        self.alignment: dict[Buffer, list[tuple[int, int, int]]] = {}
+        self.alignment: dict[Buffer, list[RowAlignment]] = {}
         self._depth: dict[Buffer, int] = {}  # loops met before the allocation
         self._by_data: dict[Var, Buffer] = {}
         self._position: dict[
@@ -105,9 +106,8 @@ class _Collect(Visitor):
             self._depth[buffer] = self._loops
             self._by_data[buffer.data] = buffer
             self.boxes[buffer] = []
-        for entry in block.annotations.get("buffer_dim_align", ()):
-            position, axis, factor, offset = (int(getattr(item, "value", item)) for item in entry)
-            self.alignment.setdefault(block.writes[position].buffer, []).append((axis, factor, offset))
+        for alignment in row_alignments(block.annotations):
+            self.alignment.setdefault(block.writes[alignment.position].buffer, []).append(alignment)
         if block.init is not None:
             self.visit(block.init)
         for match in block.match_buffers:
@@ -181,8 +181,8 @@ class _Shrink(StmtExprMutator):
 
     def visit_Block(self, block: Block) -> Block:
         mapped = self.generic_visit(block)
-        if "buffer_dim_align" in mapped.annotations:
-            rest = {k: v for k, v in mapped.annotations.items() if k != "buffer_dim_align"}
+        if BUFFER_DIM_ALIGN in mapped.annotations:
+            rest = {k: v for k, v in mapped.annotations.items() if k != BUFFER_DIM_ALIGN}
             mapped = mapped.replace(annotations=rest)
         return mapped
 
@@ -235,11 +235,11 @@ def _is_padded_tile(buffer: Buffer, box: _Box, extent: int) -> bool:
     return box.extent - extent < _WIDEST_TILE
 
 
-def _aligned_strides(shape: list[PrimExpr], rules: list[tuple[int, int, int]]) -> list[PrimExpr] | None:
-    """Row-major strides such that ``stride[axis] % factor == offset`` for every rule of ``storage_align``; a scalar has none."""
+def _aligned_strides(shape: list[PrimExpr], alignments: list[RowAlignment]) -> list[PrimExpr] | None:
+    """Row-major strides that are aligned so; a scalar has none."""
     if not shape:
         return None
-    wanted = {axis % len(shape): (factor, offset) for axis, factor, offset in rules}
+    wanted = {alignment.axis % len(shape): alignment for alignment in alignments}
     strides: list[int] = []
     dense = 1
     for axis in reversed(range(len(shape))):
@@ -247,8 +247,7 @@ def _aligned_strides(shape: list[PrimExpr], rules: list[tuple[int, int, int]]) -
         if not isinstance(extent, IntImm):
             return None
         if axis in wanted:
-            factor, offset = wanted[axis]
-            dense += (offset - dense) % factor
+            dense = wanted[axis].step(dense)
         strides.insert(0, dense)
         dense *= extent.value
     return [const(stride, shape[0].dtype) for stride in strides]

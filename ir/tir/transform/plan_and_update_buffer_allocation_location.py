@@ -17,6 +17,7 @@ from ..buffer import Buffer
 from ..expr import IterVar, Var
 from ..function import PrimFunc
 from ..operators import const
+from ..row_alignment import BUFFER_DIM_ALIGN, row_alignments
 from ..stmt import Block, BlockRealize, BufferRegion, For, MatchBufferRegion, Stmt, While
 from .prim_func_pass import PrimFuncPass
 
@@ -177,17 +178,16 @@ def _renumbered(
     annotations: Mapping[str, Any], old: tuple[BufferRegion, ...], new: tuple[BufferRegion, ...]
 ) -> Mapping[str, Any]:
     """Annotations whose ``storage_align`` entries, which name a write by its position, follow the writes that are left."""
-    entries = annotations.get("buffer_dim_align")
-    if not entries or len(old) == len(new):
+    if BUFFER_DIM_ALIGN not in annotations or len(old) == len(new):
         return annotations
     position_of = {region.buffer: position for position, region in enumerate(new)}
-    moved = []
-    for position, *rest in entries:
-        buffer = old[int(getattr(position, "value", position))].buffer
-        if buffer in position_of:
-            moved.append((position_of[buffer], *rest))
-    others = {key: value for key, value in annotations.items() if key != "buffer_dim_align"}
-    return {**others, "buffer_dim_align": moved} if moved else others
+    moved = [
+        tuple(alignment._replace(position=position_of[old[alignment.position].buffer]))
+        for alignment in row_alignments(annotations)
+        if old[alignment.position].buffer in position_of
+    ]
+    others = {key: value for key, value in annotations.items() if key != BUFFER_DIM_ALIGN}
+    return {**others, BUFFER_DIM_ALIGN: moved} if moved else others
 
 
 def _outside_of_what_carries(func: PrimFunc, finder: _FindScopes) -> dict[Var, list[Any]]:

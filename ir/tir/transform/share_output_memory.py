@@ -20,6 +20,7 @@ from ..buffer import Buffer
 from ..conjunction import conjuncts
 from ..expr import BufferLoad, IntImm, PrimExpr, Var
 from ..function import PrimFunc
+from ..row_alignment import BUFFER_DIM_ALIGN
 from ..stmt import AttrStmt, Block, BlockRealize, BufferStore, For, IfThenElse, LetStmt, SeqStmt, Stmt, While
 from ..stmt_functor import StmtExprMutator
 from .prim_func_pass import PrimFuncPass
@@ -101,7 +102,7 @@ class _Collect(Visitor):
                 self.blocks[buffer] = block
         for match in block.match_buffers:
             self.accesses[match.source.buffer] = None
-        aligned = "buffer_dim_align" in block.annotations
+        aligned = BUFFER_DIM_ALIGN in block.annotations
         for region in block.writes if aligned else ():
             self.accesses[region.buffer] = None
         self._below(block, *([] if block.init is None else [block.init]), block.body)

@@ -32,7 +32,7 @@ def assert_same_nest(found: Nest, expected: Nest) -> None:
         np.testing.assert_array_equal(found.shared_out, expected.shared_out)
     for access, same in zip(found.accesses, expected.accesses, strict=True):
         assert (access.buffer, access.is_write, access.count) == (same.buffer, same.is_write, same.count)
-        for item in ("strides", "reach", "warp"):
+        for item in ("strides", "reach", "warp", "held"):
             np.testing.assert_array_equal(getattr(access, item), getattr(same, item), err_msg=item)
         np.testing.assert_array_equal(access.shape, same.shape)
 

@@ -318,6 +318,20 @@ def test_gpu_limits() -> None:
         verify_gpu_code(gpu(1), {"max_threads": 3})
 
 
+def test_gaps_between_rows_take_shared_memory() -> None:
+    padded = decl_buffer((8, 32), "float32", "S", scope="shared", strides=(33, 1))
+    tx = Var("tx")
+    axis = IterVar(Range(0, 4), Var("tx"), IterVar.ThreadIndex, "threadIdx.x")
+    root = tir.BlockRealize(
+        [], tir.const(True), tir.Block([], [], [], "", tir.Evaluate(0), alloc_buffers=[padded])
+    )
+    kernel = tir.PrimFunc([], For(tx, 0, 4, ForKind.THREAD_BINDING, root, axis))
+    assert gpu_code_problems(kernel, {"max_shared_memory_per_block": 1055}) == [
+        "max_shared_memory_per_block: 1056 is more than the limit 1055"
+    ]
+    assert verify_gpu_code(kernel, {"max_shared_memory_per_block": 1056})
+
+
 def test_gpu_vectors_in_memory_of_its_own_count() -> None:
     tx = Var("tx")
     vectors = Var("vectors", ir.PointerType(ir.PrimType("float32x4"), "local"))
