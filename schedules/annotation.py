@@ -1,7 +1,7 @@
 """Annotations by which rules say what postprocessors are to do, and by which programs are estimated before these have done it.
 
-On a loop: how it runs. On the root block: how the loops of all nests do that nobody has marked. The names are MetaSchedule's, so that its
-traces mean the same here. What kernels say to other packages is in :mod:`ir.tir.kernel_attributes`.
+On a loop: how it runs. On a block: what is made of it. On the root block: how the loops of all nests run that nobody has marked. The
+names are MetaSchedule's, so that its traces mean the same here. What kernels say to other packages is in :mod:`ir.tir.kernel_attributes`.
 """
 
 PREFIX = "meta_schedule."
@@ -20,3 +20,13 @@ UNROLL_EXPLICIT, UNROLL_IMPLICIT = PREFIX + "unroll_explicit", PREFIX + "unroll_
 
 COOPERATIVE_FETCH = PREFIX + "cooperative_fetch"
 """Copies whose elements the threads of a block share out, with the number of adjacent ones for a thread at a time."""
+
+TILING_STRUCTURE = PREFIX + "tiling_structure"
+"""Tiled blocks, with the levels of their tiles; for people who read a trace."""
+FEWEST_THREADS, MOST_THREADS = PREFIX + "thread_extent_low_inclusive", PREFIX + "thread_extent_high_inclusive"
+"""Blocks whose kernels have so many threads in a block at least, and at most."""
+
+AUTO_TENSORIZE = PREFIX + "auto_tensorize"
+"""Blocks in whose place :class:`~schedules.postproc.RewriteTensorize` puts an intrinsic, with its name."""
+AUTO_TENSORIZE_INIT = PREFIX + "auto_tensorize_init"
+"""Blocks that have an intrinsic for what initialises their results, once that is a block of its own."""

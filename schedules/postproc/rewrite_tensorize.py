@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from ..annotation import AUTO_TENSORIZE, AUTO_TENSORIZE_INIT
 from ..error import ScheduleError
 from ..random_variable import BlockRV
-from ..rule.tensorize import AUTO_TENSORIZE, AUTO_TENSORIZE_INIT
 from ..schedule import Schedule
 from ..tree import BlockNode, walk
 from .base import Postproc

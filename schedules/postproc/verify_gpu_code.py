@@ -11,7 +11,7 @@ from ir.tir.analysis.verify_device import verify_gpu_code
 from ir.tir.kernel_attributes import LAYOUT_REWRITE_PREPROC
 from ir.transform import Sequential
 
-from ..rule.multi_level_tiling import FEWEST_THREADS, MOST_THREADS
+from ..annotation import FEWEST_THREADS, MOST_THREADS
 from ..schedule import Schedule
 from ..tree import BlockNode, LeafNode, LoopNode, TreeNode, all_blocks, loops_around
 from .base import Postproc

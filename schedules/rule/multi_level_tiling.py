@@ -20,7 +20,7 @@ from ir import tir
 from ir.target.gpu_facts import ACCESS_BYTES
 
 from ..analysis import consumers_of
-from ..annotation import COOPERATIVE_FETCH
+from ..annotation import COOPERATIVE_FETCH, FEWEST_THREADS, MOST_THREADS, TILING_STRUCTURE
 from ..error import ScheduleError
 from ..random_variable import BlockRV, ExprRV, LoopRV
 from ..region import bind_region, relax_region
@@ -29,10 +29,6 @@ from ..tree import BlockNode, LoopNode, loops_around
 from .base import ScheduleRule, one_of, unless_refused
 from .block_facts import has_data_reuse, is_injective, node_of, reads_elementwise, stands_alone
 from .device_limits import SharedCache, keep_within_device, product_of
-
-TILING_STRUCTURE = "meta_schedule.tiling_structure"
-FEWEST_THREADS = "meta_schedule.thread_extent_low_inclusive"
-MOST_THREADS = "meta_schedule.thread_extent_high_inclusive"
 
 
 @dataclass(frozen=True)

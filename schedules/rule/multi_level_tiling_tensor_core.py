@@ -8,13 +8,14 @@ from typing import Any
 
 from ir import tir
 
+from ..annotation import AUTO_TENSORIZE_INIT, TILING_STRUCTURE
 from ..error import ScheduleError
 from ..random_variable import BlockRV, LoopRV
 from ..schedule import Schedule
 from .base import unless_refused
 from .block_facts import node_of, reduce_vars, stands_alone
-from .multi_level_tiling import TILING_STRUCTURE, MultiLevelTiling, ReuseType, TiledBlock
-from .tensorize import AUTO_TENSORIZE_INIT, blockize_for
+from .multi_level_tiling import MultiLevelTiling, ReuseType, TiledBlock
+from .tensorize import blockize_for
 
 ROLES = ("init", "load_a", "load_b", "compute", "store")
 WARP_EXECUTION = "warp_execution"

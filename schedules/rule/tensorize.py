@@ -8,18 +8,14 @@ from typing import Any
 
 from ir import tir
 
+from ..annotation import AUTO_TENSORIZE, TILING_STRUCTURE
 from ..error import ScheduleError
 from ..random_variable import BlockRV, LoopRV
 from ..schedule import Schedule
 from ..tree import loops_around
 from .base import unless_refused
 from .block_facts import node_of, reduce_vars, stands_alone
-from .multi_level_tiling import TILING_STRUCTURE, MultiLevelTiling, ReuseType, TiledBlock
-
-AUTO_TENSORIZE = "meta_schedule.auto_tensorize"
-"""On blocks: the intrinsic that :class:`~schedules.postproc.RewriteTensorize` puts in their place."""
-AUTO_TENSORIZE_INIT = "meta_schedule.auto_tensorize_init"
-"""On blocks: the intrinsic for what initialises their results, once that is a block of its own."""
+from .multi_level_tiling import MultiLevelTiling, ReuseType, TiledBlock
 
 
 class MultiLevelTilingWithIntrin(MultiLevelTiling):
