@@ -187,7 +187,6 @@ class SketchSchedule(Schedule):
         return rvs
 
     def restrict_tile(self, rvs: Sequence[ExprRV], keep: Callable[[np.ndarray], np.ndarray]) -> None:
-        """Keep only those rows of a tile's table that ``keep(table)`` accepts."""
         self._begin_change()
         wanted = self._table[rvs[0]]
         for place, (inst, decision) in enumerate(self.columns):
@@ -195,11 +194,9 @@ class SketchSchedule(Schedule):
                 self.columns[place] = (inst, decision.restricted(keep))  # copies of the schedule keep theirs
 
     def constrain(self, rvs: Sequence[ExprRV], allowed: Callable[..., np.ndarray]) -> None:
-        """Allow only candidates for which ``allowed(*values)`` holds; values are arrays [N], one per random variable."""
         self.constrain_numbers([self._table[rv] for rv in rvs], allowed)
 
     def constrain_numbers(self, numbers: Sequence[tir.PrimExpr], allowed: Callable[..., np.ndarray]) -> None:
-        """Allow only candidates for which ``allowed(*values)`` holds; ``numbers`` are expressions of open decisions, such as extents."""
         self._begin_change()
         used = {var for number in numbers for var in variables_in(number) if isinstance(var, DecisionVar)}
         self.constraints.append(
@@ -209,8 +206,14 @@ class SketchSchedule(Schedule):
             )
         )
 
+    def largest_of(self, rv: ExprRV) -> int:
+        variable = self._table[rv]
+        for _, decision in self.columns:
+            if any(variable is item for item in variables_of(decision)):
+                return int(decision.values(np.arange(decision.size))[variable].max())
+        return super().largest_of(rv)
+
     def has_candidates(self) -> bool:
-        """Whether random decisions that keep the constraints are found."""
         sampler = Sampler([decision for _, decision in self.columns], self.constraints)
         return len(sampler.sample(1, np.random.default_rng(0), _ATTEMPTS)) > 0
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from numbers import Integral, Real
 from typing import Any
@@ -210,6 +210,25 @@ class SamplingPrimitives(PrimitiveFamily):
         """
         assert decision is not None
         return self._sampled(decision, self._loop(loop).var.dtype)
+
+    # What follows narrows decisions while they are open, in a :class:`~schedules.population.SketchSchedule`; a number that is drawn stays.
+
+    def restrict_tile(self, rvs: Sequence[ExprRV], keep: Callable[[np.ndarray], np.ndarray]) -> None:
+        """Leave open only those factors of a tile, rows of int64 [rows, n], that ``keep(table)``, bool [rows], accepts."""
+
+    def constrain(self, rvs: Sequence[ExprRV], allowed: Callable[..., np.ndarray]) -> None:
+        """Leave open only candidates for which ``allowed(*values)`` holds; values are arrays [N], one per random variable."""
+
+    def constrain_numbers(self, numbers: Sequence[tir.PrimExpr], allowed: Callable[..., np.ndarray]) -> None:
+        """Leave open only candidates for which ``allowed(*values)`` holds; ``numbers`` are expressions of what is open, such as extents."""
+
+    def has_candidates(self) -> bool:
+        """Whether some decisions that were left open are found."""
+        return True
+
+    def largest_of(self, rv: ExprRV) -> int:
+        """The largest number that a random variable may be."""
+        return int(getattr(self._table[rv], "value", self._table[rv]))
 
     def _sampled(self, values: Sequence[int], dtype: str) -> list[ExprRV]:
         rvs = [ExprRV() for _ in values]

@@ -9,7 +9,6 @@ from ir import tir
 from ..analysis import why_not_reduction
 from ..annotation import PARALLEL
 from ..error import ScheduleError
-from ..population.sketch import SketchSchedule
 from ..random_variable import BlockRV, LoopRV
 from ..schedule import Schedule
 from ..tree import loops_around
@@ -68,9 +67,8 @@ class AddRFactor(ScheduleRule):
         extents = [sch.get(loop).extent.value for loop in reduction]
         chosen = reduction[0] if extents[0] >= self.target.num_cores else reduction[int(np.argmax(extents))]
         factors = sch.sample_perfect_tile(chosen, 2, self.max_innermost_factor or max(extents))
-        if isinstance(sch, SketchSchedule):
-            cores = self.target.num_cores
-            sch.restrict_tile(factors, lambda table: (table[:, 0] >= cores) & (table[:, 0] <= 64 * cores))
+        cores = self.target.num_cores
+        sch.restrict_tile(factors, lambda table: (table[:, 0] >= cores) & (table[:, 0] <= 64 * cores))
         outer, _inner = sch.split(chosen, factors)
         sch.reorder(outer, *spatial)
         partial = sch.rfactor(outer, 0)

@@ -73,7 +73,8 @@ class Alternatives:
 class ScheduleRule(ABC):
     """A rule of a design space.
 
-    Rules run on schedules with open decisions (sketches) and on ordinary ones alike; they only use a schedule's methods.
+    Rules run on schedules with open decisions (sketches) and on ordinary ones alike; they only use a schedule's methods. What narrows
+    decisions (``restrict_tile``, ``constrain_numbers``) does so where they are open, and leaves alone what has been drawn.
     Contract: ``apply`` may change and return the schedule that it is given, returns at least one schedule, and returns the
     schedule unchanged where the rule does not fit the block. A primitive that refuses a step says so too: ``apply`` need not
     ask before what primitives ask.

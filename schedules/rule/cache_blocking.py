@@ -33,7 +33,6 @@ from ir.target import Target
 from ..analysis import is_output_block
 from ..annotation import PARALLEL, UNROLL, VECTORIZE
 from ..error import ScheduleError
-from ..population.sketch import SketchSchedule
 from ..random_variable import BlockRV, ExprRV, LoopRV
 from ..schedule import Schedule
 from ..tree import BlockNode
@@ -226,9 +225,8 @@ class _Reductions:
                 n_factors = n_levels + (var is self._longest)
                 self.factors[var] = sch.sample_perfect_tile(loops[position], n_factors, limit)
         longest = self.factors[self._longest]
-        if isinstance(sch, SketchSchedule):
-            # One block is the nest without blocks.
-            sch.restrict_tile(longest, lambda table: (table[:, 0] > 1) & (table[:, 0] <= most_blocks))
+        # One block is the nest without blocks.
+        sch.restrict_tile(longest, lambda table: (table[:, 0] > 1) & (table[:, 0] <= most_blocks))
         position = loop_position(node, self._longest)
         assert position is not None
         blocks, *_ = sch.split(loops[position], longest)

@@ -17,7 +17,6 @@ from ir.target import Target
 from ir.tir.stmt_functor import variables_in
 
 from ..error import ScheduleError
-from ..population.sketch import SketchSchedule
 from ..random_variable import DecisionVar
 from ..schedule import Schedule
 
@@ -94,8 +93,6 @@ def keep_within_device(
     Raises:
         ScheduleError: no candidate is left, as of a block with fewer results than a warp has threads.
     """
-    if not isinstance(sch, SketchSchedule):
-        return
     warp, most_threads = int(target.thread_warp_size), int(target.max_threads_per_block)
     sch.constrain_numbers([threads], lambda count: (count >= warp) & (count <= most_threads))
     most_virtual = int(target.max_vthread_extent)

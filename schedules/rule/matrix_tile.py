@@ -29,7 +29,6 @@ from ir.tir.intrinsic.matrix_registers import (
 from ir.tir.kernel_attributes import MATRIX_TILE
 
 from ..affine import coefficient_of, mentions
-from ..population.sketch import SketchSchedule
 from ..random_variable import ExprRV
 from ..schedule import Schedule
 from ..tree import BlockNode
@@ -96,7 +95,7 @@ def keep_within_matrix_unit(
     sch: Schedule, node: BlockNode, tiled: TiledLoops, dot: DotProduct, cores: int
 ) -> None:
     """Build the registers of a matrix unit, and the cores, into the tables of a sketch; ``node``'s reduction runs over groups."""
-    if not isinstance(sch, SketchSchedule) or tiled.vector is None:
+    if tiled.vector is None:
         return
     group_axis, rows, vector = _group_axis(node, dot), row_vars(node, dot), tiled.vector.factor
     inner: list[ExprRV] = []

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,6 @@ from ..affine import mentions
 from ..analysis import lanes_of
 from ..annotation import PARALLEL, UNROLL, VECTORIZE
 from ..error import ScheduleError
-from ..population.sketch import SketchSchedule
 from ..random_variable import BlockRV, ExprRV, LoopRV
 from ..schedule import Schedule
 from ..tree import BlockNode, loops_around, loops_of_its_own
@@ -137,8 +137,6 @@ def keep_within_machine(
 
     The outermost factors of spatial loops run on the cores, but for those in ``serial``.
     """
-    if not isinstance(sch, SketchSchedule):
-        return
     lanes = registers.lanes
     vector_rv = tiled.vector.factor if tiled.vector is not None else None
     for factors in tiled.factors["S"]:
@@ -175,14 +173,12 @@ def keep_within_machine(
     keep_cores_busy(sch, tiled, cores, serial)
 
 
-def keep_cores_busy(
-    sch: SketchSchedule, tiled: TiledLoops, cores: int, serial: Sequence[ExprRV] = ()
-) -> None:
+def keep_cores_busy(sch: Schedule, tiled: TiledLoops, cores: int, serial: Sequence[ExprRV] = ()) -> None:
     """Let there be work for all cores, but not too little for each piece; the outermost factors in ``serial`` run on one of them."""
     shared = [factors for factors in tiled.factors["S"] if factors[0] not in serial]
     outer = [factors[0] for factors in shared]
     if outer:
-        most = _largest_parallelism(shared, sch)
+        most = prod(map(sch.largest_of, outer))
 
         def busy(*values: np.ndarray) -> np.ndarray:
             jobs = np.ones(1)
@@ -300,13 +296,3 @@ def _vector_friendly(inner: np.ndarray, lanes: int) -> np.ndarray:
     powers = np.array([(value & -value) for value in inner.tolist()])
     narrow = (powers == inner) & (inner <= lanes)
     return narrow & (inner == inner[narrow].max()) if narrow.any() else np.ones(len(inner), dtype=bool)
-
-
-def _largest_parallelism(samples: list[list[ExprRV]], sch: SketchSchedule) -> int:
-    total = 1
-    for factors in samples:
-        variable = sch._table[factors[0]]
-        for _inst, decision in sch.columns:
-            if variable in getattr(decision, "variables", ()):
-                total *= int(decision.table[:, 0].max())  # type: ignore[union-attr]
-    return total

@@ -18,7 +18,6 @@ from functools import partial
 from ir import tir
 from ir.tir import ForKind
 
-from ..population.sketch import SketchSchedule
 from ..random_variable import BlockRV
 from ..schedule import Schedule
 from ..tree import BlockNode, LoopNode, all_blocks
@@ -47,8 +46,7 @@ class RowInterleaving(ScheduleRule):
         for name in names:
             loop = sch.get_loops(sch.get_block(name))[-1]
             jobs, rows = sch.sample_perfect_tile(loop, 2, self.max_rows)
-            if isinstance(sch, SketchSchedule):
-                sch.restrict_tile([jobs, rows], lambda table: table[:, 1] > 1)
+            sch.restrict_tile([jobs, rows], lambda table: table[:, 1] > 1)
             sch.interleave(loop, rows)
         return [sch]
 

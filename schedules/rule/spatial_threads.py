@@ -25,7 +25,6 @@ from ir.tir.kernel_attributes import LAYOUT_REWRITE_PREPROC
 
 from ..annotation import COOPERATIVE_FETCH
 from ..error import ScheduleError
-from ..population.sketch import SketchSchedule
 from ..random_variable import BlockRV, ExprRV, LoopRV
 from ..schedule import Schedule
 from ..tree import BlockNode, loops_around
@@ -166,16 +165,13 @@ class SpatialThreads(ScheduleRule):
         """Split a loop into tiles, and what is in them into so many levels less one."""
         shortest, longest = self.sides
         factors = sch.sample_perfect_tile(loop, n_levels, longest)
-        if isinstance(sch, SketchSchedule):
-            sch.restrict_tile(
-                factors, lambda table: np.isin(table[:, 1:].prod(axis=1), range(shortest, longest + 1))
-            )
+        sch.restrict_tile(
+            factors, lambda table: np.isin(table[:, 1:].prod(axis=1), range(shortest, longest + 1))
+        )
         return sch.split(loop, factors)
 
     def _keep_threads(self, sch: Schedule, loops: Sequence[LoopRV]) -> None:
         """Allow only as many threads as a block may have, and no fewer than a warp."""
-        if not isinstance(sch, SketchSchedule):
-            return
         fewest, most = int(self.target.thread_warp_size), int(self.target.max_threads_per_block)
         threads = product_of(sch.get(loop).extent for loop in loops)
         sch.constrain_numbers([threads], lambda count: (count >= fewest) & (count <= most))

@@ -22,7 +22,6 @@ from ir.tir.kernel_attributes import LAYOUT_REWRITE_PREPROC
 
 from ..analysis import lanes_of, why_not_reduction
 from ..annotation import PARALLEL, UNROLL, VECTORIZE
-from ..population.sketch import SketchSchedule
 from ..random_variable import BlockRV, LoopRV
 from ..schedule import Schedule
 from ..tree import BlockNode, LeafNode, all_blocks, loops_around, root_of
@@ -200,7 +199,7 @@ class SpatialTiling(ScheduleRule):
             loop = pad_loop(sch, loop, padded_extent(extent, lanes, self.max_vectors))
         rest, elements = sch.split(loop, [None, lanes])
         factors = sch.sample_perfect_tile(rest, n_levels + 1, self.max_vectors)
-        if most is not None and isinstance(sch, SketchSchedule):
+        if most is not None:
             sch.restrict_tile(factors, lambda table: table[:, 1:].prod(axis=1) <= most)
         return [*sch.split(rest, factors), elements]
 
