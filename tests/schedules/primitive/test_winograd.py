@@ -44,11 +44,12 @@ def convolution(
     return te.create_prim_func([data, weights, result])
 
 
-def outputs(func: tir.PrimFunc, seed: int = 0) -> np.ndarray:
+def outputs(func: tir.PrimFunc, seed: int = 0, scale: float = 1.0) -> np.ndarray:
     rng = np.random.default_rng(seed)
     buffers = [func.buffer_map[param] for param in func.params]
     arrays = [
-        rng.standard_normal([int(extent) for extent in item.shape]).astype(item.dtype) for item in buffers
+        (scale * rng.standard_normal([int(extent) for extent in item.shape])).astype(item.dtype)
+        for item in buffers
     ]
     Interpreter(IRModule({"main": func})).call(func, arrays)
     return arrays[-1]
@@ -185,6 +186,18 @@ def test_tiles_that_fit_read_the_padded_image_itself() -> None:
     ]
     wider = by_winograd(convolution((8, 7)), 4)
     assert "conv2d_nhwc_pad" in [block.name_hint for block in blocks_of(main_of(wider))]
+    # windows are transformed along the channels, which must lie side by side
+    first = by_winograd(convolution((8, 8), "NCHW"), 4, "NCHW")
+    assert "conv2d_nchw_pad" in [block.name_hint for block in blocks_of(main_of(first))]
+
+
+@pytest.mark.parametrize("tile", TILES)
+def test_what_tiles_reach_beyond_the_image_is_zero(tile: int) -> None:
+    """Other numbers would cancel out, too, but round what is as small as this."""
+    func = convolution((5, 5), dtype="float32")
+    sch = by_winograd(func, tile)
+    found = [outputs(item, scale=1e-20) for item in (main_of(sch), func)]
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-3, atol=1e-25)
 
 
 def test_a_padding_in_the_block_itself_is_no_matter() -> None:

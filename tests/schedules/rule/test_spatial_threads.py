@@ -11,11 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cost_models import estimate_seconds
+from cost_models.gpu import Gpu, kernels_of
 from ir import te, tir, topi
+from ir.script import from_source
 from ir.target import Target
 from ir.tir import PrimFunc
+from ir.tir.kernel_attributes import LAYOUT_REWRITE_PREPROC
 from schedules import Schedule, ScheduleError
-from schedules.population import Sketch
+from schedules.population import Sketch, TileDecision
 from schedules.population.sketch import SketchSchedule
 from schedules.postproc import postprocess
 from schedules.rule import ScheduleRule, SpatialThreads
@@ -69,6 +72,13 @@ def candidates(sketch: Sketch, func: PrimFunc, count: int) -> list[Schedule]:
     return [sketch.materialize(func, row) for row in islice(rows, count)]
 
 
+def sectors_of(sketch: Sketch, rows: np.ndarray | None = None) -> list[float]:
+    """Sectors that the only kernel of each candidate asks for."""
+    rows = sketch.sample(40, np.random.default_rng(0)) if rows is None else rows
+    ((_, kernel),) = kernels_of(sketch.skeleton(rows), Gpu.of(GPU))
+    return kernel.sectors.tolist()
+
+
 def test_neighbouring_threads_compute_neighbouring_vectors() -> None:
     func = elementwise(64, 512)
     (sketch,) = structures(func)
@@ -84,6 +94,69 @@ def test_neighbouring_threads_compute_neighbouring_vectors() -> None:
 @pytest.mark.parametrize(("dtype", "lengths"), [("float64", 2), ("float32", 3), ("float16", 4), ("int8", 5)])
 def test_a_thread_accesses_sixteen_bytes_at_most(dtype: str, lengths: int) -> None:
     assert structures(elementwise(64, 1024, dtype=dtype))[0].size() == 6 * 4 * lengths
+
+
+def test_the_widest_operand_says_how_long_a_vector_is() -> None:
+    wide = te.placeholder((64, 1024), "float64", name="A")
+    narrow = te.compute((64, 1024), lambda i, j: wide[i, j].astype("float16"), name="B")
+    assert structures(te.create_prim_func([wide, narrow]))[0].size() == 6 * 4 * 2
+
+
+def test_a_small_result_has_fewer_threads_and_vectors() -> None:
+    """Of 128 elements: 32, 64 or 128 threads, and up to four vectors for each of 32."""
+    assert structures(elementwise(8, 16))[0].size() == 3 * 3 * 3
+
+
+def test_a_block_has_as_many_threads_as_the_target_allows() -> None:
+    small = Target({"kind": "cuda", "max_threads_per_block": 128})
+    rule = SpatialThreads()
+    rule.initialize(small)
+    start = SketchSchedule(elementwise(64, 512), seed=0)
+    (found,) = rule.apply(start, start.get_block("B"))
+    assert isinstance(found, SketchSchedule) and Sketch(found).size() == 3 * 3 * 4
+    none = SpatialThreads(thread_extents=(256,))
+    none.initialize(small)
+    assert none.apply(start, start.get_block("B")) == [start]
+
+
+def test_weights_that_are_prepared_before_the_kernel_runs_are_left_alone() -> None:
+    sch = Schedule(elementwise(64, 512))
+    sch.annotate(sch.get_block("B"), LAYOUT_REWRITE_PREPROC, 1)
+    before = sch.mod.script()
+    rule = SpatialThreads()
+    rule.initialize(GPU)
+    assert [item.mod.script() for item in rule.apply(sch, sch.get_block("B"))] == [before]
+
+
+def test_threads_follow_the_results_order_in_memory() -> None:
+    """Whatever the order of the loops: a warp writes, and reads, whole sectors."""
+    func = from_source("""
+@T.prim_func
+def main(A: T.Buffer((256, 512), "float32"), B: T.Buffer((256, 512), "float32")):
+    for j, i in T.grid(512, 256):
+        with T.block("B"):
+            vj, vi = T.axis.remap("SS", [j, i])
+            B[vi, vj] = A[vi, vj] * 2.0
+""")
+    (sketch,) = structures(func)
+    for sch in candidates(sketch, func, 4):
+        assert_same_meaning(func, sch)
+    assert set(sectors_of(sketch)) == {2 * 4 * 256 * 512 // 32}
+
+
+def test_a_warp_writes_whole_sectors_of_a_transposed_tile() -> None:
+    """Neighbouring threads are neighbours in the result, where a row of a tile has a warp's threads; the copy fills it along its source."""
+    _, shared = structures(permuted((2048, 2048), (1, 0)), "T_transpose")
+    rows = shared.sample(400, np.random.default_rng(0))
+    columns = shared.values(rows)[shared.decisions[1].variables[1]]  # type: ignore[union-attr]
+    assert set(sectors_of(shared, rows[columns % 32 == 0])) == {2 * 4 * 2048**2 // 32}
+
+
+def test_sides_of_tiles_are_neither_short_nor_long() -> None:
+    _, shared = structures(permuted((2048, 2048), (1, 0)), "T_transpose", SpatialThreads(sides=(16, 32)))
+    for decision in shared.decisions:
+        assert isinstance(decision, TileDecision)
+        assert set(decision.table[:, 1:].prod(axis=1)) == {16, 32}
 
 
 def test_a_row_that_is_no_whole_vectors_is_computed_one_by_one() -> None:

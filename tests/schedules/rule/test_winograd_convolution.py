@@ -156,6 +156,30 @@ def test_padding_happens_once() -> None:
         assert not any(name in sch.mod.script() for name in ('T.block("pad_temp")', "pad_temp = "))
 
 
+def test_cores_share_the_image_where_filters_are_tiled_in_each_share() -> None:
+    """Tiles of the filters run one after the other in a core's share of the image, where it has transformed the inputs."""
+    cores = 16
+    target = Target(f"llvm -mcpu=haswell -num-cores {cores}")
+    rule = WinogradConvolution(tiles=[2])
+    rule.initialize(target)
+    start = SketchSchedule(convolution((16, 16), channels=16, filters=64, dtype="float32"), seed=0)
+    direct, fused, apart = rule.offers(start, start.get_block("conv2d_nhwc"))
+    jobs = []
+    for sch in (fused, apart):
+        assert isinstance(sch, SketchSchedule)
+        sketch = Sketch(sch)
+        (nest,) = [
+            nest
+            for nest in sketch.skeleton(sketch.sample(200, np.random.default_rng(0))).nests
+            if nest.name.endswith("multiply")
+        ]
+        jobs.append(np.prod([loop.extent for loop in nest.loops if loop.mark == "parallel"], axis=0))
+    assert jobs[0].min() >= cores and jobs[1].min() >= cores
+    assert (
+        jobs[0].max() <= 64 and jobs[1].max() > 64
+    )  # 8 x 8 tiles of the image, and those of the filters beside
+
+
 def test_registers_hold_what_a_tile_of_products_needs() -> None:
     func = convolution((16, 16), channels=16, filters=64, dtype="float32")
     rng = np.random.default_rng(0)
