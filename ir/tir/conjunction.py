@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from functools import reduce
 from typing import Any
 
-from .expr import And, Call, IntImm, PrimExpr
+from .expr import And, Call, IntImm, Not, Or, PrimExpr
 from .intrinsic.declaration import is_transparent
 
 
@@ -39,6 +39,23 @@ def marked_conjuncts(condition: Any) -> list[PrimExpr]:
     if condition.__class__ is Call and is_transparent(condition):
         return [condition.replace(args=(clause,)) for clause in marked_conjuncts(condition.args[0])]
     return conjuncts(condition)
+
+
+def comparisons(condition: Any) -> list[PrimExpr]:
+    """What a condition is made of by ``and``, ``or`` and ``not``, in order: it changes only where one of these does.
+
+    >>> from ir.tir import Var, likely
+    >>> i = Var("i")
+    >>> [str(part) for part in comparisons(likely(Not(Or(i < 4, i > 9))))]
+    ['i < 4', 'i > 9']
+    """
+    if isinstance(condition, And | Or):
+        return comparisons(condition.a) + comparisons(condition.b)
+    if isinstance(condition, Not):
+        return comparisons(condition.a)
+    if isinstance(condition, Call) and is_transparent(condition):
+        return comparisons(condition.args[0])
+    return [condition]
 
 
 def conjunction(clauses: Iterable[PrimExpr]) -> PrimExpr | None:

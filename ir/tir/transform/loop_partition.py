@@ -28,8 +28,13 @@ from .simplify_indices import SimplifyMutator
 def distance_of(simplifier: IndexSimplifier, clause: PrimExpr) -> Linear | None:
     """``d`` such that the clause holds exactly if ``d >= 0``; None for what is no inequality of indices.
 
-    ``k == 0`` of a variable that starts at 0, the first step of a reduction, is ``k <= 0``.
+    ``k == 0`` of a variable that starts at 0, the first step of a reduction, is ``k <= 0``, and ``k // 4 < 3`` is ``k < 12``.
     """
+    found = _difference(simplifier, clause)
+    return None if found is None else _without_quotient(simplifier, found)
+
+
+def _difference(simplifier: IndexSimplifier, clause: PrimExpr) -> Linear | None:
     if not isinstance(clause, E.CmpExpr) or not simplifier.compares_numbers(clause):
         return None
     a, b = simplifier.linear(clause.a), simplifier.linear(clause.b)
@@ -43,6 +48,27 @@ def distance_of(simplifier: IndexSimplifier, clause: PrimExpr) -> Linear | None:
         low, high = simplifier.bounds_of(a.plus(b, -1))
         return b.plus(a, -1) if low >= 0 else a.plus(b, -1) if high <= 0 else None
     return a.plus(b, -1) if isinstance(clause, E.GE) else None
+
+
+def _without_quotient(simplifier: IndexSimplifier, distance: Linear) -> Linear:
+    """What is not negative for the same values, where all that changes is one quotient: its numerator's distance."""
+    while len(distance.terms) == 1:
+        ((atom, factor),) = distance.terms.items()
+        if not isinstance(atom, E.FloorDiv) or not isinstance(atom.b, IntImm) or atom.b.value <= 0:
+            break
+        divisor, quotient = atom.b.value, first_of(factor, distance.const)
+        above = simplifier.linear(atom.a).plus(Linear({}, -divisor * quotient))
+        distance = above if factor > 0 else Linear({}, -1).plus(above, -1)
+    return distance
+
+
+def first_of(factor: int, rest: int) -> int:
+    """The least x for which ``factor * x + rest >= 0``, or, of a negative factor, for which that is no longer so.
+
+    >>> first_of(3, -7), first_of(-3, 7)
+    (3, 3)
+    """
+    return -(rest // factor) if factor > 0 else rest // -factor + 1
 
 
 def _guards_in(condition: PrimExpr) -> list[PrimExpr]:
@@ -283,7 +309,7 @@ class _FindGuards(Visitor):
         if not coefficient and not own_inside:
             return
         if not rest and coefficient:
-            threshold = -(worst // coefficient) if coefficient > 0 else worst // -coefficient + 1
+            threshold = first_of(coefficient, worst)
             if coefficient > 0:
                 self.guards.low = threshold if self.guards.low is None else max(self.guards.low, threshold)
             else:

@@ -14,14 +14,14 @@ from ...arith.index_simplifier import INF, IndexSimplifier, Linear
 from ...module import IRModule
 from ...node import Mutator, post_order_visit
 from ...transform import PassContext
-from ..conjunction import conjuncts
+from ..conjunction import comparisons
 from ..expr import Call, IntImm, PrimExpr, Var
 from ..function import PrimFunc
 from ..operators import const
 from ..stmt import BufferStore, For, ForKind, Stmt, seq
 from ..stmt_functor import loads_in, substitute, variables_in
 from .fresh_copy import fresh_copy
-from .loop_partition import distance_of
+from .loop_partition import distance_of, first_of
 from .prim_func_pass import PrimFuncPass
 from .simplify_indices import SimplifyMutator
 
@@ -54,8 +54,8 @@ class _Partition(Mutator):
         begin, end = loop.min.value, loop.min.value + loop.extent.value
         inner = self._defined_in(loop.body)
         found = {begin, end}
-        for clause in _choices_in(loop.body):
-            distance = distance_of(self.simplifier, clause)
+        for part in _choices_in(loop.body):
+            distance = distance_of(self.simplifier, part)
             if distance is not None:
                 found.update(self._changes(distance, loop.loop_var, inner))
         return sorted(cut for cut in found if begin <= cut <= end)
@@ -77,9 +77,7 @@ class _Partition(Mutator):
         low, high = self.simplifier.bounds_of(Linear(rest, distance.const))
         if low <= -INF or high >= INF:
             return []
-        if step > 0:
-            return [-(high // step), -(low // step)]
-        return [low // -step + 1, high // -step + 1]
+        return [first_of(step, low), first_of(step, high)]
 
     def _piece(self, loop: For, begin: int, end: int) -> Stmt:
         """The iterations of ``[begin, end)`` with what is known in them."""
@@ -94,7 +92,7 @@ class _Partition(Mutator):
 
 
 def _choices_in(body: Stmt) -> Iterator[PrimExpr]:
-    """The clauses by which stored values choose between what they load, and load something else."""
+    """The comparisons by which stored values choose between what they load, and load something else."""
     stores: list[BufferStore] = []
     post_order_visit(body, lambda node: stores.append(node) if isinstance(node, BufferStore) else None)
     calls: list[Call] = []
@@ -104,7 +102,7 @@ def _choices_in(body: Stmt) -> Iterator[PrimExpr]:
         if getattr(call.op, "name", "") == "tir.if_then_else":
             condition, chosen, other = call.args
             if loads_in(chosen) and loads_in(other):
-                yield from conjuncts(condition)
+                yield from comparisons(condition)
 
 
 @dataclass(frozen=True)
@@ -112,8 +110,8 @@ class PartitionChoices(PrimFuncPass):
     """Split loops at the values where a choice between sources changes.
 
     Args:
-        most_pieces: how many loops are added at most. The option ``tir.PartitionChoices`` of the PassContext sets it:
-            ``{"most_pieces": 0}``.
+        most_pieces: how many pieces are added at most, each with the loops in it. The option ``tir.PartitionChoices`` of the PassContext
+            sets it: ``{"most_pieces": 0}``.
 
     Before::
 

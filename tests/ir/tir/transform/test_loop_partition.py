@@ -33,6 +33,21 @@ def test_tile_with_a_tail(check):
     check(tir.transform.LoopPartition(), before, after)
 
 
+@pytest.mark.parametrize(
+    ("guard", "end"), [("i // 4 < 3", 12), ("i // 4 <= 3", 16), ("(i + 2) // 4 * 2 < 5", 10)]
+)
+def test_a_quotient_has_the_borders_of_its_numerator(apply, guard, end):
+    func = from_source(f"""
+@T.prim_func
+def main(A: T.Buffer((20,), "float32")):
+    for i in range(20):
+        if {guard}:
+            A[i] = A[i] + T.float32(1)
+""")
+    after = apply(tir.transform.LoopPartition(), func)
+    assert guards(after) == 0 and f"range({end})" in after.script()
+
+
 @pytest.mark.parametrize("kind", ["serial", "parallel", "unroll"])
 @pytest.mark.parametrize(("n", "m"), [(30, 17), (32, 16), (1, 1), (13, 40)])
 def test_two_guarded_dimensions(apply, kind, n, m):

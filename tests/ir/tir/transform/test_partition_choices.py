@@ -68,6 +68,14 @@ def test_each_source_has_a_loop(check):
         ("i * 3 < 100", ["range(34)", "range(34, 96)"]),
         ("95 - i < 40", ["range(56)", "range(56, 96)"]),
         ("i >= 10 and i < 20", ["range(10)", "range(10, 20)", "range(20, 96)"]),
+        ("i < 10 or i >= 20", ["range(10)", "range(10, 20)", "range(20, 96)"]),
+        ("not (i >= 10 and T.likely(i < 20))", ["range(10)", "range(10, 20)", "range(20, 96)"]),
+        ("i // 7 < 3", ["range(21)", "range(21, 96)"]),
+        ("i // 7 >= 3", ["range(21)", "range(21, 96)"]),
+        ("i // 7 <= 3", ["range(28)", "range(28, 96)"]),
+        ("i // 7 > 3", ["range(28)", "range(28, 96)"]),
+        ("5 - (95 - i) // 4 * 2 >= -14", ["range(56)", "range(56, 96)"]),
+        ("(i // 5 + 1) // 3 * 2 < 9", ["range(70)", "range(70, 96)"]),
         ("i < 0", ["range(96)"]),
         ("i < 96", ["range(96)"]),
     ],
@@ -75,6 +83,7 @@ def test_each_source_has_a_loop(check):
 def test_where_loops_are_cut(apply, condition, cuts):
     after = apply(PASS, chosen(f"T.if_then_else({condition}, A[i], B[95 - i])"))
     assert loops(after) == [f"for i in {cut}:" for cut in cuts]
+    assert ("if_then_else" in after.script()) == (cuts == ["range(96)"])
 
 
 @pytest.mark.parametrize("loop", ["T.unroll(96)", "T.serial(20, 96)", "T.vectorized(96)"])
