@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from math import prod
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from ir import tir
 from ir.tir import IterVar
@@ -51,8 +52,54 @@ DTYPES = ("float32", "float64")
 _OUTER_NAMES, _TAP_NAMES = "zuvw", "rsde"
 """Of the variables of outer axes, and of their taps."""
 
+T = TypeVar("T")
 Nest = tuple[TreeNode, BlockNode]
 """Loops, and the block in them."""
+
+
+class ProductAxes(NamedTuple, Generic[T]):
+    """What is known of each data-parallel axis of the block that multiplies, by what the axis runs over.
+
+    Attributes:
+        point: the points of a tile.
+        image: batch, outer axes, and tiles of the last two.
+        between: the tiles between each other's outputs, of each dilation that there is.
+        filters: the filters.
+    """
+
+    point: T
+    image: list[T]
+    between: list[T]
+    filters: T
+
+    @staticmethod
+    def of(axes: Sequence[T], form: Convolution) -> ProductAxes[T]:
+        """Of something for each axis, in the block's order."""
+        point, *windows, filters = axes
+        first = len(windows) - len(_phases(form))
+        return ProductAxes(point, windows[:first], windows[first:], filters)
+
+
+def saves_products(form: Convolution, tile: int) -> bool:
+    """Whether tiles of a size take fewer products than the convolution: whole tiles reach beyond a small image, or a wide dilation."""
+    sides = zip(_tile_counts(form, tile), form.dilations, strict=True)
+    points = (tile + _TAPS - 1) ** 2
+    return points * prod(count * dilation for count, dilation in sides) < _TAPS**2 * prod(
+        map(extent_of, form.places)
+    )
+
+
+def _tile_counts(form: Convolution, tile: int) -> list[int]:
+    """Tiles along the last two axes, those between each other's outputs being one."""
+    return [
+        -(-extent_of(place) // (tile * dilation))
+        for place, dilation in zip(form.places, form.dilations, strict=True)
+    ]
+
+
+def _phases(form: Convolution) -> list[int]:
+    """How many tiles lie between each other's outputs, along each of the last two axes that has a dilation."""
+    return [dilation for dilation in form.dilations if dilation > 1]
 
 
 class WinogradPrimitives(PrimitiveFamily):
@@ -181,10 +228,7 @@ class _Stages:
         self._outer_taps = [extent_of(axis.tap) for axis in form.outer]
         self._spans = [tile * dilation for dilation in form.dilations]
         """Outputs along the sides of a tile, with those of the tiles in between where there is a dilation."""
-        self._counts = [
-            -(-extent_of(place) // span) for place, span in zip(form.places, self._spans, strict=True)
-        ]
-        self._phases = [dilation for dilation in form.dilations if dilation > 1]
+        self._counts, self._phases = _tile_counts(form, tile), _phases(form)
         sides = [tile, tile, *self._phases]
         self._tiles = self._buffer("tiles", [self._batch, *self._outer, *self._counts, *sides, self._filters])
 

@@ -23,14 +23,14 @@ from math import prod
 from ir.tir.kernel_attributes import LAYOUT_REWRITE_PREPROC
 
 from ..annotation import PARALLEL, UNROLL, VECTORIZE
-from ..convolution import convolution_of, extent_of
+from ..convolution import Convolution, convolution_of, extent_of
 from ..error import ScheduleError
-from ..primitive.winograd import TILES
+from ..primitive.winograd import TILES, ProductAxes, saves_products
 from ..random_variable import BlockRV, LoopRV
 from ..schedule import Schedule
 from ..tree import child_blocks
 from .base import ScheduleRule, unless_refused
-from .block_facts import elementwise_consumer, node_of, reduce_vars
+from .block_facts import elementwise_consumer, node_of, spatial_vars
 from .register_tile import (
     FactorLimits,
     keep_within_machine,
@@ -90,15 +90,14 @@ class WinogradConvolution(ScheduleRule):
         except ScheduleError:
             return found
         summed = extent_of(form.channels) * prod(extent_of(axis.tap) for axis in form.outer)
-        between = sum(dilation > 1 for dilation in form.dilations)
         for tile, is_fused in product(self.tiles, (True, False)):
-            if summed <= self.max_channels[tile]:
-                make = partial(self._by_winograd, block=block, tile=tile, between=between, is_fused=is_fused)
+            if summed <= self.max_channels[tile] and saves_products(form, tile):
+                make = partial(self._by_winograd, block=block, form=form, tile=tile, is_fused=is_fused)
                 found += unless_refused(sch, make)
         return found
 
     def _by_winograd(
-        self, sch: Schedule, block: BlockRV, tile: int, between: int, is_fused: bool
+        self, sch: Schedule, block: BlockRV, form: Convolution, tile: int, is_fused: bool
     ) -> list[Schedule]:
         last = _elementwise_consumer(sch, block)
         known = _block_names(sch)
@@ -108,7 +107,7 @@ class WinogradConvolution(ScheduleRule):
         for source in sch.get_producers(inputs):
             if node_of(sch, source).name not in known:
                 _inline_producers(sch, source)
-        place, shared = self._tile_products(sch, products, weights, between, is_fused)
+        place, shared = self._tile_products(sch, products, weights, form, is_fused)
         for stage in (outputs, block if last is None else last):
             sch.reverse_compute_at(stage, place, preserve_unit_loops=True)
             _vectorize(sch, stage)
@@ -123,18 +122,19 @@ class WinogradConvolution(ScheduleRule):
         return [sch]
 
     def _tile_products(
-        self, sch: Schedule, block: BlockRV, weights: BlockRV, between: int, is_fused: bool
+        self, sch: Schedule, block: BlockRV, weights: BlockRV, form: Convolution, is_fused: bool
     ) -> tuple[LoopRV, LoopRV]:
         """Tile the products for registers: the loops in which tiles of the output are finished, and the cores' tiles of the image begin.
 
-        ``between`` are the axes along which a dilation puts tiles between each other's outputs: they are finished together.
+        Tiles between each other's outputs are finished together.
         """
         node, weight_node = node_of(sch, block), node_of(sch, weights)
-        point, *image, filters = (item.var for item in node.iter_vars if item.var not in reduce_vars(node))
-        whole = [point, *image[len(image) - between :]]
+        axes = ProductAxes.of(spatial_vars(node), form)
         staged = sch.cache_write(block, 0, "local")
-        tiled = split_loops(sch, block, filters, self.structure, self.limits, whole=whole)
-        levels = self._nest(tiled.loops, between)
+        tiled = split_loops(
+            sch, block, axes.filters, self.structure, self.limits, whole=[axes.point, *axes.between]
+        )
+        levels = self._nest(tiled.loops, form)
         are_filters_serial = is_fused and len(tiled.loops["S"][-1]) > 1
         serial = [tiled.factors["S"][-1][0]] if are_filters_serial else []
         keep_within_machine(sch, tiled, registers_for(node, self.target), self.target.num_cores, serial)
@@ -150,15 +150,14 @@ class WinogradConvolution(ScheduleRule):
         if tiled.vector is not None:
             is_constant = LAYOUT_REWRITE_PREPROC in weight_node.annotations
             packed, width = weight_node.writes[0].buffer, tiled.vector.factor
-            pack_operand(sch, block, packed, filters, width, is_constant=is_constant)
+            pack_operand(sch, block, packed, axes.filters, width, is_constant=is_constant)
         return levels.filters, levels.image[-1]
 
-    def _nest(self, loops: dict[str, list[list[LoopRV]]], between: int) -> _Levels:
-        """The loops of split axes in their order: points, batch, the image, what is in between and filters, and the channels."""
-        points, *image, filters = loops["S"]
+    def _nest(self, loops: dict[str, list[list[LoopRV]]], form: Convolution) -> _Levels:
+        """The loops of split axes in their order."""
+        points, image, between, filters = ProductAxes.of(loops["S"], form)
         n_levels = self.structure.count("S")
-        inner = [*points, *(loop for axis in image[len(image) - between :] for loop in axis)]
-        image = image[: len(image) - between]
+        inner = [*points, *(loop for axis in between for loop in axis)]
         for level in range(1, n_levels - 1):
             # a panel of weights serves all tiles of the image below it
             inner += [axis[level] for axis in (filters, *image) if len(axis) > 1]

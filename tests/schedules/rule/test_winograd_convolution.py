@@ -61,6 +61,16 @@ def test_sums_over_the_depth_of_volumes_count_as_channels(channels: int, count: 
     assert len(offers(func, block="conv3d_ndhwc")) == count
 
 
+@pytest.mark.parametrize(
+    ("image", "dilation", "count"),
+    [((7, 7), 1, 5), ((7, 7), 6, 1), ((14, 14), 4, 5), ((2, 2), 1, 3), ((1, 1), 1, 1), ((5, 30), (4, 1), 5)],
+)
+def test_tiles_that_save_no_products_are_not_offered(image: Any, dilation: Any, count: int) -> None:
+    """Of 7 x 7 with a dilation of 6, tiles of 2 x 2 are 12 x 12 outputs with 576 products, the convolution has 441."""
+    func = convolution(image, channels=8, filters=8, padding=dilation, dilation=dilation, dtype="float32")
+    assert len(offers(func)) == count
+
+
 def test_the_direct_form_comes_first_and_each_tile_has_two_forms() -> None:
     direct, *others = offers(convolution((8, 8), channels=8, filters=8, dtype="float32"))
     assert "Winograd" not in kinds(direct)
