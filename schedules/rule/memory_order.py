@@ -18,18 +18,16 @@ def contiguous_loop(node: BlockNode, region: tir.BufferRegion) -> int | None:
 
 
 def transposed_operands(node: BlockNode, written: int) -> list[tir.BufferRegion]:
-    """The operands that the result's contiguous axis moves through, and that are contiguous along an axis of the block."""
+    """The operands of a complete block that the result's contiguous axis moves through, and that are contiguous along an axis."""
     var = next(
         item.var
         for item, value in zip(node.iter_vars, node.iter_values, strict=True)
         if value is loops_around(node)[written].var
     )
-    buffers = {region.buffer for region in node.writes}
     return [
         region
         for region in node.reads
-        if region.buffer not in buffers
-        and any(mentions(item.min, {var}) for item in region.region)
+        if any(mentions(item.min, {var}) for item in region.region)
         and contiguous_loop(node, region) is not None
     ]
 

@@ -174,6 +174,24 @@ def test_occupancy_by_shared_memory() -> None:
     assert kernel.shared_bytes.tolist() == [96 * 128 * 4] and kernel.occupancy.tolist() == [3]
 
 
+@pytest.mark.parametrize("by_threads", [True, False])
+def test_threads_and_loops_of_its_own_fill_a_tile(by_threads: bool) -> None:
+    """Of 40 rows, whichever loops run a little beyond them, and of the columns that each thread fills for itself."""
+    a = te.placeholder((16, 40, 128), name="A")
+    copy = te.compute((16, 40, 128), lambda b, i, j: a[b, i, j], name="S")
+    func = te.create_prim_func([a, te.compute((16, 40, 128), lambda b, i, j: copy[b, 39 - i, j], name="B")])
+    sch = Schedule(func)
+    sch.set_scope("S", 0, "shared")
+    b, i, j = sch.get_loops("B")
+    sch.reorder(b, j, i)
+    sch.bind(b, "blockIdx.x")
+    sch.bind(j, "threadIdx.x")
+    sch.compute_at("S", j if by_threads else b)
+    rows = sch.get_loops("S")[2 if by_threads else 1]
+    sch.split(rows, [None, 32])
+    assert kernel_of(sch).shared_bytes.tolist() == [40 * 128 * 4]
+
+
 @pytest.mark.parametrize(("results", "occupancy"), [(16, 5), (64, 2), (512, 1)])
 def test_occupancy_by_registers(results: int, occupancy: int) -> None:
     """256 threads that keep so many results beside 32 addresses and operands, of 65,536 registers; no thread has more than 255."""
