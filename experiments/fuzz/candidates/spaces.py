@@ -28,6 +28,7 @@ from schedules.rule import (
     RegisterTiling,
     ReuseType,
     ScheduleRule,
+    SpatialThreads,
     SpatialTiling,
     cpu_rules,
     gpu_rules,
@@ -138,7 +139,7 @@ def _random_cpu_rules(generator: random.Random) -> list[ScheduleRule]:
 
 def _random_gpu_rules(generator: random.Random) -> list[ScheduleRule]:
     rules: list[ScheduleRule] = []
-    for make in (_gpu_tiling, _inlining, _sharing):
+    for make in (_gpu_tiling, _inlining, _sharing, _threading):
         if generator.random() < 0.7:
             rules.append(make(generator))
     return [*rules, AutoBind(generator.choice([1, 4, 256]), generator.choice([[1, 2, 4], [32, 64]]))]
@@ -216,6 +217,12 @@ def _gpu_tiling(generator: random.Random) -> ScheduleRule:
 
 def _sharing(generator: random.Random) -> ScheduleRule:
     return CrossThreadReduction(generator.choice([[2], [2, 4, 8], [32]]))
+
+
+def _threading(generator: random.Random) -> ScheduleRule:
+    sides = generator.choice([(1, 4), (2, 8), (8, 64)])
+    items, lengths = generator.choice([[1], [1, 2, 4]]), generator.choice([[1, 2, 4, 8, 16], [2, 3]])
+    return SpatialThreads(generator.choice([[1, 2, 4], [32, 64]]), lengths, items, sides)
 
 
 def _moving(generator: random.Random) -> ScheduleRule:
