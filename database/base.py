@@ -125,13 +125,28 @@ class Database(ABC):
     def query_schedule(
         self, mod: Program, target: TargetLike, workload_name: str = "main"
     ) -> Schedule | None:
-        """A Schedule with the best record applied, or None.
+        """A Schedule with the best record applied, or None. One that does not apply any more is named in a warning, and the next best
+        takes its place, as in builds.
 
         Raises:
-            DatabaseError: there is a record, but its trace does not apply any more.
+            DatabaseError: there are records, but the trace of none applies any more: what is wrong with the best.
         """
-        record = self.query_tuning_record(mod, target, workload_name)
-        return None if record is None else record.schedule_of(workload_name)
+        best = self.query_tuning_record(mod, target, workload_name)
+        if best is None:
+            return None
+        try:
+            return best.schedule_of(workload_name)
+        except DatabaseError as error:
+            _LOG.warning("kernel %s: skipped %s", workload_name, error)
+            for record in self.records_behind(best, mod, target):
+                if record.applies():
+                    return record.schedule_of(workload_name)
+            raise
+
+    def records_behind(self, best: TuningRecord, mod: Program, target: TargetLike) -> list[TuningRecord]:
+        """The records of a program on a target that are left where the best one does not apply, best first."""
+        ranked = by_speed(self.get_records(Workload(mod), target))
+        return [record for record in ranked if record.trace_key != best.trace_key]
 
     def query_ir_module(
         self, mod: Program, target: TargetLike, workload_name: str = "main"

@@ -22,7 +22,7 @@ from schedules.population import flops_of
 from .base import Database
 from .error import DatabaseError
 from .opening import open_database
-from .record import WRONG_RESULT, TuningRecord, by_speed, key_of_trace
+from .record import WRONG_RESULT, TuningRecord, key_of_trace
 from .workload import Workload, entry_function, has_static_arguments, kernel_module
 
 _LOG = logging.getLogger(__name__)
@@ -260,9 +260,8 @@ class MetaScheduleApplyDatabase(ModulePass):
         """What to do where the records of a plan do not apply: try all others, or do without."""
         skipped = (*plan.skipped, *outcome.skipped)
         if not plan.skipped:
-            tried = {record.trace_key for record in plan.records}
-            ranked = by_speed(store.get_records(Workload(plan.kernel), target))
-            others = tuple(record for record in ranked if record.trace_key not in tried)
+            (best,) = plan.records
+            others = tuple(store.records_behind(best, plan.kernel, target))
             if others:
                 return replace(plan, records=others, skipped=skipped)
         return self._plan_without(plan.kernel, target, store, plan.name, skipped)

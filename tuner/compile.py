@@ -71,7 +71,7 @@ def compile_relax(
 
 
 def compile_tir(database: Database, mod: IRModule | PrimFunc, target: Any) -> Any:
-    """The best schedule of a kernel in a database, or None."""
+    """The best schedule of a kernel in a database, or None; see :meth:`database.Database.query_schedule`."""
     chosen = target if isinstance(target, Target) else Target(target)
     module = IRModule({"main": mod}) if isinstance(mod, PrimFunc) else mod
     return database.query_schedule(module, chosen, "main")

@@ -118,18 +118,33 @@ def test_a_tile_in_shared_memory_has_rows_of_its_own(padding: int, conflicts: in
     assert kernel_of(sch).shared_bytes.tolist() == [32 * (32 + padding) * 4]
 
 
+def in_vectors(lanes: int) -> Schedule:
+    """A copy with an addition, of so many adjacent floats by each thread."""
+    sch = Schedule(elementwise(lambda i, j: (i, j)))
+    blocks, threads, elements = sch.split(sch.fuse(*sch.get_loops("B")), [None, 128, lanes])
+    sch.bind(blocks, "blockIdx.x")
+    sch.bind(threads, "threadIdx.x")
+    sch.vectorize(elements)
+    return sch
+
+
+@pytest.mark.parametrize(("lanes", "accesses"), [(1, 2), (2, 1), (4, 0.5), (8, 0.5), (16, 0.5)])
+def test_a_vector_takes_one_instruction_for_sixteen_bytes(lanes: int, accesses: float) -> None:
+    """Of each element one addition, and a load and a store that four floats share at most."""
+    from cost_models.gpu import _work_of
+
+    (nest,) = skeleton_of_schedule(in_vectors(lanes)).nests
+    work = _work_of(nest, np.full(1, 128.0), 1, Gpu.of(A100))
+    assert work.instructions.tolist() == [lanes * (1 + accesses) * 128 / 32]
+
+
 def test_a_vector_is_one_access() -> None:
-    """Four adjacent floats of each thread ask for the sectors that single ones ask for."""
+    """Four adjacent floats of each thread ask for the sectors that single ones ask for; of eight, either half for all of them."""
 
     def kernel(lanes: int) -> Kernel:
-        sch = Schedule(elementwise(lambda i, j: (i, j)))
-        blocks, threads, elements = sch.split(sch.fuse(*sch.get_loops("B")), [None, 128, lanes])
-        sch.bind(blocks, "blockIdx.x")
-        sch.bind(threads, "threadIdx.x")
-        sch.vectorize(elements)
-        return kernel_of(sch)
+        return kernel_of(in_vectors(lanes))
 
-    assert kernel(4).sectors[0] == kernel(1).sectors[0]
+    assert kernel(4).sectors[0] == kernel(1).sectors[0] == kernel(8).sectors[0] / 2
     strided = Schedule(elementwise(lambda i, j: (j, i)))
     blocks, threads, elements = strided.split(strided.fuse(*strided.get_loops("B")), [None, 128, 4])
     strided.bind(blocks, "blockIdx.x")

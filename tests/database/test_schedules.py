@@ -76,6 +76,20 @@ def test_a_trace_that_does_not_apply_is_explained() -> None:
         database.query_schedule(scaled(), TARGET, "scale")
 
 
+def test_where_the_best_does_not_apply_the_next_best_is_taken(
+    kept: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As in builds."""
+    database, reopen = kept
+    commit(database, 4, 3.0)
+    second = commit(database, 2, 2.0)
+    gone = [[["GetBlock", [], ["gone", "main"], ["b0"]]], []]
+    workload = database.commit_workload(matmul())
+    database.commit_tuning_record(TuningRecord(None, workload, [1.0], TARGET, None, trace_json=gone))
+    assert_structural_equal(reopen().query_schedule(matmul(), TARGET, "product").mod, second.mod)
+    assert "kernel product: skipped" in caplog.text and "does not apply" in caplog.text
+
+
 def test_schedule_function() -> None:
     def only_matmul(sch: Schedule) -> bool:
         if not structural_equal(sch.mod, matmul()):
