@@ -259,14 +259,16 @@ def _conflicts(access: Access, at_once: Array) -> Array:
     """Cycles in which shared memory serves a warp: one bank has one word at a time, equal words go to all who ask."""
     if access.warp is None:
         return np.ones(len(at_once))
-    words = access.warp * access.element_bytes // _BANK_BYTES
+    begin = access.warp * access.element_bytes
+    first = begin // _BANK_BYTES
+    last = (begin + at_once[:, None].astype(np.int64) * access.element_bytes - 1) // _BANK_BYTES
+    longest = int((last - first).max(initial=0))
+    words = np.concatenate([np.minimum(first + part, last) for part in range(longest + 1)], axis=1)
     words = np.sort(words, axis=1)
     is_new = np.concatenate([np.ones((len(words), 1), dtype=bool), np.diff(words, axis=1) != 0], axis=1)
-    banks = words % _BANKS
-    hits = np.stack([(is_new & (banks == bank)).sum(axis=1) for bank in range(_BANKS)])
-    # Wide accesses of a warp are served in parts that cover all banks.
-    width = np.maximum(at_once * access.element_bytes / _BANK_BYTES, 1.0)
-    return np.maximum(hits.max(axis=0), width).astype(np.float64)
+    banks = words % _BANKS + _BANKS * np.arange(len(words))[:, None]
+    hits = np.bincount(banks[is_new], minlength=_BANKS * len(words)).reshape(-1, _BANKS)
+    return hits.max(axis=1).astype(np.float64)
 
 
 def _distinct(values: Array) -> Array:

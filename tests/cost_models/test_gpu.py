@@ -19,6 +19,7 @@ from ir.tir import transform as passes
 from ir.tir.analysis import verify_gpu_code
 from ir.transform import Sequential
 from schedules import Schedule
+from schedules.population.skeleton import WARP, Access
 from schedules.postproc import postprocess
 from schedules.space import PostOrderApply
 from tests.programs.expressions import matmul
@@ -151,6 +152,29 @@ def test_a_vector_is_one_access() -> None:
     strided.bind(threads, "threadIdx.x")
     strided.vectorize(elements)
     assert kernel_of(strided).sectors[0] > 4 * kernel(4).sectors[0]  # what no vector reads at once
+
+
+@pytest.mark.parametrize("element_bytes", [1, 2, 4, 8])
+@pytest.mark.parametrize("step", [0, 1, 2, 3, 4, 11, 16, 33])
+def test_words_and_sectors_of_wide_accesses(step: int, element_bytes: int) -> None:
+    """Of all bytes that the threads of a warp ask for at once: words that banks serve one after the other, and sectors."""
+    from cost_models.gpu import _conflicts, _sectors_of
+
+    lengths = [length for length in (1, 2, 3, 4, 8, 16) if length * element_bytes <= 32]
+    ones = [np.ones(len(lengths), dtype=np.int64)]
+    threads = np.tile(np.arange(WARP) * step, (len(lengths), 1))
+    still = np.zeros((1, len(lengths)), dtype=np.int64)
+    access = Access(0, "A", "shared", False, element_bytes, ones, still, still[None], warp=threads)
+    words, sectors = [], []
+    for length in lengths:
+        first = np.arange(WARP) * step * element_bytes
+        asked = {int(byte) for begin in first for byte in range(begin, begin + length * element_bytes)}
+        banks = [word % 32 for word in {byte // 4 for byte in asked}]
+        words.append(max(banks.count(bank) for bank in set(banks)))
+        sectors.append(len({byte // 32 for byte in asked}))
+    at_once = np.array(lengths, dtype=np.float64)
+    assert _conflicts(access, at_once).tolist() == words
+    assert _sectors_of(access, at_once).tolist() == sectors
 
 
 def test_equal_words_are_read_once() -> None:
