@@ -13,15 +13,18 @@ from cost_models import estimate_seconds
 from cost_models.feature import PerStoreFeature, skeleton_of_schedule
 from cost_models.gpu import Gpu, Kernel, gpu_seconds, kernels_of
 from ir import te, tir
+from ir.script import from_source
 from ir.target import Target
 from ir.tir import PrimFunc
 from ir.tir import transform as passes
 from ir.tir.analysis import verify_gpu_code
 from ir.transform import Sequential
 from schedules import Schedule
+from schedules.population.extraction import Extraction
 from schedules.population.skeleton import WARP, Access
 from schedules.postproc import postprocess
 from schedules.space import PostOrderApply
+from schedules.tree import tree_of
 from tests.programs.expressions import matmul
 
 A100 = Target("nvidia/nvidia-a100")
@@ -137,6 +140,45 @@ def test_a_vector_takes_one_instruction_for_sixteen_bytes(lanes: int, accesses: 
     (nest,) = skeleton_of_schedule(in_vectors(lanes)).nests
     work = _work_of(nest, np.full(1, 128.0), 1, Gpu.of(A100))
     assert work.instructions.tolist() == [lanes * (1 + accesses) * 128 / 32]
+
+
+def test_vectors_of_shared_memory_cross_sectors_and_banks() -> None:
+    """Three floats of each thread, which begin eleven apart in device memory, and side by side in shared memory: 96 words."""
+    from cost_models.gpu import _work_of
+
+    a = te.placeholder((64, 352), name="A")
+    copy = te.compute((96,), lambda k: a[0, k], name="S")
+    value = te.compute((64, 32, 3), lambda i, j, v: a[i, j * 11 + v] + copy[j * 3 + v], name="B")
+    sch = Schedule(te.create_prim_func([a, value]))
+    sch.set_scope("S", 0, "shared")
+    i, j, v = sch.get_loops("B")
+    sch.bind(i, "blockIdx.x")
+    sch.bind(j, "threadIdx.x")
+    sch.vectorize(v)
+    sch.compute_at("S", i)
+    nest = skeleton_of_schedule(sch).nests[-1]
+    work = _work_of(nest, np.full(1, 32.0), 1, Gpu.of(A100))
+    read = {(j * 11 + v) * 4 // 32 for j in range(32) for v in range(3)}
+    assert work.shared_cycles.tolist() == [3] and work.sectors.tolist() == [len(read) + 96 * 4 // 32]
+
+
+def test_a_tile_that_data_says_where_to_fill_is_whole() -> None:
+    func = from_source("""
+@T.prim_func
+def main(A: T.Buffer((16, 32), "float32"), I: T.Buffer((32,), "int32"), B: T.Buffer((16, 32), "float32")):
+    S = T.alloc_buffer((16, 32), "float32", scope="shared")
+    for b in T.thread_binding(16, "blockIdx.x"):
+        for t in T.thread_binding(32, "threadIdx.x"):
+            with T.block("S"):
+                vb, vt = T.axis.remap("SS", [b, t])
+                S[vb, I[vt]] = A[vb, vt]
+        for t in T.thread_binding(32, "threadIdx.x"):
+            with T.block("B"):
+                vb, vt = T.axis.remap("SS", [b, t])
+                B[vb, vt] = S[vb, vt]
+""")
+    ((_, kernel),) = kernels_of(Extraction(tree_of(func.body)).evaluate({}, 1), Gpu.of(A100))
+    assert kernel.shared_bytes.tolist() == [32 * 4]
 
 
 def test_a_vector_is_one_access() -> None:

@@ -152,6 +152,14 @@ def test_a_warp_writes_whole_sectors_of_a_transposed_tile() -> None:
     assert set(sectors_of(shared, rows[columns % 32 == 0])) == {2 * 4 * 2048**2 // 32}
 
 
+def test_the_threads_of_a_tile_are_neither_few_nor_many() -> None:
+    _, shared = structures(permuted((2048, 2048), (1, 0)), "T_transpose")
+    values = shared.values(shared.sample(400, np.random.default_rng(0)))
+    rows, columns = (decision.variables for decision in shared.decisions)  # type: ignore[union-attr]
+    threads = values[rows[2]] * values[columns[1]]
+    assert threads.min() >= 32 and 512 < threads.max() <= 1024
+
+
 def test_sides_of_tiles_are_neither_short_nor_long() -> None:
     _, shared = structures(permuted((2048, 2048), (1, 0)), "T_transpose", SpatialThreads(sides=(16, 32)))
     for decision in shared.decisions:
