@@ -13,7 +13,17 @@ from ..analysis import consumers_of, why_not_complete, why_not_reduction
 from ..annotation import PREFIX
 from ..random_variable import BlockRV
 from ..schedule import Schedule
-from ..tree import BlockNode, LeafNode, LoopNode, blocks_below, loops_around, loops_of_its_own, scope_of
+from ..tree import (
+    BlockNode,
+    LeafNode,
+    LoopNode,
+    all_blocks,
+    blocks_below,
+    loops_around,
+    loops_of_its_own,
+    root_of,
+    scope_of,
+)
 
 _WIDEST_STEP = 3
 """Elements that neighbouring results' operands may lie apart and still count as near each other: the steps of usual pools."""
@@ -282,8 +292,17 @@ def _operations_of(node: Any) -> list[Any]:
 
 
 def is_scheduled(block: BlockNode) -> bool:
-    """Whether a rule has marked this block's nest already."""
-    return any(key.startswith(PREFIX) for loop in loops_around(block) for key in loop.annotations)
+    """Whether a rule has marked this block's nest already, or bound it to threads."""
+    return any(
+        loop.thread_binding is not None or any(key.startswith(PREFIX) for key in loop.annotations)
+        for loop in loops_around(block)
+    )
+
+
+def stands_beside_tiles(node: BlockNode) -> bool:
+    """Whether other rules have tiled a reduction of the same program: that is where its time is spent."""
+    others = [item for item in all_blocks(root_of(node)) if item is not node]
+    return any(why_not_reduction(item) is None and is_scheduled(item) for item in others)
 
 
 def read_count(consumer: BlockNode, buffer: tir.Buffer) -> int:

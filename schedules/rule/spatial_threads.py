@@ -29,13 +29,16 @@ from ..random_variable import BlockRV, ExprRV, LoopRV
 from ..schedule import Schedule
 from ..tree import BlockNode, loops_around
 from .base import ScheduleRule, one_of, unless_refused
-from .block_facts import extent_at, is_injective, is_one, is_plain_nest, node_of
+from .block_facts import extent_at, is_injective, is_one, is_plain_nest, node_of, stands_beside_tiles
 from .device_limits import product_of
 from .memory_order import contiguous_loop, transposed_operands, walk_through
 
 
 class SpatialThreads(ScheduleRule):
     """Bind the loops of an injective block that no other rule has bound to the blocks and threads of a GPU.
+
+    Beside reductions that other rules have tiled, a transposition is offered in one way, through shared memory where it fits: the time
+    of such programs is spent elsewhere, and ways of several blocks would multiply.
 
     Args:
         thread_extents: candidates of the threads of a block.
@@ -67,7 +70,8 @@ class SpatialThreads(ScheduleRule):
         if not is_injective(node) or LAYOUT_REWRITE_PREPROC in node.annotations or not is_plain_nest(node):
             return [sch]
         written = contiguous_loop(node, node.writes[0])
-        found = unless_refused(sch, partial(self._along_result, block=block))
+        along = unless_refused(sch, partial(self._along_result, block=block))
+        found: list[Schedule] = []
         if written is not None:
             for region in transposed_operands(node, written):
                 other = contiguous_loop(node, region)
@@ -78,7 +82,9 @@ class SpatialThreads(ScheduleRule):
                             self._through_shared, block=block, region=region, written=written, other=other
                         ),
                     )
-        return found or [sch]
+        if stands_beside_tiles(node):
+            return (found or along)[:1] or [sch]
+        return [*along, *found] or [sch]
 
     def _is_tile(self, node: BlockNode, region: tir.BufferRegion, *positions: int) -> bool:
         """Whether a tile of the result reads a tile of an operand and no more, and loops can be split into its sides evenly."""

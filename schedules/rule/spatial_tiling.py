@@ -30,10 +30,10 @@ from .block_facts import (
     extent_at,
     is_injective,
     is_plain_nest,
-    is_scheduled,
     node_of,
     reduce_vars,
     reduction_loops,
+    stands_beside_tiles,
 )
 from .memory_order import contiguous_loop, transposed_operands, walk_through
 from .padding import pad_loop, padded_extent
@@ -92,7 +92,7 @@ class SpatialTiling(ScheduleRule):
         if LAYOUT_REWRITE_PREPROC in node.annotations or not is_plain_nest(node):
             return [sch]
         orders = list(self._orders(node))
-        beside = _stands_beside_tiles(node)
+        beside = stands_beside_tiles(node)
         if beside:
             orders = [order for order in orders[:1] if order.sides]
         found = [
@@ -219,9 +219,3 @@ def _reduces_alone(node: BlockNode) -> bool:
 def _reduces_somewhere(node: BlockNode) -> bool:
     """Whether a block of the program reduces."""
     return any(reduce_vars(item) for item in all_blocks(root_of(node)))
-
-
-def _stands_beside_tiles(node: BlockNode) -> bool:
-    """Whether other rules have tiled a reduction of the same program."""
-    others = [item for item in all_blocks(root_of(node)) if item is not node]
-    return any(why_not_reduction(item) is None and is_scheduled(item) for item in others)

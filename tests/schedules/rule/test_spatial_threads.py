@@ -205,6 +205,19 @@ def test_what_is_transposed_passes_through_shared_memory(
             assert 32 <= threads <= 1024
 
 
+def test_transpositions_beside_a_product_are_no_structures_of_their_own() -> None:
+    """Two ways of each would be eight structures."""
+    a, b = (te.placeholder((64, 64), name=name) for name in "AB")
+    k = te.reduce_axis((0, 64), "k")
+    product = te.compute((64, 64), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="C")
+    outputs = [topi.transpose(topi.multiply(product, float(n)), [1, 0]) for n in (2, 3, 4)]
+    func = te.create_prim_func([a, b, *outputs])
+    (sketch,) = PostOrderApply().generate_sketches(func, GPU)
+    (sch,) = candidates(sketch, func, 1)
+    assert sch.mod.script().count('scope="shared"') >= 4  # tiles of both operands, and of what is transposed
+    assert postprocess(sch, GPU)
+
+
 @pytest.mark.parametrize("extent", [7, 67, 149])
 def test_sides_that_nothing_divides_stay_in_one_order(extent: int) -> None:
     assert len(structures(permuted((extent, 64), (1, 0)), "T_transpose")) == 1
