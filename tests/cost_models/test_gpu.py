@@ -181,6 +181,20 @@ def main(A: T.Buffer((16, 32), "float32"), I: T.Buffer((32,), "int32"), B: T.Buf
     assert kernel.shared_bytes.tolist() == [32 * 4]
 
 
+def test_a_tile_that_two_blocks_write_is_there_once() -> None:
+    a = te.placeholder((16, 32, 64), name="A")
+    k = te.reduce_axis((0, 64), name="k")
+    sums = te.compute((16, 32), lambda i, j: te.sum(a[i, j, k], axis=k), name="S")
+    sch = Schedule(te.create_prim_func([a, te.compute((16, 32), lambda i, j: sums[i, 31 - j], name="B")]))
+    sch.set_scope("S", 0, "shared")
+    i, j = sch.get_loops("B")
+    sch.bind(i, "blockIdx.x")
+    sch.bind(j, "threadIdx.x")
+    sch.compute_at("S", i)
+    sch.decompose_reduction("S", sch.get_loops("S")[1])
+    assert kernel_of(sch).shared_bytes.tolist() == [32 * 4]
+
+
 def test_a_vector_is_one_access() -> None:
     """Four adjacent floats of each thread ask for the sectors that single ones ask for; of eight, either half for all of them."""
 

@@ -98,6 +98,45 @@ def test_results_stay_in_a_cache_between_blocks_where_those_leave_room(
     assert alone.lines[0][0, 0] == slots[1][0].lines[0, 0]
 
 
+def test_what_lies_outside_of_a_shared_reduction_takes_no_room_in_it() -> None:
+    """Each job has panels of its own; together they are far more than a cache, and not between two steps of any reduction."""
+    jobs, panel = [("job", 16), ("t", 16)], 1 << 10
+    parts = nest(
+        [*jobs, ("k0", 2), ("k1", panel)],
+        [("B", [16 * 16 * 2 * panel], [[16 * 2 * panel, 2 * panel, panel, 1]], False)],
+    )
+    sums = nest([*jobs, ("k0", 2), ("i", 1 << 8)], [("C", [1 << 8], [[0, 0, 0, 1]], True)])
+    sums.nests[0].accesses[0].buffer = 1
+    sums.nests[0].loops[2].is_reduction = True
+    sums.nests[0].loops[3].key = 17
+    skeleton = Skeleton(1, [parts.nests[0], sums.nests[0]])
+    loops, nowhere = nest_loops(skeleton), [[np.zeros(1, dtype=bool)]] * 2
+    slots, machine = slots_of(skeleton, loops, 64), Machine.of(TARGET)
+    beside = companions(loops, slots, nowhere, machine)
+    assert beside[1]
+    traffic = traffic_of(slots[1], loops[1], machine, nowhere[1], beside[1])
+    assert traffic.lines[0][0, 0] == slots[1][0].lines[0, 0]
+
+
+def test_what_both_nests_touch_takes_room_once() -> None:
+    """A panel that one fills and the other adds up, beside as large a tile of results: twice the panel would be too much."""
+    machine = Machine.of(TARGET)
+    count = int(0.4 * machine.usable * machine.caches[0].capacity / 4)
+    panel = [("T", [count], [[0, 1]])]
+    parts = nest([("k0", 8), ("i", count)], [(*panel[0], True)])
+    sums = nest([("k0", 8), ("i", count)], [(*panel[0], False), ("C", [count], [[0, 1]], True)])
+    sums.nests[0].loops[0].is_reduction = True
+    sums.nests[0].loops[1].key = 17
+    skeleton = Skeleton(1, [parts.nests[0], sums.nests[0]])
+    loops = nest_loops(skeleton)
+    slots = slots_of(skeleton, loops, 64)
+    nowhere = [[np.zeros(1, dtype=bool)] * len(own) for own in slots]
+    beside = companions(loops, slots, nowhere, machine)
+    assert beside[1]
+    traffic = traffic_of(slots[1], loops[1], machine, nowhere[1], beside[1])
+    assert traffic.lines[0][:, 0].tolist() == [slot.lines[0, 0] for slot in slots[1]]
+
+
 def test_short_rows_that_are_touched_whole_share_lines() -> None:
     _, (slot,) = facts(nest([("i", 64), ("j", 4)], [("A", [64, 4], [[1, 0], [0, 1]], False)]))
     np.testing.assert_array_equal(slot.lines[:, 0], [64 * 4 * 4 // 64, 1, 1])

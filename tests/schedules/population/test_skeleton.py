@@ -66,6 +66,28 @@ def main(A: T.Buffer((96,), "float32"), B: T.Buffer((64,), "float32")):
     assert reads == {1: 3, -1: 1}
 
 
+@pytest.mark.parametrize(("beside", "names"), [(True, ["B"]), (False, ["B", "C"])])
+def test_what_runs_where_numbers_of_the_data_are_equal_is_rare_beside_others(
+    beside: bool, names: list[str]
+) -> None:
+    """Alone in its loops it is what these are for."""
+    apart = "" if beside else "for j in range(8):"
+    func = from_source(f"""
+@T.prim_func
+def main(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")):
+    for i in range(8):
+        with T.block("B"):
+            v = T.axis.spatial(8, i)
+            B[v] = T.float32(1)
+        {apart or "if True:"}
+            if A[i] == 8:
+                with T.block("C"):
+                    v = T.axis.spatial(8, i)
+                    C[v] = T.float32(2)
+""")
+    assert [nest.name for nest in skeleton_of(func).nests] == names
+
+
 @pytest.mark.parametrize(
     ("scope", "mark", "is_last"),
     [("local", "unroll", True), ("local", "serial", False), ("global", "unroll", False)],
