@@ -276,12 +276,12 @@ def test_threads_and_loops_of_its_own_fill_a_tile(by_threads: bool) -> None:
     copy = te.compute((16, 40, 128), lambda b, i, j: a[b, i, j], name="S")
     func = te.create_prim_func([a, te.compute((16, 40, 128), lambda b, i, j: copy[b, 39 - i, j], name="B")])
     sch = Schedule(func)
-    sch.set_scope("S", 0, "shared")
     b, i, j = sch.get_loops("B")
     sch.reorder(b, j, i)
     sch.bind(b, "blockIdx.x")
     sch.bind(j, "threadIdx.x")
     sch.compute_at("S", j if by_threads else b)
+    sch.set_scope("S", 0, "shared")
     rows = sch.get_loops("S")[2 if by_threads else 1]
     sch.split(rows, [None, 32])
     assert kernel_of(sch).shared_bytes.tolist() == [40 * 128 * 4]
