@@ -20,6 +20,8 @@ def test_the_least_step_that_is_aligned(dense: int, factor: int, offset: int, st
 
 def test_a_block_says_which_buffers_have_aligned_rows() -> None:
     """In numbers, or in constants of a program that was read."""
-    annotations = {BUFFER_DIM_ALIGN: [(0, 1, 32, 1), [tir.const(1), tir.const(0), tir.const(8), tir.const(4)]]}
+    annotations = {
+        BUFFER_DIM_ALIGN: [(0, 1, 32, 1), [tir.const(1), tir.const(0), tir.const(8), tir.const(4)]]
+    }
     assert row_alignments(annotations) == [(0, 1, 32, 1), (1, 0, 8, 4)]
     assert row_alignments({}) == []
