@@ -120,6 +120,12 @@ def models(rows: Rows) -> str:
     return f"{markdown(header, lines)}\n\n{_NOTE}{_machines(rows)}"
 
 
+_ABLATIONS = (
+    "What each piece of the search is worth, and how it compares with random search and with Optuna's samplers, stored spaces tell:"
+    " [search_spaces.md](search_spaces.md)."
+)
+
+
 def search(rows: Rows) -> str:
     """Speed of the search, growth with the trials, costs, and calls of the virtual machine: one table each."""
     parts = []
@@ -150,6 +156,8 @@ def search(rows: Rows) -> str:
             if isinstance(item, dict) and name != "machine"
         ]
         parts.append("## Calls\n\n" + markdown(header, lines))
+    if growth:
+        parts.append(_ABLATIONS)
     return "\n\n".join(parts)
 
 
