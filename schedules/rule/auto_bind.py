@@ -17,6 +17,7 @@ from ..schedule import Schedule
 from ..tree import BlockNode, LoopNode, blocks_below, child_blocks, loops_around
 from .base import ScheduleRule, one_of
 from .block_facts import node_of
+from .device_limits import THREADS_PER_BLOCK
 
 
 class AutoBind(ScheduleRule):
@@ -35,7 +36,7 @@ class AutoBind(ScheduleRule):
         max_threads_per_block: int = -1,
     ) -> None:
         self.max_threadblocks = max_threadblocks
-        self.thread_extents = list(thread_extents or (32, 64, 128, 256, 512, 1024))
+        self.thread_extents = list(thread_extents or THREADS_PER_BLOCK)
         self.max_threads_per_block = max_threads_per_block
 
     def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:

@@ -92,7 +92,7 @@ def gpu_rules() -> list[ScheduleRule]:
         SpatialThreads(),
         RowAlgorithms(),
         ScanBlocks(max_blocks=1 << 16, vectors=0),
-        AutoBind(256, [32, 64, 128, 256, 512, 1024]),
+        AutoBind(),
     ]
 
 

@@ -20,6 +20,8 @@ from ..error import ScheduleError
 from ..random_variable import DecisionVar
 from ..schedule import Schedule
 
+THREADS_PER_BLOCK = (32, 64, 128, 256, 512, 1024)
+"""Candidates of the threads of a block, where nothing else says how many there are."""
 _MOST_REGISTERS = 255
 """Registers of a thread that an instruction can name, on every CUDA device so far."""
 

@@ -30,7 +30,7 @@ from ..schedule import Schedule
 from ..tree import BlockNode, loops_around
 from .base import ScheduleRule, one_of, unless_refused
 from .block_facts import extent_at, is_injective, is_one, is_plain_nest, node_of, stands_beside_tiles
-from .device_limits import product_of
+from .device_limits import THREADS_PER_BLOCK, product_of
 from .memory_order import contiguous_loop, transposed_operands, walk_through
 
 
@@ -49,7 +49,7 @@ class SpatialThreads(ScheduleRule):
 
     def __init__(
         self,
-        thread_extents: Sequence[int] = (32, 64, 128, 256, 512, 1024),
+        thread_extents: Sequence[int] = THREADS_PER_BLOCK,
         vector_lengths: Sequence[int] = (1, 2, 4, 8, 16),
         items: Sequence[int] = (1, 2, 4, 8),
         sides: tuple[int, int] = (8, 64),
