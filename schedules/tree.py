@@ -7,7 +7,7 @@ into a PrimFunc on demand; subtrees that did not change since are reused.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import count
 from typing import Any
 
@@ -400,13 +400,14 @@ def tree_of(stmt: tir.Stmt) -> TreeNode:
     return node
 
 
-def walk(node: TreeNode) -> Iterator[TreeNode]:
-    """Every node of the subtree, parents first, in program order."""
+def walk(node: TreeNode, enters: Callable[[TreeNode], bool] = lambda _: True) -> Iterator[TreeNode]:
+    """Every node of the subtree, parents first, in program order, but for what is below nodes that ``enters`` says no to."""
     stack = [node]
     while stack:
         current = stack.pop()
         yield current
-        stack.extend(reversed(current.children()))
+        if enters(current):
+            stack.extend(reversed(current.children()))
 
 
 def all_blocks(node: TreeNode) -> list[BlockNode]:

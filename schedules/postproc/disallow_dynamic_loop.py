@@ -6,7 +6,7 @@ from ir import tir
 
 from ..analysis import leaves_beside_blocks
 from ..schedule import Schedule
-from ..tree import BlockNode, LoopNode, TreeNode
+from ..tree import BlockNode, LoopNode, TreeNode, walk
 from .base import Postproc
 
 
@@ -20,11 +20,13 @@ class DisallowDynamicLoop(Postproc):
     def apply(self, sch: Schedule) -> bool:
         func = sch.func_working_on
         assert func is not None
-        pending: list[TreeNode] = [sch._root(func)]
-        while pending:
-            node = pending.pop()
-            if isinstance(node, LoopNode) and not isinstance(node.extent, tir.IntImm):
-                return False
-            if not isinstance(node, BlockNode) or not leaves_beside_blocks(node):
-                pending += node.children()
-        return True
+        return all(
+            isinstance(node.extent, tir.IntImm)
+            for node in walk(sch._root(func), enters=_holds_blocks_only)
+            if isinstance(node, LoopNode)
+        )
+
+
+def _holds_blocks_only(node: TreeNode) -> bool:
+    """Whether a node is no block with statements of its own."""
+    return not isinstance(node, BlockNode) or not leaves_beside_blocks(node)

@@ -13,7 +13,7 @@ from ir.transform import Sequential
 
 from ..annotation import FEWEST_THREADS, MOST_THREADS
 from ..schedule import Schedule
-from ..tree import BlockNode, LeafNode, LoopNode, TreeNode, all_blocks, loops_around
+from ..tree import BlockNode, LeafNode, LoopNode, TreeNode, all_blocks, loops_around, walk
 from .base import Postproc
 
 
@@ -62,16 +62,13 @@ def _threads_run_everything(sch: Schedule) -> bool:
     """Whether every statement is below a loop that is bound; what rewrites layouts is done beforehand."""
     func = sch.func_working_on
     assert func is not None
-    pending: list[TreeNode] = [sch._root(func)]
-    while pending:
-        node = pending.pop()
-        if isinstance(node, LeafNode):
-            return False
-        is_bound = isinstance(node, LoopNode) and node.thread_binding is not None
-        is_done_before = isinstance(node, BlockNode) and LAYOUT_REWRITE_PREPROC in node.annotations
-        if not is_bound and not is_done_before:
-            pending += node.children()
-    return True
+    return not any(isinstance(node, LeafNode) for node in walk(sch._root(func), enters=_is_left_to_the_host))
+
+
+def _is_left_to_the_host(node: TreeNode) -> bool:
+    is_bound = isinstance(node, LoopNode) and node.thread_binding is not None
+    is_done_before = isinstance(node, BlockNode) and LAYOUT_REWRITE_PREPROC in node.annotations
+    return not is_bound and not is_done_before
 
 
 def _thread_counts_fit(sch: Schedule) -> bool:

@@ -270,3 +270,16 @@ def test_postprocessors_by_name_of_a_target() -> None:
             return False
 
     assert not apply(Mine(), Schedule(elementwise()))
+
+
+def test_a_program_of_which_the_host_runs_a_part_is_not_valid() -> None:
+    x = te.placeholder((64, 64), name="x")
+    y = te.compute((64, 64), lambda i, j: x[i, j] + 1, name="y")
+    sch = Schedule(te.create_prim_func([x, te.compute((64, 64), lambda i, j: y[i, j] * 2, name="z")]))
+    assert not apply(VerifyGPUCode(), sch)
+    for name in ("y", "z"):
+        outer, inner = sch.get_loops(sch.get_block(name))
+        assert not apply(VerifyGPUCode(), sch)
+        sch.bind(outer, "blockIdx.x")
+        sch.bind(inner, "threadIdx.x")
+    assert apply(VerifyGPUCode(), sch)
