@@ -15,7 +15,7 @@ from ..node import Visitor, post_order_visit
 from ..structural import structural_equal
 from ..tir.buffer import Buffer
 from ..tir.expr import BufferLoad, Cast, Div, IntImm, Mod, PrimExpr, Range, Var
-from ..tir.operators import const, subtract
+from ..tir.operators import const, convert, subtract
 from ..tir.operators import max as _max
 from ..tir.operators import min as _min
 from ..tir.stmt import BufferRegion
@@ -68,6 +68,14 @@ def full_region(buffer: Buffer) -> BufferRegion:
     return BufferRegion(
         buffer, [Range.from_min_extent(const(0, extent.dtype), extent) for extent in buffer.shape]
     )
+
+
+def line_region(buffer: Buffer, indices: Sequence[Any], axis: int) -> BufferRegion:
+    """The region of all elements along an axis, at ``indices`` of the other axes."""
+    extent = buffer.shape[axis]
+    whole = Range.from_min_extent(const(0, extent.dtype), extent)
+    points = [Range.from_min_extent(index, const(1, index.dtype)) for index in map(convert, indices)]
+    return BufferRegion(buffer, [*points[:axis], whole, *points[axis:]])
 
 
 def _bounding_box(buffer: Buffer, accesses: list[tuple[PrimExpr, ...]], analyzer: Analyzer) -> list[Range]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..te.access_region import full_region
 from ..tir.buffer import Buffer
-from ..tir.expr import PrimExpr, Range, Var
+from ..tir.expr import PrimExpr, Var
 from ..tir.operators import const, convert
 from ..tir.stmt import (
     Block,
@@ -97,12 +97,4 @@ def scope(
     return BlockRealize((), const(True), block)
 
 
-def along(buffer: Buffer, indices: Sequence[Any], axis: int) -> BufferRegion:
-    """What lies along an axis of a buffer, at ``indices`` of the other axes."""
-    extent = buffer.shape[axis]
-    row = Range.from_min_extent(const(0, extent.dtype), extent)
-    points = [Range.from_min_extent(index, const(1, index.dtype)) for index in map(convert, indices)]
-    return BufferRegion(buffer, [*points[:axis], row, *points[axis:]])
-
-
-__all__ = ["along", "let", "loop", "nest", "parallel", "scope", "seq", "store", "when"]
+__all__ = ["let", "loop", "nest", "parallel", "scope", "seq", "store", "when"]

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..error import IRValueError
+from ..te.access_region import line_region
 from ..tir.buffer import Buffer
 from ..tir.expr import IntImm, PrimExpr
 from ..tir.operators import cast
@@ -148,7 +149,7 @@ class Row:
         )
 
     def _row_of(self, buffer: Buffer) -> BufferRegion:
-        return loops.along(buffer, self._rest, self._order.axis)
+        return line_region(buffer, self._rest, self._order.axis)
 
     def _place(self, position: Any) -> list[Any]:
         axis = self._order.axis

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ..te.access_region import line_region
 from ..te.operation import extern
 from ..te.tensor import Tensor
 from ..tir.buffer import decl_buffer
@@ -63,7 +64,7 @@ def scanop(
                 loops.loop(data.shape[along], step, "k"),
             )
             declared = {RUNNING_REDUCTION: 1} if is_free_in_order else None
-            reads, writes = (loops.along(buffer, rest, along) for buffer in (source, result))
+            reads, writes = (line_region(buffer, rest, along) for buffer in (source, result))
             return loops.scope(f"{op_name}_row", [reads], [writes], [running], body, declared)
 
         return loops.parallel(product(outer), row)

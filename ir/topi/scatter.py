@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -82,69 +83,67 @@ def _copy(source: Buffer, result: Buffer, name: str) -> Stmt:
     return loops.nest(extents, element, _kind(extents))
 
 
-class _Updates:
-    """Loops over updates, in order for each element.
+@dataclass(frozen=True)
+class _Updated:
+    """A copy of the data, then loops over updates, in order for each element.
 
-    Args:
+    Attributes:
         name: of the operator.
         extents: of the updates.
         kept: for each axis along which an update is where its element is, the axis of the result: what differs in one may run at the
             same time.
-        reads: what is read beside the result.
-        result: what is updated.
+        source, result: the data, and what they become.
+        reads: what updates read beside the result.
         update: the statement of one update, from its indices.
     """
 
-    def __init__(
-        self,
-        name: str,
-        extents: Sequence[Any],
-        kept: Mapping[int, int],
-        reads: Sequence[Buffer],
-        result: Buffer,
-        update: Callable[[list[Any]], Stmt],
-    ) -> None:
-        self._name, self._extents, self._kept = name, list(extents), kept
-        self._reads, self._result, self._update = reads, result, update
+    name: str
+    extents: Sequence[Any]
+    kept: Mapping[int, int]
+    source: Buffer
+    result: Buffer
+    reads: Sequence[Buffer]
+    update: Callable[[list[Any]], Stmt]
 
     def statement(self) -> Stmt:
-        """The loops: parallel over slices or chunks along an axis that is kept, where there is one."""
-        extents, last = self._extents, len(self._extents) - 1
-        wide = (axis for axis in self._kept if axis != last and not _is_one(extents[axis]))
+        """All of it."""
+        return loops.seq(_copy(self.source, self.result, self.name), self._updates())
+
+    def _updates(self) -> Stmt:
+        """The loops over updates: parallel over slices or chunks along an axis that is kept, where there is one."""
+        extents, last = list(self.extents), len(self.extents) - 1
+        wide = (axis for axis in self.kept if axis != last and not _is_one(extents[axis]))
         outer = next(wide, None)
         if outer is not None:
             others = [*extents[:outer], *extents[outer + 1 :]]
 
             def slice_of(at: Any) -> Stmt:
-                body = loops.nest(others, lambda i: self._update([*i[:outer], at, *i[outer:]]))
+                body = loops.nest(others, lambda i: self.update([*i[:outer], at, *i[outer:]]))
                 return self._block(body, outer, at, const(1, at.dtype))
 
             return loops.loop(extents[outer], slice_of, "slice", _kind(extents))
-        if last not in self._kept:
-            return self._block(loops.nest(extents, self._update))
+        if last not in self.kept:
+            return self._block(loops.nest(extents, self.update))
         extent = convert(extents[last])
-        is_whole = is_const(extent) and as_int(extent) % _CHUNK == 0
-
-        def chunk_width(begin: Any) -> Any:
-            full = const(_CHUNK, extent.dtype)
-            return full if is_whole else _min(full, extent - begin)
+        full = const(_CHUNK, extent.dtype)
+        are_full = is_const(extent) and as_int(extent) % _CHUNK == 0
 
         def chunk(number: Any) -> Stmt:
-            begin = number * const(_CHUNK, extent.dtype)
-            width = chunk_width(begin)
-            body = loops.nest([*extents[:last], width], lambda i: self._update([*i[:last], begin + i[last]]))
+            begin = number * full
+            width = full if are_full else _min(full, extent - begin)
+            body = loops.nest([*extents[:last], width], lambda i: self.update([*i[:last], begin + i[last]]))
             return self._block(body, last, begin, width)
 
         return loops.loop(floordiv(extent + (_CHUNK - 1), _CHUNK), chunk, "chunk", _kind(extents))
 
     def _block(self, body: Stmt, axis: int | None = None, begin: Any = None, extent: Any = None) -> Stmt:
         """The block of some updates, which are so many along an axis from some place on, or all of them."""
-        region = full_region(self._result)
+        region = full_region(self.result)
         if axis is not None:
             ranges = list(region.region)
-            ranges[self._kept[axis]] = Range.from_min_extent(begin, extent)
-            region = BufferRegion(self._result, ranges)
-        return loops.scope(f"{self._name}_updates", [*self._reads, region], [region], [], body)
+            ranges[self.kept[axis]] = Range.from_min_extent(begin, extent)
+            region = BufferRegion(self.result, ranges)
+        return loops.scope(f"{self.name}_updates", [*self.reads, region], [region], [], body)
 
 
 def scatter_elements(
@@ -169,8 +168,8 @@ def scatter_elements(
             return loops.store(result, target, combine(result[tuple(target)], new[tuple(i)]))
 
         kept = {axis: axis for axis in range(data.ndim) if axis != along}
-        updates_in_order = _Updates("scatter_elements", indices.shape, kept, [where, new], result, update)
-        return loops.seq(_copy(source, result, "scatter_elements"), updates_in_order.statement())
+        reads = [where, new]
+        return _Updated("scatter_elements", indices.shape, kept, source, result, reads, update).statement()
 
     return extern(data.shape, [data, indices, updates], build, name="scatter_elements", dtype=data.dtype)
 
@@ -204,8 +203,7 @@ def scatter_nd(data: Tensor, indices: Tensor, updates: Tensor, mode: str = "upda
 
         extents = [*indices.shape[1:], *data.shape[count:]]
         kept = {axis: axis - outer + count for axis in range(outer, len(extents))}
-        updates_in_order = _Updates("scatter_nd", extents, kept, [where, new], result, update)
-        return loops.seq(_copy(source, result, "scatter_nd"), updates_in_order.statement())
+        return _Updated("scatter_nd", extents, kept, source, result, [where, new], update).statement()
 
     return extern(data.shape, [data, indices, updates], build, name="scatter_nd", dtype=data.dtype)
 
@@ -233,7 +231,6 @@ def index_put(data: Tensor, indices: Sequence[Tensor], values: Tensor, accumulat
             return loops.store(result, target, result[tuple(target)] + value if accumulate else value)
 
         kept = {axis: axis - len(shape) + len(parts) for axis in range(len(shape), len(full_shape))}
-        updates_in_order = _Updates("index_put", full_shape, kept, [new, *where], result, update)
-        return loops.seq(_copy(source, result, "index_put"), updates_in_order.statement())
+        return _Updated("index_put", full_shape, kept, source, result, [new, *where], update).statement()
 
     return extern(data.shape, [data, values, *parts], build, name="index_put", dtype=data.dtype)

@@ -17,11 +17,10 @@ from typing import Any
 
 from ir import dtype as dt
 from ir import tir
-from ir.te.access_region import full_region, point_region
+from ir.te.access_region import full_region, line_region, point_region
 from ir.tir import ForKind
 from ir.tir.op import max_identity, min_identity
 from ir.tir.stmt_functor import loads_in, substitute, variables_in
-from ir.topi.loops import along
 from ir.topi.scan import RUNNING_REDUCTION
 
 from ..analysis import require, source_of, views_around
@@ -355,7 +354,7 @@ class _Blocks:
             ),
         )
         started_from = dict.fromkeys(load.buffer for load in loads_in(scan.start))
-        own = [along(self.sums, [row], 1)]
+        own = [line_region(self.sums, [row], 1)]
         reads = [*own, *map(full_region, started_from)]
         return self._nest(name, row, 1, body, [running], reads, own)
 

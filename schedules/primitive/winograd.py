@@ -52,12 +52,12 @@ DTYPES = ("float32", "float64")
 _OUTER_NAMES, _TAP_NAMES = "zuvw", "rsde"
 """Of the variables of outer axes, and of their taps."""
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 Nest = tuple[TreeNode, BlockNode]
 """Loops, and the block in them."""
 
 
-class ProductAxes(NamedTuple, Generic[T]):
+class ProductAxes(NamedTuple, Generic[_T]):
     """What is known of each data-parallel axis of the block that multiplies, by what the axis runs over.
 
     Attributes:
@@ -67,13 +67,13 @@ class ProductAxes(NamedTuple, Generic[T]):
         filters: the filters.
     """
 
-    point: T
-    image: list[T]
-    between: list[T]
-    filters: T
+    point: _T
+    image: list[_T]
+    between: list[_T]
+    filters: _T
 
     @staticmethod
-    def of(axes: Sequence[T], form: Convolution) -> ProductAxes[T]:
+    def of(axes: Sequence[_T], form: Convolution) -> ProductAxes[_T]:
         """Of something for each axis, in the block's order."""
         point, *windows, filters = axes
         first = len(windows) - len(_phases(form))
