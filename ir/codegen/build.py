@@ -366,13 +366,13 @@ def build(
     generated = generate(
         lowered,
         target.vector_bits,
-        native.has_half_instructions(options),
-        native.repairs_nan(options) and target.vector_bits >= 512,
-        native.has_fused_instructions(options),
-        native.has_scaling_instruction(options),
-        native.vector_constraints(options),
-        partial(instructions, options),
-        partial(has_matrix_unit, options),
+        computes_halves=native.has_half_instructions(options),
+        repairs_nan=native.repairs_nan(options) and target.vector_bits >= 512,
+        fuses=native.has_fused_instructions(options),
+        scales=native.has_scaling_instruction(options),
+        vector_constraints=native.vector_constraints(options),
+        dot_products=partial(instructions, options),
+        has_matrix_unit=partial(has_matrix_unit, options),
     )
     # Asked before lowering, which moves the stores of parallel loops into functions of their own.
     for var, func in mod_or_func.functions.items():

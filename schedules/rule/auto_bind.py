@@ -16,7 +16,7 @@ from ..returns import returns_below
 from ..schedule import Schedule
 from ..tree import BlockNode, LoopNode, blocks_below, child_blocks, loops_around
 from .base import ScheduleRule, one_of
-from .block_facts import node_of
+from .block_facts import feeds_data_parallel_only, node_of
 from .device_limits import THREADS_PER_BLOCK
 
 
@@ -100,14 +100,15 @@ def _holds_nests_only(node: BlockNode) -> bool:
 
 
 def _parallel_prefix(loops: Sequence[LoopNode]) -> int:
-    """How many loops from the outside in feed no reduction, are nested directly, begin at 0, and have extents that depend on none of them.
+    """How many loops from the outside in feed data-parallel variables only, are nested directly, begin at 0, and have extents that depend
+    on none of them.
 
     Where no iterations of each conflict, none of the fused loop do, however it is split.
     """
     count = 0
     outer: set[tir.Var] = set()
     for loop in loops:
-        if _feeds_reductions(loop) or not loop.begins_at_zero or mentions(loop.extent, outer):
+        if not feeds_data_parallel_only(loop) or not loop.begins_at_zero or mentions(loop.extent, outer):
             break
         if why_iterations_conflict(loop, blocks_below(loop)) is not None:
             break
@@ -116,14 +117,6 @@ def _parallel_prefix(loops: Sequence[LoopNode]) -> int:
         if not isinstance(loop.body, LoopNode):
             break
     return count
-
-
-def _feeds_reductions(loop: LoopNode) -> bool:
-    return any(
-        item.iter_type != tir.IterVar.DataPar and mentions(value, {loop.var})
-        for block in blocks_below(loop)
-        for item, value in zip(block.iter_vars, block.iter_values, strict=True)
-    )
 
 
 def _threads(sch: Schedule, total: int | None, limit: int, candidates: Sequence[int]) -> int | ExprRV:

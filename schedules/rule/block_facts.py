@@ -317,10 +317,16 @@ def is_data_parallel(loop: LoopNode) -> bool:
     for block in blocks_below(loop):
         if why_not_complete(block) is not None and why_not_reduction(block) is not None:
             return False
-        for item, value in zip(block.iter_vars, block.iter_values, strict=True):
-            if item.iter_type != IterVar.DataPar and mentions(value, {loop.var}):
-                return False
-    return True
+    return feeds_data_parallel_only(loop)
+
+
+def feeds_data_parallel_only(loop: LoopNode) -> bool:
+    """Whether all variables of blocks below that a loop feeds are data-parallel, whatever else the blocks are."""
+    return all(
+        item.iter_type == IterVar.DataPar or not mentions(value, {loop.var})
+        for block in blocks_below(loop)
+        for item, value in zip(block.iter_vars, block.iter_values, strict=True)
+    )
 
 
 def elementwise_prefix(producer: BlockNode, consumer: BlockNode) -> int:

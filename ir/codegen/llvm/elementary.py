@@ -43,10 +43,10 @@ _FARTHEST_REDUCED = 2.0**40  # beyond, two doubles of pi/2 are too few
 _FARTHEST_REDUCED_SHORT = 2.0**26
 _MAGIC = 12582912.0  # 1.5 * 2**23: adding it rounds to an integer and leaves that integer in the low bits
 _MAGIC_OF_DOUBLE = 6755399441055744.0  # 1.5 * 2**52
+_TWO_BIASES = 254  # of float32's exponents: the two halves of n + 254 are two biased exponents
 _SCALE = "llvm.x86.avx512.mask.scalef.ps.512"
 _SCALED_LANES = 16
-_CURRENT_ROUNDING = "4"
-_TWO_BIASES = 254  # of float32's exponents: the two halves of n + 254 are two biased exponents
+_CURRENT_ROUNDING = "4"  # as the processor is set, in the last argument of _SCALE
 
 
 class LaneMath:
