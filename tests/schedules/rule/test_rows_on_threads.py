@@ -1,4 +1,4 @@
-"""AutoBind on operators that are written as loops (scans, sorts, selections, scatters, searches), against numpy, and on what is in order."""
+"""AutoBind on operators that are written as loops (scans, sorts, selections, scatters, searches), and on what is in order."""
 
 from __future__ import annotations
 
