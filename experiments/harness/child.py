@@ -51,12 +51,12 @@ def measure_round(call: Callable[[], Any], count: int) -> dict[str, float]:
     return {"secs": statistics.fmean(seconds), "min_secs": min(seconds), "others": watch.lap().lost}
 
 
-def calls_per_round(call: Callable[[], Any]) -> int:
-    """How many calls fill a round."""
+def seconds_of(call: Callable[[], Any]) -> float:
+    """Roughly, how long a call takes."""
     call()
     begin = time.perf_counter()
     call()
-    return max(1, int(ROUND_SECONDS / max(time.perf_counter() - begin, 1e-7)))
+    return max(time.perf_counter() - begin, 1e-7)
 
 
 def _serve(job: dict[str, Any], answers: TextIO) -> None:
@@ -65,8 +65,9 @@ def _serve(job: dict[str, Any], answers: TextIO) -> None:
     if not isinstance(result, Ready):
         print(json.dumps({"result": result}), file=answers, flush=True)
         return
-    count = calls_per_round(result.call)
-    print(json.dumps({"ready": result.facts}), file=answers, flush=True)
+    secs = seconds_of(result.call)
+    count = max(1, int(ROUND_SECONDS / secs))
+    print(json.dumps({"ready": result.facts, "secs": secs}), file=answers, flush=True)
     for _ in sys.stdin:
         print(json.dumps(measure_round(result.call, count)), file=answers, flush=True)
 

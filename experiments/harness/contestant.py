@@ -1,7 +1,9 @@
-"""Contestants: each in a process of its own, taking turns; medians of the rounds are what every figure is made of.
+"""Contestants: each in processes of its own, taking turns; medians of the rounds are what every figure is made of.
 
 A contestant's process is started by :func:`start` with the function that prepares it, see :mod:`experiments.harness.child`.
-Between its turns it sleeps in a read, so that idle thread pools of one library do not spin against another.
+Between its turns it sleeps in a read, so that idle thread pools of one library do not spin against another. Short calls are
+timed in several processes: which physical pages a process is given decides how its arrays share a cache, and stays as it is
+while it lives.
 """
 
 from __future__ import annotations
@@ -22,6 +24,10 @@ from typing import Any
 from runners.disturbance import QUIET_SHARE, Repeats
 
 CHILD = Path(__file__).with_name("child.py")
+SHORT_SECONDS = 1e-4
+"""Calls below this run from caches."""
+PROCESSES = 5
+"""Of a contestant whose calls are short."""
 
 
 @dataclass(frozen=True)
@@ -57,15 +63,11 @@ def _described(job: Job) -> dict[str, Any]:
     return {"function": job.function, "options": job.options, "tree": str(root), "path": job.path}
 
 
-class Contestant:
-    """A running process that answers with rounds; ``failed`` says why there is none."""
+class _Process:
+    """A running process that prepares a job and answers with rounds; ``failed`` says why it does not."""
 
     def __init__(self, job: Job) -> None:
-        self.name, self.job = job.name, job
-        self.facts: dict[str, Any] = {}
-        self.result: Any = None
         self.failed: str | None = None
-        self.rounds: list[Round] = []
         variables = ("OMP", "OPENBLAS", "MKL", "TVM")
         environment = {**os.environ, **{f"{name}_NUM_THREADS": str(job.threads) for name in variables}}
         if job.tree is not None:
@@ -80,8 +82,8 @@ class Contestant:
             env=environment,
             cwd=job.tree,  # workers of older trees take what lies there first
         )
-        answer = self._read(job.timeout)
-        self.facts, self.result = answer.get("ready", {}), answer.get("result")
+        self.answer = self._read(job.timeout)
+        """What it said when it was ready."""
 
     def _read(self, timeout: float) -> dict[str, Any]:
         assert self._process.stdout is not None
@@ -100,7 +102,7 @@ class Contestant:
         return answer
 
     def log(self) -> str:
-        """What the process printed."""
+        """What it printed."""
         self._log.seek(0)
         return self._log.read()
 
@@ -117,10 +119,48 @@ class Contestant:
         return Round(**answer) if self.failed is None else None
 
     def close(self) -> None:
-        """End the process."""
+        """End it."""
         self._process.kill()
         self._process.communicate()
         self._log.close()
+
+
+class Contestant:
+    """Processes that answer with rounds, one after the other; ``failed`` says why there is none."""
+
+    def __init__(self, job: Job) -> None:
+        self.name, self.job = job.name, job
+        self.rounds: list[Round] = []
+        first = _Process(job)
+        self.facts: dict[str, Any] = first.answer.get("ready", {})
+        self.result: Any = first.answer.get("result")
+        self.failed = first.failed
+        self._processes = [first]
+        self._turns = 0
+        if first.answer.get("secs", SHORT_SECONDS) < SHORT_SECONDS:
+            self._multiply()
+
+    def _multiply(self) -> None:
+        for _ in range(PROCESSES - 1):
+            self._processes.append(_Process(self.job))
+            self.failed = self.failed or self._processes[-1].failed
+
+    def log(self) -> str:
+        """What the first process printed."""
+        return self._processes[0].log()
+
+    def turn(self) -> Round | None:
+        """One round of calls, in the next of the processes; None when it is gone."""
+        process = self._processes[self._turns % len(self._processes)]
+        self._turns += 1
+        turn = process.turn()
+        self.failed = process.failed
+        return turn
+
+    def close(self) -> None:
+        """End the processes."""
+        for process in self._processes:
+            process.close()
 
 
 @contextmanager

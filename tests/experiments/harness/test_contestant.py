@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import time
+from pathlib import Path
 
 import pytest
 
-from experiments.harness.child import Ready, calls_per_round, measure_round
+from experiments.harness.child import Ready, measure_round, seconds_of
 from experiments.harness.contestant import (
+    PROCESSES,
     Contestant,
     Job,
     Round,
@@ -25,6 +28,17 @@ HERE = "tests.experiments.harness.test_contestant"
 def sleeper(milliseconds: float) -> Ready:
     """A contestant whose call takes a known time."""
     return Ready(lambda: time.sleep(milliseconds / 1e3), {"asked_ms": milliseconds})
+
+
+def counter(folder: str, milliseconds: float) -> Ready:
+    """A contestant whose processes each write a byte per call into a file of their own."""
+    descriptor = os.open(Path(folder, str(os.getpid())), os.O_CREAT | os.O_WRONLY)
+
+    def call() -> None:
+        os.write(descriptor, b".")
+        time.sleep(milliseconds / 1e3)
+
+    return Ready(call)
 
 
 def job_with_a_result(value: int) -> dict[str, int]:
@@ -52,6 +66,19 @@ def test_turns_and_ratios() -> None:
         found = summary([short, long], short)
     assert found["20 ms"]["asked_ms"] == 20 and found["20 ms"]["ratio"] > 1
     assert found["2 ms"]["min_ms"] >= 2
+
+
+@pytest.mark.parametrize(("milliseconds", "processes"), [(0.0, PROCESSES), (2.0, 1)])
+def test_short_calls_are_timed_in_several_processes(
+    tmp_path: Path, milliseconds: float, processes: int
+) -> None:
+    job = Job("it", f"{HERE}:counter", {"folder": str(tmp_path), "milliseconds": milliseconds})
+    with start([job]) as (contestant,):
+        before = {path: path.stat().st_size for path in tmp_path.iterdir()}
+        for _ in range(PROCESSES):
+            assert contestant.turn() is not None
+    assert len(before) == processes
+    assert all(path.stat().st_size > size for path, size in before.items())
 
 
 def test_a_plain_result() -> None:
@@ -103,9 +130,8 @@ def test_where_it_is_never_quiet_it_is_told() -> None:
     assert [turn.others for turn in contestant.rounds] == [0.3, 0.2]
 
 
-def test_rounds_are_filled() -> None:
-    assert 1 < calls_per_round(lambda: time.sleep(0.005)) <= 40
-    assert calls_per_round(lambda: time.sleep(0.25)) == 1
+def test_calls_are_timed() -> None:
+    assert 0.005 <= seconds_of(lambda: time.sleep(0.005)) < 0.25
     found = measure_round(lambda: time.sleep(0.01), 3)
     assert found["min_secs"] >= 0.01
     assert (
