@@ -29,11 +29,12 @@ from ..tir.function import PrimFunc
 from ..tir.lower import lower
 from ..tir.transform.hoist_sign_correction import HoistSignCorrection
 from .entry import KernelError, KernelMemoryError, prepare
+from .error import CodegenError
+from .forking import hold_at_fork
 from .llvm import compile as native
 from .llvm.codegen import GeneratedModule, generate
-from .llvm.compile import CodegenError, MachineOptions
+from .llvm.compile import MachineOptions
 from .llvm.dot_product import features_of, instructions, needs_sign_corrections
-from .llvm.forking import hold_at_fork
 from .llvm.kernel_context import OUT_OF_MEMORY, PYTHON_RAISED, PackedSite
 from .llvm.loaded_object import LoadedObject, symbol_exists
 from .llvm.matrix import MATRIX_FEATURES, has_matrix_unit, uses_matrix_unit

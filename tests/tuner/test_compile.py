@@ -10,7 +10,7 @@ import pytest
 
 from database import MemoryDatabase, TuningRecord
 from ir import IRModule
-from ir.codegen.llvm.compile import CodegenError
+from ir.codegen.error import CodegenError
 from ir.script import ir as I
 from ir.script import relax as R
 from ir.target import Target

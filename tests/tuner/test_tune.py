@@ -20,7 +20,7 @@ from rich.console import Console
 from cost_models import CostModelError
 from database import Database, JSONDatabase, MemoryDatabase, kernel_module, open_database
 from ir import IRModule, te
-from ir.codegen.llvm.compile import CodegenError
+from ir.codegen.error import CodegenError
 from ir.error import IRError
 from ir.script import from_source
 from ir.target import Target

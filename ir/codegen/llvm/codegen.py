@@ -15,9 +15,9 @@ from ...module import IRModule
 from ...tir.analysis.exact_floats import exact_floats
 from ...tir.analysis.no_alias import promises_no_alias
 from ...tir.function import OUTLINED, PrimFunc
+from ..error import CodegenError
 from . import expression, intrinsics, statement  # noqa: F401  (enter the functions that print each class of node)
 from .builder import FunctionBuilder, ModuleBuilder, Value
-from .compile import CodegenError
 from .conversion import convert
 from .emitter import FunctionEmitter
 from .extent import evaluate

@@ -23,14 +23,11 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-from ...error import IRError, did_you_mean
+from ...error import did_you_mean
 from ...target.host import facts_of_cpu, host_info
 from ...target.target import Target
-from .forking import hold_at_fork
-
-
-class CodegenError(IRError):
-    """Code could not be generated, loaded or linked."""
+from ..error import CodegenError
+from ..forking import hold_at_fork
 
 
 def lock_of_llvmlite(library: Any) -> Any:

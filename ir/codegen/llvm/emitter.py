@@ -13,8 +13,8 @@ from ... import dtype as dt
 from ...tir.expr import Add, Broadcast, Cast, IntImm, Mul, PrimExpr, Ramp, Sub, Var
 from ...tir.intrinsic.matrix_registers import MATRIX_SCOPE
 from ...tir.stmt import For, Stmt
+from ..error import CodegenError
 from .builder import FunctionBuilder, Value
-from .compile import CodegenError
 from .kernel_context import KernelContext
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from ...integer import truncated_quotient, truncated_remainder
 from ...tir import expr as E
 from ...tir.expr import PrimExpr, Var
-from .compile import CodegenError
+from ..error import CodegenError
 
 Extent: TypeAlias = "int | str | tuple[Any, ...]"
 """``("*", "n", 2)`` is twice the symbol n."""

@@ -16,10 +16,10 @@ from ...tir.buffer import Buffer
 from ...tir.intrinsic.calls import LIBRARY
 from ...tir.intrinsic.declaration import CallEffectKind, effect_of
 from ...tir.stmt import For
+from ..error import CodegenError
 from . import vector_math
 from .builder import Value, constant, element_of, lanes_of, vector
 from .call import call_function, call_packed
-from .compile import CodegenError
 from .conversion import from_memory, number_of, to_memory
 from .dot_product import dot_accumulate
 from .emitter import FunctionEmitter, prints

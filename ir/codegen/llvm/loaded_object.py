@@ -14,7 +14,8 @@ from functools import lru_cache
 
 import llvmlite.binding as llvm
 
-from .compile import LLVM_LOCK, CodegenError, MachineOptions, initialize, require_host
+from ..error import CodegenError
+from .compile import LLVM_LOCK, MachineOptions, initialize, require_host
 from .object_file import symbols
 
 _numbers = itertools.count()

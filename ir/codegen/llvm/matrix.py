@@ -30,8 +30,9 @@ from ...tir.intrinsic.matrix_registers import (
     rows_of,
 )
 from ...tir.stmt_functor import StmtVisitor
+from ..error import CodegenError
 from .builder import Value, vector
-from .compile import CodegenError, MachineOptions, architecture_of, optimize, options_text
+from .compile import MachineOptions, architecture_of, optimize, options_text
 from .dot_product import sum_of_groups
 from .emitter import FunctionEmitter
 from .kernel_context import FAILED

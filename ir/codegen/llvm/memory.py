@@ -16,8 +16,8 @@ from ...tir.analysis.contiguous import (
 )
 from ...tir.buffer import Buffer
 from ...tir.expr import PrimExpr
+from ..error import CodegenError
 from .builder import Value, element_of, lanes_of, mangled, vector
-from .compile import CodegenError
 from .conversion import from_memory, to_memory
 from .emitter import FunctionEmitter, prints
 from .types import element_bytes, memory_type

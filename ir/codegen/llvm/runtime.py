@@ -15,8 +15,9 @@ from threading import Lock
 
 import llvmlite.binding as llvm
 
-from .compile import CodegenError, MachineOptions, emit_object, optimize
-from .forking import hold_at_fork
+from ..error import CodegenError
+from ..forking import hold_at_fork
+from .compile import MachineOptions, emit_object, optimize
 from .loaded_object import LoadedObject
 
 #: What the runtime exports to kernels and to callers of shared libraries.

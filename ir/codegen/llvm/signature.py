@@ -11,7 +11,7 @@ from ...tir.analysis.no_alias import promises_no_alias
 from ...tir.buffer import Buffer
 from ...tir.expr import IntImm, Var
 from ...tir.function import OUTLINED, PrimFunc
-from .compile import CodegenError
+from ..error import CodegenError
 from .extent import Extent, extent_of, text_of
 from .types import register_type
 

@@ -13,8 +13,8 @@ from ...arith.deep_equal import expr_deep_equal
 from ...tir import expr as E
 from ...tir import stmt as S
 from ...tir.analysis.undefined_vars import undefined_vars
+from ..error import CodegenError
 from .builder import FunctionBuilder, Value, constant
-from .compile import CodegenError
 from .conversion import to_memory
 from .emitter import FunctionEmitter, prints_statement
 from .kernel_context import FAILED, OK, OUT_OF_MEMORY

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import cache
 
 from ... import dtype as dt
+from ..error import CodegenError
 from .builder import vector
-from .compile import CodegenError
 from .rounding import FLOATS_IN_INTEGERS
 
 _FLOATS = {16: "half", 32: "float", 64: "double"}

@@ -15,7 +15,7 @@ import ir
 from ir import IRModule, te, tir
 from ir import dtype as dt
 from ir.codegen.build import KernelError, NativeModule, build
-from ir.codegen.llvm.compile import CodegenError
+from ir.codegen.error import CodegenError
 from ir.conversion import round_float
 from ir.script import tir as T
 from runners.native import build_native

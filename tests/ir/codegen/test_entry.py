@@ -7,7 +7,7 @@ import pytest
 
 from ir import te, tir
 from ir.codegen.build import KernelError, NativeModule, build
-from ir.codegen.llvm.compile import CodegenError
+from ir.codegen.error import CodegenError
 from ir.codegen.llvm.signature import bind_parameters
 from ir.script import from_source
 from ir.script import tir as T

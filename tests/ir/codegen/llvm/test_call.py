@@ -10,7 +10,7 @@ import pytest
 from ir import IRModule
 from ir import dtype as dt
 from ir.codegen.build import KernelError, build
-from ir.codegen.llvm.compile import CodegenError
+from ir.codegen.error import CodegenError
 from ir.script import from_source
 from ir.tir import ForKind
 from ir.tir.interpreter import run

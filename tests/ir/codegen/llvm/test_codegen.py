@@ -15,7 +15,7 @@ import ir
 from ir import IRModule, te, tir
 from ir import dtype as dt
 from ir.codegen.build import KernelError, build
-from ir.codegen.llvm.compile import CodegenError
+from ir.codegen.error import CodegenError
 from ir.error import IRValueError
 from ir.script import from_source
 from ir.script import tir as T

@@ -13,6 +13,7 @@ from types import SimpleNamespace
 import pytest
 
 from ir.codegen.build import build
+from ir.codegen.error import CodegenError
 from ir.codegen.llvm import compile as native
 from ir.codegen.llvm.loaded_object import LoadedObject
 from ir.script import tir as T
@@ -32,7 +33,7 @@ define i32 @hidden(i32 %x) noinline {
 def test_loaded_code_runs() -> None:
     loaded = LoadedObject(native.emit_object(native.optimize(TEXT)))
     assert ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int32)(loaded.address("twice"))(21) == 42
-    with pytest.raises(native.CodegenError, match="no symbol 'thrice'"):
+    with pytest.raises(CodegenError, match="no symbol 'thrice'"):
         loaded.address("thrice")
 
 
@@ -46,24 +47,24 @@ def test_shared_library_exports_what_was_asked(tmp_path: Path) -> None:
 
 
 def test_bad_assembly_is_quoted() -> None:
-    with pytest.raises(native.CodegenError, match="rejects the generated code"):
+    with pytest.raises(CodegenError, match="rejects the generated code"):
         native.optimize("define i32 @f() { ret i32 %nothing }")
 
 
 def test_missing_linker_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LOOPSMITH_LINKER", "no-such-linker")
-    with pytest.raises(native.CodegenError, match="no-such-linker"):
+    with pytest.raises(CodegenError, match="no-such-linker"):
         native.link_shared_library([], tmp_path / "x.so")
 
 
 def test_a_linker_that_fails_is_quoted(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(native.CodegenError, match=r"linking .*x\.so with .* failed[^\n]*\n.*part0\.o"):
+    with pytest.raises(CodegenError, match=r"linking .*x\.so with .* failed[^\n]*\n.*part0\.o"):
         native.link_shared_library([b"no object"], tmp_path / "x.so")
     assert capfd.readouterr().err == ""
 
 
 def test_unknown_triple_is_named() -> None:
-    with pytest.raises(native.CodegenError, match="quux"):
+    with pytest.raises(CodegenError, match="quux"):
         native.target_machine(native.MachineOptions(triple="quux-none-none"))
 
 
@@ -79,7 +80,7 @@ def test_a_processor_or_feature_that_llvm_does_not_know_is_refused(
     target: str, named: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """LLVM itself would go on with the oldest processor, or end the process."""
-    with pytest.raises(native.CodegenError, match=named):
+    with pytest.raises(CodegenError, match=named):
         native.target_machine(native.options_of(Target(target)))
     assert capfd.readouterr().err == ""
 
@@ -151,7 +152,7 @@ assert not wrong
 
 @pytest.mark.parametrize("features", ["avx2", "+avx2,fma"])
 def test_features_have_signs(features: str) -> None:
-    with pytest.raises(native.CodegenError, match=r"-mattr takes features with a sign.*\+"):
+    with pytest.raises(CodegenError, match=r"-mattr takes features with a sign.*\+"):
         native.options_of(Target(f"llvm -mattr={features}"))
 
 
@@ -168,14 +169,14 @@ def test_code_for_another_processor_is_not_loaded(
     """It would end the process with a signal."""
     has = {**native.llvm.get_host_cpu_features(), "not-there": False}
     monkeypatch.setattr(native.llvm, "get_host_cpu_features", lambda: has)
-    with pytest.raises(native.CodegenError, match=message):
+    with pytest.raises(CodegenError, match=message):
         LoadedObject(options=native.options_of(Target(target)))
 
 
 def test_a_processor_without_its_vectors_is_another_one(monkeypatch: pytest.MonkeyPatch) -> None:
     has = {**native.llvm.get_host_cpu_features(), "avx512vl": False}
     monkeypatch.setattr(native.llvm, "get_host_cpu_features", lambda: has)
-    with pytest.raises(native.CodegenError, match="code for sapphirerapids needs .*avx512vl"):
+    with pytest.raises(CodegenError, match="code for sapphirerapids needs .*avx512vl"):
         native.require_host(native.MachineOptions(triple="x86_64-linux-gnu", cpu="sapphirerapids"))
     native.require_host(native.MachineOptions(triple=native.host_info().triple))
 

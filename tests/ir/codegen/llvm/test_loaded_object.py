@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from ir.codegen.build import build
-from ir.codegen.llvm.compile import CodegenError, emit_object, optimize
+from ir.codegen.error import CodegenError
+from ir.codegen.llvm.compile import emit_object, optimize
 from ir.codegen.llvm.loaded_object import LoadedObject, symbol_exists
 from ir.codegen.llvm.runtime import runtime
 from ir.script import from_source

@@ -9,8 +9,9 @@ import pytest
 
 from ir.codegen.build import build
 from ir.codegen.entry import KernelError
+from ir.codegen.error import CodegenError
 from ir.codegen.llvm import matrix
-from ir.codegen.llvm.compile import CodegenError, MachineOptions
+from ir.codegen.llvm.compile import MachineOptions
 from ir.codegen.llvm.matrix import has_matrix_unit
 from ir.script import from_source
 from ir.tir import PrimFunc

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ir.codegen.llvm.compile import CodegenError, MachineOptions, emit_object, optimize
+from ir.codegen.error import CodegenError
+from ir.codegen.llvm.compile import MachineOptions, emit_object, optimize
 from ir.codegen.llvm.loaded_object import LoadedObject
 from ir.codegen.llvm.object_file import code_bytes, symbols
 

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from ir.codegen.llvm.compile import CodegenError, MachineOptions, emit_object, optimize
+from ir.codegen.error import CodegenError
+from ir.codegen.llvm.compile import MachineOptions, emit_object, optimize
 from ir.codegen.llvm.loaded_object import LoadedObject
 from ir.codegen.llvm.runtime import runtime, runtime_object, runtime_text
 

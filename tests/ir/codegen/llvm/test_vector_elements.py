@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ir import IRModule, tir
-from ir.codegen.llvm.compile import CodegenError
+from ir.codegen.error import CodegenError
 from ir.tir import Broadcast, BufferLoad, BufferStore, PrimExpr, Ramp
 from runners.native import build_native
 
