@@ -18,6 +18,7 @@ from ..tir.effects import has_effect
 from ..tir.expr import PrimExpr, Var
 from ..tir.intrinsic.declaration import is_transparent
 from ..tir.operators import wrap_integer
+from ..tir.stmt import AttrStmt
 from .build import DoesNotFit, number
 from .effects import copied, part_by_part
 from .index_arithmetic import IndexArithmetic
@@ -138,6 +139,11 @@ class IndexSimplifier:
         low, _ = self.bounds(start)
         _, high = self.bounds_of(self.linear(start).plus(self.linear(extent)))
         self.bind(var, low, high - 1 if high < INF else INF)
+
+    def bind_thread(self, stmt: AttrStmt) -> None:
+        """The axis along which a statement starts threads has its bounds; nothing where it starts none."""
+        if stmt.thread is not None:
+            self.bind_range(stmt.thread.var, E.IntImm(stmt.thread.var.dtype, 0), stmt.value)
 
     def _forget(self) -> None:
         self._memo.clear()

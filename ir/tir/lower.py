@@ -7,6 +7,7 @@ from collections.abc import Callable
 from ..error import IRValueError
 from ..module import IRModule
 from ..pass_context import PassContext
+from ..target.gpu_facts import ACCESS_BYTES
 from ..target.target import Target
 from ..transform import Pass, Sequential
 from . import transform as T
@@ -15,6 +16,9 @@ from .function import PrimFunc
 
 #: Statements of an unrolled nest at most: LLVM needs about a tenth of a second for that many vector statements.
 _MAX_UNROLLED = 320
+
+#: A thread of a GPU reads and writes so much at once.
+_THREAD_BITS = 8 * ACCESS_BYTES
 
 
 def _llvm(target: Target, added: Callable[[int], list[Pass]]) -> list[Pass]:
@@ -63,7 +67,42 @@ def _llvm(target: Target, added: Callable[[int], list[Pass]]) -> list[Pass]:
     ]
 
 
-_PASSES: dict[str, Callable[[Target, Callable[[int], list[Pass]]], list[Pass]]] = {"llvm": _llvm}
+def _cuda(target: Target, added: Callable[[int], list[Pass]]) -> list[Pass]:
+    return [
+        *added(0),
+        T.BindTarget(target if target.host is not None else target.with_host("llvm")),
+        T.KeepFloatOrder(),
+        # from blocks to loops
+        T.LowerInitBlock(),
+        T.PlanAndUpdateBufferAllocationLocation(),
+        T.ConvertBlocksToOpaque(),
+        T.UnifyThreadBinding(),  # each axis of threads once, around all that they run
+        T.LowerMatchBuffer(),
+        T.CompactBufferAllocation(),
+        T.LowerOpaqueBlock(),
+        *added(1),
+        T.FlattenBuffer(),
+        *added(2),
+        *([T.SkipAssert()] if PassContext.current().get("tir.disable_assert") else ()),
+        T.SimplifyIndices(),
+        T.HoistIfThenElse(),
+        T.VectorizeLoop(vector_bits=_THREAD_BITS),
+        T.UnrollLoop(expand=False, unroll_local_access=True),  # NVRTC copies what is marked
+        T.RemoveNoOp(),
+        *added(3),
+        T.AnnotateDeviceRegions(),
+        T.SplitHostDevice(),  # kernels, and the host's functions that launch them
+        T.LowerDeviceKernelLaunch(),
+        T.LowerFloorDiv(),
+        T.LowerIntrin(),
+        T.CommonSubexprElimTIR(),
+    ]
+
+
+_PASSES: dict[str, Callable[[Target, Callable[[int], list[Pass]]], list[Pass]]] = {
+    "llvm": _llvm,
+    "cuda": _cuda,
+}
 """By kind of target: the passes in order, given the target and what a user adds at a phase."""
 
 

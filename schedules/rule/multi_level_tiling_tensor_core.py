@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from ir import tir
+from ir.tir.thread_axis import WARP_EXECUTION
 
 from ..annotation import AUTO_TENSORIZE_INIT, TILING_STRUCTURE
 from ..error import ScheduleError
@@ -18,7 +19,6 @@ from .multi_level_tiling import MultiLevelTiling, ReuseType, TiledBlock
 from .tensorize import blockize_for
 
 ROLES = ("init", "load_a", "load_b", "compute", "store")
-WARP_EXECUTION = "warp_execution"
 
 
 class MultiLevelTilingTensorCore(MultiLevelTiling):

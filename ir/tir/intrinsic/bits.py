@@ -96,12 +96,24 @@ def _llvm_count(function: str, *flags: bool) -> Callable[[Call], PrimExpr]:
     return lower
 
 
+def _count_of_words(node: Call) -> PrimExpr:
+    """Counts of bits of 32 and 64 bit numbers as they are, of narrower ones behind as many zeros as they lack."""
+    (x,) = node.args
+    lanes, bits = dt.lanes(x.dtype), dt.bits(x.dtype)
+    if bits >= 32:
+        return node
+    word = cast(dt.with_lanes("uint32", lanes), cast(dt.with_lanes(f"uint{bits}", lanes), x))
+    count = node.replace(args=(word,), dtype=word.dtype if node.dtype == x.dtype else node.dtype)
+    lacking = 32 - bits if getattr(node.op, "name", "") == "tir.clz" else 0
+    return cast(node.dtype, count - const(lacking, count.dtype))
+
+
 @intrinsic(
     arity=1,
     result=first,
     meaning=lambda x: np.bitwise_count(_unsigned(x)),  # that of a signed number is of its absolute value
     elementwise=True,
-    lowering={"llvm": _llvm_count("ctpop")},
+    lowering={"llvm": _llvm_count("ctpop"), "cuda": _count_of_words},
 )
 def popcount(x: Any) -> PrimExpr:
     """The number of set bits of an integer."""
@@ -113,7 +125,7 @@ def popcount(x: Any) -> PrimExpr:
     result="int32",
     meaning=_leading_zeros,
     elementwise=True,
-    lowering={"llvm": _llvm_count("ctlz", False)},
+    lowering={"llvm": _llvm_count("ctlz", False), "cuda": _count_of_words},
 )
 def clz(x: Any) -> PrimExpr:
     """The number of leading zero bits of an integer, as int32."""

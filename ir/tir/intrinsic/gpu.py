@@ -9,7 +9,7 @@ from typing import Any
 
 from ..expr import Call
 from ..operators import const, convert
-from .declaration import CallEffectKind, call, intrinsic, second
+from .declaration import CallEffectKind, call, intrinsic, primitive, second
 
 
 def _given(*arguments: Any) -> list[Any]:
@@ -24,7 +24,7 @@ def _given(*arguments: Any) -> list[Any]:
     arity=(1, 3),
     result="int32",
     effect=CallEffectKind.UPDATE_STATE,
-    lowering={"llvm": lambda node: const(0)},  # one thread runs all of it
+    lowering={"llvm": lambda node: const(0), "cuda": primitive},  # on a CPU one thread runs all of it
 )
 def tvm_storage_sync(scope: str, *details: Any) -> Call:
     """Wait until all threads that share a storage scope have come here."""
@@ -37,37 +37,37 @@ def tvm_thread_allreduce(*freduce_args: Any) -> Call:
     return call("tvm_thread_allreduce", *[convert(item) for item in freduce_args])
 
 
-@intrinsic(arity=1, result="bool")
+@intrinsic(arity=1, result="bool", lowering={"cuda": lambda node: node.args[0]})
 def tvm_thread_invariant(cond: Any) -> Call:
     """Mark a condition as the same for all threads of a block."""
     return call("tvm_thread_invariant", cond)
 
 
-@intrinsic(arity=5, result=second, effect=CallEffectKind.UPDATE_STATE)
+@intrinsic(arity=5, result=second, effect=CallEffectKind.UPDATE_STATE, lowering={"cuda": primitive})
 def tvm_warp_shuffle(mask: Any, value: Any, warp_id: Any, width: Any, warp_size: Any) -> Call:
     """The value that another thread of the warp has."""
     return call("tvm_warp_shuffle", mask, value, warp_id, width, warp_size)
 
 
-@intrinsic(arity=5, result=second, effect=CallEffectKind.UPDATE_STATE)
+@intrinsic(arity=5, result=second, effect=CallEffectKind.UPDATE_STATE, lowering={"cuda": primitive})
 def tvm_warp_shuffle_up(mask: Any, value: Any, offset: Any, width: Any, warp_size: Any) -> Call:
     """The value of the thread ``offset`` before this one."""
     return call("tvm_warp_shuffle_up", mask, value, offset, width, warp_size)
 
 
-@intrinsic(arity=5, result=second, effect=CallEffectKind.UPDATE_STATE)
+@intrinsic(arity=5, result=second, effect=CallEffectKind.UPDATE_STATE, lowering={"cuda": primitive})
 def tvm_warp_shuffle_down(mask: Any, value: Any, offset: Any, width: Any, warp_size: Any) -> Call:
     """The value of the thread ``offset`` behind this one."""
     return call("tvm_warp_shuffle_down", mask, value, offset, width, warp_size)
 
 
-@intrinsic(arity=0, result="int32", effect=CallEffectKind.UPDATE_STATE)
+@intrinsic(arity=0, result="int32", effect=CallEffectKind.UPDATE_STATE, lowering={"cuda": primitive})
 def tvm_warp_activemask() -> Call:
     """The mask of the threads of the warp that run."""
     return call("tvm_warp_activemask")
 
 
-@intrinsic(arity=2, result=None, effect=CallEffectKind.UPDATE_STATE)
+@intrinsic(arity=2, result=None, effect=CallEffectKind.UPDATE_STATE, lowering={"cuda": primitive})
 def atomic_add(dtype: str, address: Any, value: Any) -> Call:
     """Add to the number at an address in one step; the number before."""
     return call("atomic_add", address, value, dtype=dtype)

@@ -27,6 +27,7 @@ def _function(
     meaning: Callable[..., Any],
     arity: int = 1,
     llvm: Lowering = library_function,
+    cuda: Lowering = library_function,
     exact: bool = False,
     costly: bool = True,
 ) -> Callable[[_Builder], _Builder]:
@@ -41,7 +42,7 @@ def _function(
         result=first,
         meaning=in_float64,
         elementwise=True,
-        lowering={"llvm": llvm},
+        lowering={"llvm": llvm, "cuda": cuda},
         exact=exact,
         costly=costly,
     )
@@ -260,7 +261,7 @@ def _power(x: Any, y: Any) -> Any:
 
 
 @intrinsic(
-    arity=2, result=first, meaning=_power, elementwise=True, lowering={"llvm": _lower_pow}, costly=True
+    arity=2, result=first, meaning=_power, elementwise=True, lowering={"default": _lower_pow}, costly=True
 )
 def pow(x: Any, y: Any, span: Span | None = None) -> PrimExpr:
     """``x`` to the power ``y`` elementwise: :func:`ir.tir.power`."""
@@ -284,7 +285,9 @@ def _lower_ldexp(node: Call) -> PrimExpr:
     return library_function(node.replace(args=(x, cast(widened(x).dtype, n))))
 
 
-@_function(lambda x, n: np.ldexp(x, n.astype(int)), arity=2, llvm=_lower_ldexp, costly=False)
+@_function(
+    lambda x, n: np.ldexp(x, n.astype(int)), arity=2, llvm=_lower_ldexp, cuda=_lower_ldexp, costly=False
+)
 def ldexp(x1: Any, x2: Any, span: Span | None = None) -> PrimExpr:
     """``x1 * 2**x2`` elementwise; ``x2`` is an integer."""
     a = _as_float(x1)

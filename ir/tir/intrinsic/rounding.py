@@ -28,7 +28,7 @@ def _rounding(meaning: Callable[[Any], Any], llvm: Lowering) -> Callable[[_Build
         result=first,
         meaning=lambda x: meaning(np.asarray(x).astype("float64")),
         elementwise=True,
-        lowering={"llvm": llvm},
+        lowering={"llvm": llvm, "cuda": library_function},
         rounds=True,
     )
 

@@ -6,6 +6,7 @@ A pass in a file of its name is found without a line here; the lines show it to 
 from typing import TYPE_CHECKING
 
 from ...package_door import by_file_name
+from .annotate_device_regions import AnnotateDeviceRegions
 from .annotate_entry_func import AnnotateEntryFunc
 from .apply import Apply
 from .bind_target import BindTarget
@@ -25,6 +26,7 @@ from .inject_matrix_tiles import InjectMatrixTiles
 from .keep_float_order import KeepFloatOrder
 from .keep_shaped_loops import KeepShapedLoops
 from .loop_partition import LoopPartition
+from .lower_device_kernel_launch import LowerDeviceKernelLaunch
 from .lower_floor_div import LowerFloorDiv
 from .lower_init_block import LowerInitBlock
 from .lower_intrin import LowerIntrin
@@ -46,8 +48,10 @@ from .share_output_memory import ShareOutputMemory
 from .simplify_indices import SimplifyIndices
 from .skip_assert import SkipAssert
 from .simplify import Simplify
+from .split_host_device import SplitHostDevice
 from .storage_rewrite import StorageRewrite
 from .transpose_in_registers import TransposeInRegisters
+from .unify_thread_binding import UnifyThreadBinding
 from .unroll_loop import UnrollLoop
 from .vectorize_loop import VectorizeLoop
 from .widen_indices import WidenIndices

@@ -17,7 +17,7 @@ from ..buffer import Buffer, exactly, number_of_elements
 from ..expr import BufferLoad, IntImm, PrimExpr, Var
 from ..function import PrimFunc
 from ..operators import const
-from ..stmt import Allocate, AllocateConst, BufferStore, DeclBuffer, For, Stmt
+from ..stmt import AttrStmt, Allocate, AllocateConst, BufferStore, DeclBuffer, For, Stmt
 from ..stmt_functor import StmtExprMutator
 from .prim_func_pass import PrimFuncPass
 
@@ -40,6 +40,10 @@ class _Flatten(StmtExprMutator):
                 found = buffer.get_flattened_buffer()
             self._flat[buffer] = found
         return found
+
+    def visit_AttrStmt(self, stmt: AttrStmt) -> Stmt:
+        self.simplifier.bind_thread(stmt)
+        return super().visit_AttrStmt(stmt)
 
     def visit_For(self, loop: For) -> Stmt:
         self.simplifier.bind_range(loop.loop_var, loop.min, loop.extent)

@@ -18,7 +18,7 @@ from ..faults import may_fault
 from ..function import PrimFunc
 from ..intrinsic.declaration import is_transparent
 from ..operators import const
-from ..stmt import Evaluate, For, ForKind, IfThenElse, LetStmt, Stmt, seq
+from ..stmt import AttrStmt, Evaluate, For, ForKind, IfThenElse, LetStmt, Stmt, seq
 from ..stmt_functor import substitute, variables_in
 from .fresh_copy import fresh_copy
 from .prim_func_pass import PrimFuncPass
@@ -209,6 +209,10 @@ class _FindGuards(Visitor):
     def visit_Buffer(self, node: object) -> None:
         pass
 
+    def visit_AttrStmt(self, stmt: AttrStmt) -> None:
+        self.simplifier.bind_thread(stmt)
+        self.generic_visit(stmt)
+
     def visit_For(self, loop: For) -> None:
         self.simplifier.bind_range(loop.loop_var, loop.min, loop.extent)
         self.inner.add(loop.loop_var)
@@ -378,6 +382,10 @@ class _Partition(Mutator):
         simplified = SimplifyMutator(self.simplifier).visit(body)
         self.simplifier.rewrite = None
         return simplified
+
+    def visit_AttrStmt(self, stmt: AttrStmt) -> Stmt:
+        self.simplifier.bind_thread(stmt)
+        return self.generic_visit(stmt)  # type: ignore[no-any-return]
 
     def visit_For(self, loop: For) -> Stmt:
         self.simplifier.bind_range(loop.loop_var, loop.min, loop.extent)

@@ -11,7 +11,7 @@ from ...transform import PassContext
 from ..buffer import Buffer
 from ..expr import BinaryOpExpr, Div, FloorDiv, FloorMod, IntImm, Let, Mod, PrimExpr, Var
 from ..function import PrimFunc
-from ..stmt import For, LetStmt, Stmt
+from ..stmt import AttrStmt, For, LetStmt, Stmt
 from .fresh_copy import renamed
 from .positions import PositionedMutator
 from .prim_func_pass import PrimFuncPass
@@ -32,6 +32,10 @@ class _Lower(PositionedMutator):
 
     def visit_Buffer(self, buffer: Buffer) -> Buffer:
         return buffer
+
+    def visit_AttrStmt(self, stmt: AttrStmt) -> Stmt:
+        self.simplifier.bind_thread(stmt)
+        return super().visit_AttrStmt(stmt)
 
     def visit_For(self, loop: For) -> Stmt:
         self.simplifier.bind_range(loop.loop_var, loop.min, loop.extent)

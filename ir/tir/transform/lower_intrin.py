@@ -57,12 +57,13 @@ class LowerIntrin(PrimFuncPass):
         B[i] = T.call_llvm_pure_intrin("float32", "llvm.floor.f32", A[i]) + T.call_pure_extern("float32", "loopsmith.exp", A[i])
     """
 
-    target: Target | str = "llvm"
-    """The target, or the name of its kind."""
+    target: Target | str | None = None
+    """The target, or the name of its kind; None is what each function says, and LLVM where it says nothing."""
     pass_name = "tir.LowerIntrin"
 
     def transform_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         """The function in terms of what the target's emitter knows."""
-        kind = self.target if isinstance(self.target, str) else self.target.kind_name
+        target = func.attrs.get("target", "llvm") if self.target is None else self.target
+        kind = target if isinstance(target, str) else target.kind_name
         name = next((var.name_hint for var, item in mod.functions.items() if item is func), "(unnamed)")
         return func.replace(body=_Lower(kind, name).visit(func.body))

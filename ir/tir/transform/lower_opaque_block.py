@@ -13,6 +13,7 @@ from ..function import PrimFunc
 from ..operators import const
 from ..stmt import Allocate, AttrStmt, Block, BlockRealize, For, ForKind, IfThenElse, LetStmt, Stmt
 from ..stmt_functor import StmtExprMutator
+from ..thread_axis import is_virtual
 from .prim_func_pass import PrimFuncPass
 
 
@@ -54,7 +55,8 @@ class _Lower(StmtExprMutator):
             axis = loop.thread_binding
             tag = axis.thread_tag if axis is not None else ""
             thread = IterVar(Range.from_min_extent(start, extent), loop.loop_var, IterVar.ThreadIndex, tag)
-            result: Stmt = AttrStmt(thread, "thread_extent", extent, self.visit(loop.body))
+            key = "virtual_thread" if is_virtual(tag) else "thread_extent"
+            result: Stmt = AttrStmt(thread, key, extent, self.visit(loop.body))
         elif unit and not others and reads_memory(start):  # which the body may change
             result = LetStmt(loop.loop_var, start, self.visit(loop.body))
         elif unit and not others:
@@ -79,7 +81,8 @@ def _attr_value(value: Any) -> Any:
 class LowerOpaqueBlock(PrimFuncPass):
     """Remove blocks: what they allocate becomes ``Allocate``, their predicate ``if``, pragmas become attributes.
 
-    Loops of one iteration disappear. A loop bound to a thread becomes the attribute ``thread_extent``.
+    Loops of one iteration disappear. A loop bound to a thread becomes the attribute ``thread_extent``, to a virtual
+    one ``virtual_thread``.
 
     Before::
 

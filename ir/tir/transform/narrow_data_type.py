@@ -14,7 +14,7 @@ from ..buffer import Buffer
 from ..expr import IntImm, PrimExpr, Var
 from ..function import PrimFunc
 from ..operators import const
-from ..stmt import BufferStore, For, LetStmt, Stmt
+from ..stmt import AttrStmt, BufferStore, For, LetStmt, Stmt
 from ..stmt_functor import StmtExprMutator
 from .prim_func_pass import PrimFuncPass
 
@@ -33,6 +33,10 @@ class Narrower(StmtExprMutator):
     def _fits(self, expr: PrimExpr) -> bool:
         low, high = self.simplifier.bounds(expr)
         return -self.limit <= low and high < self.limit
+
+    def visit_AttrStmt(self, stmt: AttrStmt) -> Stmt:
+        self.simplifier.bind_thread(stmt)
+        return super().visit_AttrStmt(stmt)
 
     def visit_For(self, loop: For) -> Stmt:
         self.simplifier.bind_range(loop.loop_var, loop.min, loop.extent)

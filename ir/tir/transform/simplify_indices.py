@@ -15,7 +15,7 @@ from ..analysis.empty_domains import initializes
 from ..expr import IntImm, PrimExpr
 from ..function import PrimFunc
 from ..operators import const
-from ..stmt import BufferStore, Evaluate, For, ForKind, LetStmt, Stmt
+from ..stmt import AttrStmt, BufferStore, Evaluate, For, ForKind, LetStmt, Stmt
 from ..stmt_functor import substitute
 from .constant_folder import ConstantFolder
 from .fresh_copy import renamed
@@ -89,6 +89,10 @@ class SimplifyMutator(ConstantFolder, PositionedMutator):
         return PositionedMutator.visit_Let(self, node)
 
     # -- statements ----------------------------------------------------------
+    def visit_AttrStmt(self, stmt: AttrStmt) -> Stmt:
+        self.simplifier.bind_thread(stmt)
+        return super().visit_AttrStmt(stmt)
+
     def visit_For(self, loop: For) -> Stmt:
         start, extent = self.visit(loop.min), self.visit(loop.extent)
         if isinstance(extent, IntImm) and extent.value <= 0 and not initializes(loop):

@@ -429,6 +429,10 @@ class _Vectorize(StmtExprMutator):
         body = self.visit(node.body)
         return node if body is node.body else While(node.condition, body, node.span)
 
+    def visit_AttrStmt(self, stmt: AttrStmt) -> Stmt:
+        self.simplifier.bind_thread(stmt)
+        return super().visit_AttrStmt(stmt)
+
     def visit_For(self, loop: For) -> Stmt:
         self.simplifier.bind_range(loop.loop_var, loop.min, loop.extent)
         if loop.kind != ForKind.VECTORIZED:

@@ -1,0 +1,1 @@
+"""CUDA: lowered kernels as readable C++, and the code that NVRTC makes of it."""

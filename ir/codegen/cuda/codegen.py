@@ -1,0 +1,142 @@
+"""Lowered kernels as one CUDA C++ source.
+
+A kernel is ``extern "C" __global__ void name(addresses and numbers)``; its launch says how many threads run
+(:mod:`ir.tir.kernel_launch`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ... import dtype as dt
+from ...module import IRModule
+from ...node import Visitor
+from ...tir import expr as E
+from ...tir import stmt as S
+from ...tir.analysis.exact_floats import exact_floats
+from ...tir.expr import IntImm, Var
+from ...tir.function import PrimFunc
+from ...tir.kernel_launch import KernelLaunch, is_kernel, kernel_launch
+from ..error import CodegenError
+from . import intrinsics as _intrinsics  # noqa: F401  the printers of calls
+from . import statement as _statement  # noqa: F401  the printers of statements
+from .emitter import KernelEmitter
+from .prelude import text_of
+from .text import Text
+from .types import memory_type
+
+PARAMETER_ALIGNMENT = 16
+"""Bytes to which the arrays that a kernel is given are aligned: a thread reads so many at once."""
+
+
+@dataclass(frozen=True)
+class CudaSource:
+    """Kernels as text, and how each is launched."""
+
+    text: str
+    kernels: Mapping[str, PrimFunc]
+    """The lowered function of each kernel by name."""
+    launches: Mapping[str, KernelLaunch]
+
+
+class _Written(Visitor):
+    """Addresses through which a kernel may write."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: set[Var] = set()
+
+    def visit_BufferStore(self, store: S.BufferStore) -> None:
+        self.found.add(store.buffer.data)
+        self.generic_visit(store)
+
+    def visit_Call(self, call: E.Call) -> None:
+        if getattr(call.op, "name", "") == "tir.address_of" and isinstance(call.args[0], E.BufferLoad):
+            self.found.add(call.args[0].buffer.data)
+        self.generic_visit(call)
+
+    def visit_Var(self, var: Var) -> None:
+        self.found.add(var)  # an address that is passed on
+
+    def visit_Buffer(self, buffer: object) -> None:
+        pass
+
+
+class _Types(Visitor):
+    """The dtypes of what parameters point to, as accesses say."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: dict[Var, str] = {}
+
+    def visit_BufferLoad(self, load: E.BufferLoad) -> None:
+        self.found.setdefault(load.buffer.data, load.buffer.dtype)
+        self.generic_visit(load)
+
+    def visit_BufferStore(self, store: S.BufferStore) -> None:
+        self.found.setdefault(store.buffer.data, store.buffer.dtype)
+        self.generic_visit(store)
+
+
+def generate(mod: IRModule) -> CudaSource:
+    """Print the kernels of a lowered module.
+
+    Raises:
+        CodegenError: what a kernel does has no form in CUDA C++; the kernel is named.
+    """
+    names: set[str] = set()
+    bodies: list[str] = []
+    functions: set[str] = set()
+    headers: set[str] = set()
+    kernels = {func.attrs["global_symbol"]: func for func in mod.functions.values() if is_kernel(func)}
+    launches = {name: kernel_launch(func) for name, func in kernels.items()}
+    for name, func in kernels.items():
+        names.add(name)
+        try:
+            emitter, text = _kernel(name, func, launches[name], names)
+        except CodegenError as error:
+            error.add_note(f"in kernel {name}")
+            raise
+        functions |= emitter.functions
+        headers |= emitter.headers
+        bodies.append(text)
+    includes = "\n".join(f"#include <{header}>" for header in sorted(headers))
+    parts = [part for part in (includes, text_of(functions), *bodies) if part]
+    return CudaSource("\n\n".join(parts) + "\n", kernels, launches)
+
+
+def _kernel(name: str, func: PrimFunc, launch: KernelLaunch, names: set[str]) -> tuple[KernelEmitter, str]:
+    emitter = KernelEmitter(set(names), exact_floats(func.body))
+    written, types = _Written(), _Types()
+    written.visit(func.body)
+    types.visit(func.body)
+    apart = " __restrict__" if func.attrs.get("tir.noalias") else ""
+    params = []
+    for param in func.params:
+        spelled = emitter.fresh(param.name)
+        emitter.variables[param] = [Text(spelled)]
+        if param.dtype != "handle":
+            params.append(f"{emitter.type_of(param.dtype)} {spelled}")
+            continue
+        emitter.aligned[param] = PARAMETER_ALIGNMENT
+        dtype = types.found.get(param) or getattr(
+            getattr(param.type_annotation, "element_type", None), "dtype", "uint8"
+        )
+        emitter.type_of(dtype)
+        const = "" if param in written.found else "const "
+        params.append(f"{const}{memory_type(dt.element_of(dtype))}*{apart} {spelled}")
+    emitter.statement(func.body)
+    bounds = _launch_bounds(launch)
+    head = f'extern "C" __global__ void{bounds} {name}({", ".join(params)}) {{'
+    return emitter, "\n".join([head, *emitter.lines, "}"])
+
+
+def _launch_bounds(launch: KernelLaunch) -> str:
+    threads = 1
+    for tag, extent in launch.extents.items():
+        if tag.startswith("threadIdx"):
+            if not isinstance(extent, IntImm):
+                return ""
+            threads *= extent.value
+    return f" __launch_bounds__({threads})"

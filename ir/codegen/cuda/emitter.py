@@ -1,0 +1,211 @@
+"""One kernel while it is printed: its lines, its names, and which function prints which node.
+
+:mod:`.expression`, :mod:`.memory`, :mod:`.intrinsics` and :mod:`.statement` enter a function for each class of node. A vector is
+printed lane by lane: registers of GPUs are scalars, and only memory is read and written in vectors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from ... import dtype as dt
+from ...arith.analyzer import Analyzer
+from ...arith.index_arithmetic import IndexArithmetic
+from ...tir.expr import PrimExpr, Var
+from ...tir.stmt import Stmt
+from ..error import CodegenError
+from .text import Text
+from .types import HEADERS, value_type
+
+Lanes = list[Text]
+"""The value of an expression: one text for each lane."""
+
+_Expression = TypeVar("_Expression", bound=Callable[["KernelEmitter", Any], Lanes])
+_Statement = TypeVar("_Statement", bound=Callable[["KernelEmitter", Any], None])
+_EXPRESSIONS: dict[type, Callable[[KernelEmitter, Any], Lanes]] = {}
+_STATEMENTS: dict[type, Callable[[KernelEmitter, Any], None]] = {}
+
+_RESERVED = frozenset(
+    """alignas alignof and asm auto bool break case catch char class const continue default delete do double else enum explicit
+    export extern false float for friend goto if inline int long mutable namespace new not operator or private protected public
+    register return short signed sizeof static struct switch template this throw true try typedef typeid typename union unsigned
+    using virtual void volatile while xor half threadIdx blockIdx blockDim gridDim warpSize min max abs""".split()
+)
+
+
+def prints(*classes: type[PrimExpr]) -> Callable[[_Expression], _Expression]:
+    """The decorated ``(emitter, expression) -> Lanes`` prints expressions of these classes."""
+
+    def enter(function: _Expression) -> _Expression:
+        _EXPRESSIONS.update(dict.fromkeys(classes, function))
+        return function
+
+    return enter
+
+
+def prints_statement(*classes: type[Stmt]) -> Callable[[_Statement], _Statement]:
+    """The decorated ``(emitter, statement)`` prints statements of these classes."""
+
+    def enter(function: _Statement) -> _Statement:
+        _STATEMENTS.update(dict.fromkeys(classes, function))
+        return function
+
+    return enter
+
+
+class KernelEmitter:
+    """Prints the body of one kernel.
+
+    Args:
+        names: taken in the source already.
+        exact: float arithmetic that must be rounded operation by operation, by identity.
+    """
+
+    def __init__(self, names: set[str], exact: set[int]) -> None:
+        self.lines: list[str] = []
+        self.variables: dict[Var, Lanes] = {}
+        self.functions: set[str] = set()
+        """Of the prelude."""
+        self.headers: set[str] = set()
+        self.exact = exact
+        self.analyzer = Analyzer()
+        self.is_index = IndexArithmetic()
+        self.in_data = False
+        """Whether int32 and int64 arithmetic wraps where the printer stands."""
+        self.aligned: dict[Var, int] = {}
+        """Bytes to which addresses are aligned."""
+        self.scopes: dict[Var, str] = {}
+        """Storage scopes of addresses."""
+        self._names = names
+        self._indent = 1
+        self._conditional = 0
+
+    # -- text ------------------------------------------------------------------------------------------------------
+    def line(self, code: str) -> None:
+        """One line of code."""
+        self.lines.append("  " * self._indent + code)
+
+    @contextmanager
+    def block(self, head: str) -> Iterator[None]:
+        """Braces behind a line."""
+        self.line(f"{head} {{")
+        self._indent += 1
+        yield
+        self._indent -= 1
+        self.line("}")
+
+    def fresh(self, hint: str) -> str:
+        """A name that nothing has yet."""
+        stem = "".join(ch if ch.isalnum() and ch.isascii() else "_" for ch in hint) or "value"
+        if stem[0].isdigit() or stem.startswith("__") or stem in _RESERVED:
+            stem = f"v_{stem}"
+        name, number = stem, 0
+        while name in self._names:
+            number += 1
+            name = f"{stem}_{number}"
+        self._names.add(name)
+        return name
+
+    def use(self, function: str) -> str:
+        """A function of the prelude, which the source will hold."""
+        self.functions.add(function)
+        return function
+
+    def declare(self, var: Var, code: str) -> str:
+        """A variable of the program gets a name and a value."""
+        name = self.fresh(var.name)
+        self.variables[var] = [Text(name)]
+        self.line(f"const {self.type_of(var.dtype)} {name} = {code};")
+        return name
+
+    def type_of(self, dtype: str) -> str:
+        """The C++ type that values of a dtype are computed in."""
+        header = HEADERS.get(dt.element_of(dtype))
+        if header is not None:
+            self.headers.add(header)
+        return value_type(dtype)
+
+    # -- nodes -----------------------------------------------------------------------------------------------------
+    def statement(self, node: Stmt) -> None:
+        """Prints a statement.
+
+        Raises:
+            CodegenError: statements of this class are not printed.
+        """
+        handler = _STATEMENTS.get(node.__class__)
+        if handler is None:
+            raise CodegenError(
+                f"a CUDA kernel has no statement {type(node).__name__}; lower it with ir.tir.lower first"
+            )
+        handler(self, node)
+
+    def lanes(self, expr: PrimExpr) -> Lanes:
+        """An expression, lane by lane.
+
+        Raises:
+            CodegenError: expressions of this class are not printed.
+        """
+        handler = _EXPRESSIONS.get(expr.__class__)
+        if handler is None:
+            raise CodegenError(f"a CUDA kernel has no expression {type(expr).__name__}")
+        return handler(self, expr)
+
+    def scalar(self, expr: PrimExpr) -> Text:
+        """The text of an expression of one lane."""
+        (found,) = self.lanes(expr)
+        return found
+
+    def data(self, expr: PrimExpr) -> Lanes:
+        """A value that is stored, passed or bound: integer arithmetic wraps in it."""
+        with self._in_position(True):
+            return self.lanes(expr)
+
+    def number(self, expr: PrimExpr) -> Lanes:
+        """What stands in an index position or is a condition: integer arithmetic is that of ℤ."""
+        with self._in_position(False):
+            return self.lanes(expr)
+
+    def index(self, expr: PrimExpr) -> Text:
+        """One index, extent or condition."""
+        (found,) = self.number(expr)
+        return found
+
+    @contextmanager
+    def _in_position(self, in_data: bool) -> Iterator[None]:
+        before, self.in_data = self.in_data, in_data
+        yield
+        self.in_data = before
+
+    # -- evaluation ------------------------------------------------------------------------------------------------
+    @contextmanager
+    def conditionally(self) -> Iterator[None]:
+        """What is printed is evaluated under a condition within its expression: nothing of it may be computed before."""
+        self._conditional += 1
+        yield
+        self._conditional -= 1
+
+    @property
+    def is_conditional(self) -> bool:
+        """Whether what is printed is evaluated under a condition within its expression."""
+        return self._conditional > 0
+
+    def kept(self, value: Text, dtype: str, hint: str = "x") -> Text:
+        """A value under a name, so that it is computed once; as it is where that must not be done before."""
+        if value.is_atom or self.is_conditional:
+            return value
+        name = self.fresh(hint)
+        self.line(f"const {self.type_of(dtype)} {name} = {value.code};")
+        return Text(name)
+
+    def address(self, data: Var) -> str:
+        """The name of an address.
+
+        Raises:
+            CodegenError: it is not defined here.
+        """
+        found = self.variables.get(data)
+        if found is None:
+            raise CodegenError(f"address {data.name} is used where it is not defined")
+        return found[0].code

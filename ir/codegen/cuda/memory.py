@@ -1,0 +1,155 @@
+"""Memory accesses: one element at a time, or neighbours at once where their address is a multiple of their size."""
+
+from __future__ import annotations
+
+from ... import dtype as dt
+from ...tir import expr as E
+from ...tir.analysis.contiguous import first_of_piece
+from ...tir.buffer import Buffer
+from ...tir.expr import PrimExpr
+from ...tir.thread_axis import is_private_scope
+from ..error import CodegenError
+from .emitter import KernelEmitter, Lanes, prints
+from .expression import from_memory, to_half
+from .text import Text, binary, call, choice
+from .types import is_half, memory_type
+
+_WIDEST = 16
+"""Bytes that a thread reads or writes at once, at most."""
+
+
+def _index(buffer: Buffer, indices: tuple[PrimExpr, ...]) -> PrimExpr | None:
+    if len(indices) > 1:
+        raise CodegenError(
+            f"buffer {buffer.name} is accessed with {len(indices)} indices; run ir.tir.transform.FlattenBuffer first"
+        )
+    if dt.lanes(buffer.dtype) > 1:
+        raise CodegenError(f"buffer {buffer.name} of {buffer.dtype}: elements of CUDA kernels are scalars")
+    return indices[0] if indices else None
+
+
+def element(emitter: KernelEmitter, buffer: Buffer, index: Text | None) -> Text:
+    """An element of a buffer."""
+    emitter.type_of(buffer.dtype)
+    return Text(f"{emitter.address(buffer.data)}[{'0' if index is None else index.code}]")
+
+
+def _elements(emitter: KernelEmitter, buffer: Buffer, index: PrimExpr | None) -> Lanes:
+    positions = [None] if index is None else emitter.number(index)
+    return [element(emitter, buffer, position) for position in positions]
+
+
+def _is_one_piece(emitter: KernelEmitter, buffer: Buffer, index: PrimExpr | None) -> bool:
+    """Whether an access is one of neighbours at once: the hardware's vectors have a power of two of bytes, and lie at multiples of that."""
+    lanes = 1 if index is None else dt.lanes(index.dtype)
+    size = lanes * dt.bytes_of(buffer.dtype)
+    if lanes == 1 or is_private_scope(buffer.scope()) or size > _WIDEST or size & (size - 1):
+        return False
+    is_piece, first = first_of_piece(index)
+    if not is_piece or first is None or emitter.aligned.get(buffer.data, 0) % size:
+        return False
+    found = emitter.analyzer.modular_set(first)
+    return found.coeff % lanes == 0 and found.base % lanes == 0
+
+
+def _address(emitter: KernelEmitter, buffer: Buffer, index: E.Ramp) -> Text:
+    return binary("+", Text(emitter.address(buffer.data)), emitter.index(index.base))
+
+
+# -- loads -------------------------------------------------------------------------
+@prints(E.BufferLoad)
+def _load(emitter: KernelEmitter, load: E.BufferLoad) -> Lanes:
+    return [from_memory(emitter, lane, load.dtype) for lane in loaded(emitter, load)]
+
+
+def loaded(emitter: KernelEmitter, load: E.BufferLoad) -> Lanes:
+    """What lies in memory, lane by lane, as its C++ type of memory."""
+    index = _index(load.buffer, load.indices)
+    if load.predicate is not None:
+        return _masked(emitter, load, index, load.predicate)
+    if emitter.is_conditional or not _is_one_piece(emitter, load.buffer, index):
+        return _elements(emitter, load.buffer, index)
+    assert isinstance(index, E.Ramp)
+    emitter.type_of(load.dtype)
+    lanes, type_ = index.lanes, memory_type(load.dtype)
+    name = emitter.fresh(f"{load.buffer.name}_vec")
+    value = call(f"{emitter.use('load_vec')}<{lanes}>", _address(emitter, load.buffer, index))
+    emitter.line(f"const vec<{type_}, {lanes}> {name} = {value.code};")
+    return [Text(f"{name}.lane[{lane}]") for lane in range(lanes)]
+
+
+def _masked(emitter: KernelEmitter, load: E.BufferLoad, index: PrimExpr | None, predicate: PrimExpr) -> Lanes:
+    """Zero in the lanes for which the predicate does not hold."""
+    conditions = emitter.number(predicate)
+    with emitter.conditionally():
+        elements = _elements(emitter, load.buffer, index)
+    zero = Text("0") if not is_half(load.dtype) else call(memory_type(load.dtype), "0")
+    if len(conditions) == 1:
+        conditions = conditions * len(elements)
+    return [choice(condition, item, zero) for condition, item in zip(conditions, elements, strict=True)]
+
+
+# -- stores ------------------------------------------------------------------------
+def stored(emitter: KernelEmitter, value: PrimExpr) -> Lanes:
+    """A value as it lies in memory, lane by lane: floats of 16 bits are rounded once, and copied as they are."""
+    dtype = value.dtype
+    if not is_half(dtype):
+        return emitter.data(value)
+    if isinstance(value, E.BufferLoad):
+        return loaded(emitter, value)
+    if isinstance(value, E.Cast):
+        source = dt.element_of(value.value.dtype)
+        if is_half(source) and source != dt.element_of(dtype):
+            source = "float32"
+        return [to_half(emitter, lane, source, dtype) for lane in emitter.data(value.value)]
+    return [to_half(emitter, lane, "float32", dtype) for lane in emitter.data(value)]
+
+
+def store(
+    emitter: KernelEmitter,
+    buffer: Buffer,
+    indices: tuple[PrimExpr, ...],
+    value: PrimExpr,
+    predicate: PrimExpr | None,
+) -> None:
+    """Prints a store."""
+    index = _index(buffer, indices)
+    values = stored(emitter, value)
+    if isinstance(index, E.Broadcast):  # all lanes go to one place: the last one wins
+        index, values = index.value, values[-1:]
+        predicate = predicate.value if isinstance(predicate, E.Broadcast) else predicate
+    conditions = None if predicate is None else emitter.number(predicate)
+    uniform = predicate is None or dt.lanes(predicate.dtype) == 1 or isinstance(predicate, E.Broadcast)
+    if conditions is not None and uniform:
+        with emitter.block(f"if ({conditions[0].code})"):
+            _store(emitter, buffer, index, values)
+        return
+    if conditions is None:
+        _store(emitter, buffer, index, values)
+        return
+    kept = [
+        emitter.kept(item, dt.element_of(value.dtype)) if not is_half(value.dtype) else item
+        for item in values
+    ]
+    for condition, place, item in zip(conditions, _elements(emitter, buffer, index), kept, strict=True):
+        emitter.line(f"if ({condition.code}) {place.code} = {item.code};")
+
+
+def _store(emitter: KernelEmitter, buffer: Buffer, index: PrimExpr | None, values: Lanes) -> None:
+    if _is_one_piece(emitter, buffer, index):
+        assert isinstance(index, E.Ramp)
+        lanes, type_ = index.lanes, memory_type(buffer.dtype)
+        joined = Text(f"vec<{type_}, {lanes}>{{{{{', '.join(item.code for item in values)}}}}}")
+        emitter.line(call(emitter.use("store_vec"), _address(emitter, buffer, index), joined).code + ";")
+        return
+    places = _elements(emitter, buffer, index)
+    if len(values) > 1:  # of which one may be read where another one is written
+        type_ = memory_type(buffer.dtype)
+        named = []
+        for item in values:
+            named.append(item if item.is_atom else Text(emitter.fresh("value")))
+            if not item.is_atom:
+                emitter.line(f"const {type_} {named[-1].code} = {item.code};")
+        values = named
+    for place, item in zip(places, values, strict=True):
+        emitter.line(f"{place.code} = {item.code};")

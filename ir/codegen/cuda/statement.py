@@ -1,0 +1,161 @@
+"""Statements of kernels: threads, loops, conditions, memory."""
+
+from __future__ import annotations
+
+from ... import dtype as dt
+from ...tir import expr as E
+from ...tir import stmt as S
+from ...tir.expr import Range
+from ...tir.intrinsic.declaration import CallEffectKind, effect_of
+from ...tir.operators import const
+from ..error import CodegenError
+from .emitter import KernelEmitter, prints_statement
+from .expression import bound
+from .memory import store
+from .text import Text, binary
+from .types import memory_type
+
+_SHARED_ALIGNMENT = 16
+
+
+@prints_statement(S.SeqStmt)
+def _seq(emitter: KernelEmitter, node: S.SeqStmt) -> None:
+    for item in node.seq:
+        emitter.statement(item)
+
+
+@prints_statement(S.AttrStmt)
+def _attribute(emitter: KernelEmitter, node: S.AttrStmt) -> None:
+    if node.attr_key == "virtual_thread":
+        raise CodegenError(
+            "virtual threads are not threads of a kernel; run ir.tir.transform.InjectVirtualThread first"
+        )
+    if node.thread is not None:
+        _thread(emitter, node.thread, node.value)
+    emitter.statement(node.body)
+
+
+def _thread(emitter: KernelEmitter, axis: E.IterVar, extent: E.PrimExpr) -> None:
+    emitter.analyzer.bind(axis.var, Range.from_min_extent(const(0, axis.var.dtype), extent))
+    emitter.declare(axis.var, axis.thread_tag)
+
+
+@prints_statement(S.DeclBuffer)
+def _declaration(emitter: KernelEmitter, node: S.DeclBuffer) -> None:
+    emitter.statement(node.body)
+
+
+# -- values ------------------------------------------------------------------------
+@prints_statement(S.BufferStore)
+def _store(emitter: KernelEmitter, node: S.BufferStore) -> None:
+    store(emitter, node.buffer, node.indices, node.value, node.predicate)
+
+
+@prints_statement(S.LetStmt)
+def _let(emitter: KernelEmitter, node: S.LetStmt) -> None:
+    lanes = bound(emitter, node.var, node.value)
+    emitter.variables[node.var] = [emitter.kept(lane, node.var.dtype, node.var.name) for lane in lanes]
+    if dt.is_index(node.var.dtype) and emitter.is_index(node.value):
+        emitter.analyzer.bind(node.var, node.value)
+    emitter.statement(node.body)
+
+
+@prints_statement(S.Evaluate)
+def _evaluate(emitter: KernelEmitter, node: S.Evaluate) -> None:
+    value = node.value
+    if not isinstance(value, E.Call):
+        return
+    if getattr(value.op, "name", "") == "tir.ret":
+        emitter.line("return;")
+    elif effect_of(value) > CallEffectKind.READ_STATE:
+        for lane in emitter.data(value):
+            emitter.line(f"{lane.code};")
+
+
+@prints_statement(S.AssertStmt)
+def _assert(emitter: KernelEmitter, node: S.AssertStmt) -> None:
+    condition = emitter.index(node.condition)
+    with emitter.block(f"if (!{condition.within(1)})"):
+        emitter.line("__trap();")
+    emitter.statement(node.body)
+
+
+# -- control -----------------------------------------------------------------------
+@prints_statement(S.For)
+def _for(emitter: KernelEmitter, node: S.For) -> None:
+    if node.kind in (S.ForKind.PARALLEL, S.ForKind.THREAD_BINDING, S.ForKind.VECTORIZED):
+        raise CodegenError(
+            f"loop {node.loop_var.name} of a kernel is {node.kind.name}; lower the function with ir.tir.lower first"
+        )
+    type_ = emitter.type_of(node.loop_var.dtype)
+    start, extent = emitter.index(node.min), emitter.index(node.extent)
+    name = emitter.fresh(node.loop_var.name)
+    is_from_zero = isinstance(node.min, E.IntImm) and node.min.value == 0
+    end = (
+        extent
+        if is_from_zero
+        else emitter.kept(binary("+", start, extent), node.loop_var.dtype, f"{name}_end")
+    )
+    emitter.variables[node.loop_var] = [Text(name)]
+    emitter.analyzer.bind(node.loop_var, Range.from_min_extent(node.min, node.extent))
+    if node.kind == S.ForKind.UNROLLED:
+        emitter.line("#pragma unroll")
+    with emitter.block(f"for ({type_} {name} = {start.code}; {name} < {end.within(4)}; ++{name})"):
+        emitter.statement(node.body)
+
+
+@prints_statement(S.While)
+def _while(emitter: KernelEmitter, node: S.While) -> None:
+    with emitter.block("while (true)"):
+        condition = emitter.index(node.condition)
+        emitter.line(f"if (!{condition.within(1)}) break;")
+        emitter.statement(node.body)
+
+
+@prints_statement(S.IfThenElse)
+def _if(emitter: KernelEmitter, node: S.IfThenElse) -> None:
+    with emitter.block(f"if ({emitter.index(node.condition).code})"):
+        emitter.statement(node.then_case)
+    if node.else_case is not None:
+        with emitter.block("else"):
+            emitter.statement(node.else_case)
+
+
+# -- memory ------------------------------------------------------------------------
+@prints_statement(S.Allocate)
+def _allocate(emitter: KernelEmitter, node: S.Allocate) -> None:
+    scope = getattr(node.buffer_var.type_annotation, "storage_scope", "") or "global"
+    name = emitter.fresh(node.buffer_var.name)
+    emitter.variables[node.buffer_var] = [Text(name)]
+    emitter.scopes[node.buffer_var] = scope
+    emitter.type_of(node.dtype)
+    (extent,) = node.extents or (const(1),)
+    if scope == "shared.dyn":
+        _dynamic(emitter, node, name)
+    elif not isinstance(extent, E.IntImm):
+        raise CodegenError(
+            f"allocation {node.buffer_var.name} of a kernel has {extent} elements; their number must be constant"
+        )
+    else:
+        count = max(1, extent.value * dt.lanes(node.dtype))
+        if scope.startswith("shared"):
+            emitter.aligned[node.buffer_var] = _SHARED_ALIGNMENT
+            emitter.line(
+                f"__shared__ __align__({_SHARED_ALIGNMENT}) {memory_type(node.dtype)} {name}[{count}];"
+            )
+        elif scope == "local":
+            emitter.line(f"{memory_type(node.dtype)} {name}[{count}];")
+        else:
+            raise CodegenError(
+                f"allocation {node.buffer_var.name} of a kernel is of scope {scope}; a thread allocates local and shared memory"
+            )
+    emitter.statement(node.body)
+
+
+def _dynamic(emitter: KernelEmitter, node: S.Allocate, name: str) -> None:
+    """Shared memory whose size the launch says."""
+    emitter.aligned[node.buffer_var] = 128
+    bytes_name = emitter.fresh("dynamic_shared_memory")
+    emitter.line(f"extern __shared__ __align__(128) unsigned char {bytes_name}[];")
+    type_ = memory_type(node.dtype)
+    emitter.line(f"{type_}* const {name} = reinterpret_cast<{type_}*>({bytes_name});")

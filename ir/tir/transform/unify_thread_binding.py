@@ -1,0 +1,220 @@
+"""UnifyThreadBinding: the loops of a kernel that are bound to one thread axis become one launch of that axis."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import reduce
+
+from ... import dtype as dt
+from ...arith.deep_equal import expr_deep_equal
+from ...error import IRValueError
+from ...module import IRModule
+from ...node import Mutator, Visitor
+from ...transform import PassContext
+from ..buffer import Buffer
+from ..expr import IntImm, IterVar, PrimExpr, Range, StringImm, Var
+from ..function import PrimFunc
+from ..operators import cast, const, logical_and
+from ..stmt import AttrStmt, Block, BufferStore, Evaluate, For, ForKind, IfThenElse, Stmt
+from ..stmt_functor import substitute, variables_in
+from ..thread_axis import LAUNCH_ORDER, WARP_EXECUTION, is_barrier, is_launched, is_private_scope
+from .prim_func_pass import PrimFuncPass
+
+
+@dataclass(frozen=True)
+class _Facts:
+    """What a statement does, as far as threads are concerned."""
+
+    tags: frozenset[str] = frozenset()
+    """Of the thread axes that loops in it are bound to."""
+    shared: bool = False
+    """Whether it writes memory that several threads see, or calls what may."""
+    private: frozenset[Var] = frozenset()
+    """Addresses of memory of a single thread that it writes and does not allocate."""
+
+    def __or__(self, other: _Facts) -> _Facts:
+        return _Facts(self.tags | other.tags, self.shared or other.shared, self.private | other.private)
+
+
+class _Look(Visitor):
+    """Facts of every statement of a kernel, and the extents of its axes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.facts: dict[int, _Facts] = {}
+        self.extents: dict[str, list[PrimExpr]] = {}
+        self.inner: set[Var] = set()
+        """Variables of loops."""
+        self._now = _Facts()
+
+    def visit_Stmt(self, node: Stmt) -> None:
+        before, self._now = self._now, _Facts()
+        self._statement(node)
+        self.facts[id(node)] = self._now
+        self._now = before | self._now
+
+    def _statement(self, node: Stmt) -> None:
+        if isinstance(node, BufferStore):
+            self._write(node.buffer)
+        elif isinstance(node, Evaluate):
+            self._now |= _Facts(shared=not is_barrier(node))
+        elif isinstance(node, For):
+            self.inner.add(node.loop_var)
+            if is_launched(node):
+                assert node.thread_binding is not None
+                self._bind(node.thread_binding.thread_tag, node.extent)
+            if WARP_EXECUTION in node.annotations:
+                self._bind("threadIdx.x", None)
+        elif isinstance(node, Block) and WARP_EXECUTION in node.annotations:
+            self._bind("threadIdx.x", None)
+        self.generic_visit(node)
+        if isinstance(node, Block):
+            own = {buffer.data for buffer in node.alloc_buffers}
+            self._now = replace(self._now, private=self._now.private - own)
+
+    def _bind(self, tag: str, extent: PrimExpr | None) -> None:
+        self._now |= _Facts(tags=frozenset([tag]))
+        self.extents.setdefault(tag, []).extend([] if extent is None else [extent])
+
+    def _write(self, buffer: Buffer) -> None:
+        if is_private_scope(buffer.scope()):
+            self._now |= _Facts(private=frozenset([buffer.data]))
+        else:
+            self._now |= _Facts(shared=True)
+
+
+class _Kernel(Mutator):
+    """Rewrites the statements of one kernel."""
+
+    def __init__(self, facts: Mapping[int, _Facts], axes: Mapping[str, IterVar]) -> None:
+        super().__init__()
+        self._facts, self._axes = facts, axes
+        self._unbound = frozenset(axes)
+        """Tags of axes along which all threads run what is visited."""
+
+    def visit_PrimExpr(self, node: PrimExpr) -> PrimExpr:
+        return node
+
+    def visit_Stmt(self, node: Stmt) -> Stmt:
+        facts = self._facts[id(node)]
+        idle = self._unbound - facts.tags
+        is_whole = not isinstance(node, Block)  # which the statement that binds it holds
+        if not idle or not facts.shared or facts.private or not is_whole:
+            return self._inside(node, self._unbound)
+        first = [self._axes[tag].var.equal(0) for tag in LAUNCH_ORDER if tag in idle]
+        return IfThenElse(reduce(logical_and, first), self._inside(node, self._unbound - idle))
+
+    def _inside(self, node: Stmt, unbound: frozenset[str]) -> Stmt:
+        before, self._unbound = self._unbound, unbound
+        if isinstance(node, For) and is_launched(node):
+            result = self._bound(node)
+        else:
+            if isinstance(node, For | Block) and WARP_EXECUTION in node.annotations:
+                self._unbound -= {"threadIdx.x"}
+                kept = {key: item for key, item in node.annotations.items() if key != WARP_EXECUTION}
+                node = node.replace(annotations=kept)
+            result = self.generic_visit(node)
+        self._unbound = before
+        return result
+
+    def _bound(self, loop: For) -> Stmt:
+        """The body of a loop for the iteration that belongs to a thread."""
+        assert loop.thread_binding is not None
+        tag = loop.thread_binding.thread_tag
+        axis = self._axes[tag]
+        self._unbound -= {tag}
+        body = self.visit(loop.body)
+        extent, launched = loop.extent, axis.dom.extent
+        is_part = (
+            isinstance(extent, IntImm) and isinstance(launched, IntImm) and extent.value < launched.value
+        )
+        index = cast(loop.loop_var.dtype, axis.var)
+        body = substitute(body, {loop.loop_var: _plus(loop.min, index)})
+        for key, value in loop.annotations.items():
+            body = AttrStmt(StringImm(""), key, value, body)  # how loops inside of it are to be unrolled
+        return IfThenElse(axis.var < cast(axis.var.dtype, extent), body) if is_part else body
+
+
+def _plus(start: PrimExpr, index: PrimExpr) -> PrimExpr:
+    return index if isinstance(start, IntImm) and start.value == 0 else start + index
+
+
+class _Unify(Mutator):
+    def __init__(self, warp_size: int) -> None:
+        super().__init__()
+        self._warp_size = warp_size
+
+    def visit_PrimExpr(self, node: PrimExpr) -> PrimExpr:
+        return node
+
+    def visit_For(self, loop: For) -> Stmt:
+        if not is_launched(loop):
+            return self.generic_visit(loop)
+        look = _Look()
+        look.visit(loop)
+        axes = {tag: self._axis(tag, look) for tag in LAUNCH_ORDER if tag in look.extents}
+        body: Stmt = _Kernel(look.facts, axes).visit(loop)
+        for tag in reversed(axes):
+            axis = axes[tag]
+            body = For(
+                axis.var, const(0, axis.var.dtype), axis.dom.extent, ForKind.THREAD_BINDING, body,
+                IterVar(None, Var("", axis.var.dtype), IterVar.ThreadIndex, tag),
+            )  # fmt: skip
+        return body
+
+    def _axis(self, tag: str, look: _Look) -> IterVar:
+        found = look.extents[tag] or [const(self._warp_size, "int32")]
+        extent = found[0]
+        for other in found[1:]:
+            if isinstance(extent, IntImm) and isinstance(other, IntImm):
+                extent = extent if extent.value >= other.value else other
+            elif not expr_deep_equal(extent, other):
+                raise IRValueError(
+                    f"loops of one kernel are bound to {tag} with extents {extent} and {other}; they must be equal, or constant"
+                )
+        inner = [var.name for var in variables_in(extent) if var in look.inner]
+        if inner:
+            raise IRValueError(
+                f"a loop over {extent} is bound to {tag}, which depends on {inner[0]}, a loop of the kernel: how many threads"
+                " run must be known when it begins"
+            )
+        var = Var(tag.replace(".", "_"), extent.dtype if dt.is_index(extent.dtype) else "int32")
+        return IterVar(Range.from_min_extent(const(0, var.dtype), extent), var, IterVar.ThreadIndex, tag)
+
+
+@dataclass(frozen=True)
+class UnifyThreadBinding(PrimFuncPass):
+    """Bind each thread axis once, around everything that its threads run; runs on opaque blocks, before CompactBufferAllocation.
+
+    A kernel begins at the outermost loop that is bound. Where one of its loops has fewer iterations than the axis has threads, the
+    others do nothing. What stands in no loop of an axis is run by all its threads if it writes memory of their own, and by the first
+    alone if several see what it writes. Loops and blocks annotated ``warp_execution`` are run by the threads of a warp together:
+    these are bound to ``threadIdx.x``.
+
+    Before::
+
+        for bx in T.thread_binding(16, thread="blockIdx.x"):
+            for i in T.thread_binding(32, thread="threadIdx.x"):
+                shared[i] = A[bx * 32 + i]
+            for j in T.thread_binding(32, thread="threadIdx.x"):
+                B[bx * 32 + j] = shared[31 - j]
+
+    After::
+
+        for blockIdx_x in T.thread_binding(16, thread="blockIdx.x"):
+            for threadIdx_x in T.thread_binding(32, thread="threadIdx.x"):
+                shared[threadIdx_x] = A[blockIdx_x * 32 + threadIdx_x]
+                B[blockIdx_x * 32 + threadIdx_x] = shared[31 - threadIdx_x]
+
+    Raises:
+        IRValueError: extents of an axis that are not constant differ, or depend on what is computed in the kernel.
+    """
+
+    pass_name = "tir.UnifyThreadBinding"
+
+    def transform_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
+        """The function whose kernels bind every axis once, outside of everything."""
+        warp_size = getattr(func.attrs.get("target"), "thread_warp_size", None) or 32
+        body = _Unify(warp_size).visit(func.body)
+        return func if body is func.body else func.replace(body=body)
