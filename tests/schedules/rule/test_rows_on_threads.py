@@ -235,3 +235,23 @@ def test_threads_that_share_one_sum_are_one_block() -> None:
     data = numbers(300)
     x = tensor(300)
     assert_all_structures([x, topi.sum(x)], [data], np.asarray(data.sum()), 2)
+
+
+@pytest.mark.parametrize("kind", ["opaque", "scan"])
+def test_an_axis_that_says_nothing_is_one_thread_s(kind: str) -> None:
+    func = from_source(
+        f"""@T.prim_func
+def main(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32")):
+    for i in range(8):
+        with T.block("B"):
+            v = T.axis.{kind}(8, i)
+            B[v] = A[v] + 1
+"""
+    )
+    (sketch,) = PostOrderApply().generate_sketches(func, GPU)
+    sch = sketch.materialize(func, sketch.sample(1, np.random.default_rng(0))[0])
+    assert postprocess(sch, GPU)
+    assert threads(sch) == [1]
+    data, result = numbers(8, dtype="int32"), np.zeros(8, "int32")
+    run(sch.mod["main"], data, result)
+    np.testing.assert_array_equal(result, data + 1)
