@@ -334,10 +334,11 @@ def require_loop_can_run_in_any_order(loop: LoopNode, primitive: str, allow_redu
 
 
 def _is_fed_data_parallel(block: BlockNode, loop: LoopNode) -> bool:
-    """Whether a loop feeds no reduction of a block, which may then be without its init, or be the init alone."""
+    """Whether a loop feeds no reduction of a block, which may then be without its init, or be the init alone, and nothing that must run
+    in order.
+    """
     return all(
-        item.iter_type == IterVar.DataPar
-        or (item.iter_type == IterVar.CommReduce and not mentions(value, {loop.var}))
+        item.iter_type == IterVar.DataPar or not mentions(value, {loop.var})
         for item, value in zip(block.iter_vars, block.iter_values, strict=True)
     )
 

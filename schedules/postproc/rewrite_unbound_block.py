@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ir.tir.kernel_attributes import LAYOUT_REWRITE_PREPROC
 
-from ..rule.auto_bind import bind_block
+from ..rule.auto_bind import bind_block, is_in_blocks
 from ..schedule import Schedule
-from ..tree import BlockNode, LoopNode, child_blocks, loops_around
+from ..tree import child_blocks, loops_around
 from .base import Postproc
 
 
@@ -24,15 +24,9 @@ class RewriteUnboundBlock(Postproc):
         func = sch.func_working_on
         assert func is not None
         for block in child_blocks(sch._root(func)):
-            if LAYOUT_REWRITE_PREPROC in block.annotations or _is_bound(block):
+            if LAYOUT_REWRITE_PREPROC in block.annotations or is_in_blocks(loops_around(block)):
                 continue
             bind_block(
                 sch, sch.get_block(block.name), self.max_threadblocks, self.target.max_threads_per_block
             )
         return True
-
-
-def _is_bound(block: BlockNode) -> bool:
-    """Whether a loop around the block, or one beside it in the same nest, runs on threads."""
-    loops: list[LoopNode] = loops_around(block)
-    return any(loop.thread_binding is not None for loop in loops)

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ir.error import IRError
 from ir.module import IRModule
 from ir.target.gpu_facts import ACCESS_BYTES
-from ir.tir import PrimFunc
+from ir.tir import Block, For, ForKind, PrimFunc, pre_order_visit
 from ir.tir import transform as passes
+from ir.tir.analysis.reads_memory import reads_memory
 from ir.tir.analysis.verify_device import verify_gpu_code
 from ir.tir.kernel_attributes import LAYOUT_REWRITE_PREPROC
 from ir.transform import Sequential
 
 from ..annotation import FEWEST_THREADS, MOST_THREADS
 from ..schedule import Schedule
+from ..surroundings import evaluated_by
 from ..tree import BlockNode, LeafNode, LoopNode, TreeNode, all_blocks, loops_around, walk
 from .base import Postproc
 
 
 class VerifyGPUCode(Postproc):
-    """Valid if threads run every statement, and every kernel keeps within the target's threads, shared and local memory, and vector
-    width.
+    """Valid if threads run every statement and read all memory, what lies in shared and local memory is used in one kernel, and every
+    kernel keeps within the target's threads, shared and local memory, and vector width.
 
     Blocks may bound the threads of their kernel by the annotations ``meta_schedule.thread_extent_low_inclusive`` and
     ``..._high_inclusive``.
@@ -55,14 +59,37 @@ class VerifyGPUCode(Postproc):
             )(IRModule({"main": func}))
         except IRError:
             return False  # what cannot be lowered cannot run
-        return verify_gpu_code(lowered, limits)
+        return verify_gpu_code(lowered, limits) and not _has_memory_across_kernels(lowered["main"])
+
+
+def _has_memory_across_kernels(func: PrimFunc) -> bool:
+    """Whether shared or local memory is allocated around kernels, each of which would have its own."""
+    found: list[bool] = []
+
+    def visit(node: Any) -> bool:
+        if isinstance(node, Block):
+            scopes = [buffer.scope() for buffer in node.alloc_buffers]
+            found.append(any(scope.startswith(("shared", "local")) for scope in scopes))
+        return not (isinstance(node, For) and node.kind == ForKind.THREAD_BINDING)
+
+    pre_order_visit(func.body, visit)
+    return any(found)
 
 
 def _threads_run_everything(sch: Schedule) -> bool:
-    """Whether every statement is below a loop that is bound; what rewrites layouts is done beforehand."""
+    """Whether every statement is below a loop that is bound, and what the host evaluates around such loops reads no memory; what
+    rewrites layouts is done beforehand.
+    """
     func = sch.func_working_on
     assert func is not None
-    return not any(isinstance(node, LeafNode) for node in walk(sch._root(func), enters=_is_left_to_the_host))
+    return not any(map(_needs_threads, walk(sch._root(func), enters=_is_left_to_the_host)))
+
+
+def _needs_threads(node: TreeNode) -> bool:
+    """Whether a node does something itself that only threads can, since the memory is theirs."""
+    if isinstance(node, LeafNode) or (isinstance(node, BlockNode) and node.init is not None):
+        return True
+    return any(map(reads_memory, evaluated_by(node)))
 
 
 def _is_left_to_the_host(node: TreeNode) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import takewhile
 
 from ir import tir
 
@@ -61,8 +62,8 @@ def bind_block(
     """Bind the outer loops of a block that is bound to no thread yet; the threads are sampled where there are candidates.
 
     A block that holds nothing but nests of blocks, such as those of an operator that is written as loops, has each of them bound
-    instead. A nest that must run in order is one thread's; one where the function may return, or that calls what has effects, is left
-    as it is.
+    instead. Loops around threads that another rule has bound become blocks of them. A nest that must run in order is one thread's; one
+    where the function may return, or that calls what has effects, is left as it is.
     """
     node = node_of(sch, block)
     if _holds_nests_only(node):
@@ -71,13 +72,18 @@ def bind_block(
         return
     nodes = loops_around(node)
     nest = nodes[0] if nodes else node
-    if any(loop.thread_binding is not None for loop in nodes) or returns_below(nest):
+    free = list(takewhile(lambda loop: loop.thread_binding is None, nodes))
+    has_threads = len(free) < len(nodes)
+    if (has_threads and (not free or is_in_blocks(nodes))) or returns_below(nest):
         return
     if has_effects(blocks_below(nest)):
         return
-    count = _parallel_prefix(nodes)
+    count = _parallel_prefix(free)
     loops = sch.get_loops(block)
     fused = sch.fuse(*loops[:count]) if count else sch.add_unit_loop(loops[0] if loops else block)
+    if has_threads:
+        sch.bind(fused, "blockIdx.x")
+        return
     extent = sch.get(fused).extent
     total = extent.value if isinstance(extent, tir.IntImm) else None
     if total is not None and total > max_threadblocks * max_threads_per_block:
@@ -89,6 +95,12 @@ def bind_block(
         )
     sch.bind(blocks, "blockIdx.x")
     sch.bind(threads, "threadIdx.x")
+
+
+def is_in_blocks(loops: Sequence[LoopNode]) -> bool:
+    """Whether one of some loops runs on blocks of threads."""
+    tags = [loop.thread_binding.thread_tag for loop in loops if loop.thread_binding is not None]
+    return any(tag.startswith("blockIdx") for tag in tags)
 
 
 def _holds_nests_only(node: BlockNode) -> bool:

@@ -71,7 +71,7 @@ class AutoInline(ScheduleRule):
         if _ends_register_tile(node) and _is_read_by_reduction(node):
             return [sch]
         expensive = bool(self.disallow_op) and contains_call(node, self.disallow_op)
-        if self.into_consumer and not is_output_block(node):
+        if self.into_consumer and not is_output_block(node) and not _leaves_threads(node):
             consumers = consumers_of(node)
             repeated = len(consumers) > 1 or any(
                 read_count(item, node.writes[0].buffer) > 1 for item in consumers
@@ -99,6 +99,11 @@ class AutoInline(ScheduleRule):
         if self.require_injective and not is_injective(node):
             return False
         return not self.require_ordered or _reads_in_order(node)
+
+
+def _leaves_threads(node: BlockNode) -> bool:
+    """Whether a block takes results out of memory of threads, where other kernels would find nothing."""
+    return any(region.buffer.scope() != "global" for region in node.reads)
 
 
 def _reads_in_order(node: BlockNode) -> bool:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from ir import te
+from ir.script import from_source
 from ir.script import tir as T
 from ir.target import Target
 from ir.tir import IndexMap, PrimFunc
@@ -283,3 +284,57 @@ def test_a_program_of_which_the_host_runs_a_part_is_not_valid() -> None:
         sch.bind(outer, "blockIdx.x")
         sch.bind(inner, "threadIdx.x")
     assert apply(VerifyGPUCode(), sch)
+
+
+AROUND = [
+    "if {}[0] > 0:\n",
+    "while {}[0] > B[7]:\n",
+    "with T.LetStmt({}[0]) as x:\n",
+    "with T.block('around'):\n        T.where({}[0] > 0)\n        T.reads(A[0:8])\n        T.writes(B[0:8])\n",
+]
+
+
+@pytest.mark.parametrize("around", AROUND)
+def test_what_is_evaluated_around_threads_reads_no_memory(around: str) -> None:
+    program = """@T.prim_func
+def main(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32"), n: T.int32):
+    AROUND        for i in T.thread_binding(8, thread="threadIdx.x"):
+            with T.block("B"):
+                v = T.axis.spatial(8, i)
+                B[v] = A[v]
+"""
+    reading = from_source(program.replace("AROUND", around.format("A")))
+    assert not apply(VerifyGPUCode(), Schedule(reading))
+    if "B[7]" not in around:
+        known = from_source(
+            program.replace("AROUND", around.format("A").replace("A[0] ", "n ").replace("A[0])", "n)"))
+        )
+        assert apply(VerifyGPUCode(), Schedule(known))
+
+
+@pytest.mark.parametrize("init", [True, False])
+def test_an_initialization_around_threads_is_the_host_s(init: bool) -> None:
+    begin = "        with T.init():\n            B[0] = 0\n" if init else ""
+    program = f"""@T.prim_func
+def main(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32")):
+    with T.block("around"):
+        T.reads(A[0:8])
+        T.writes(B[0:8])
+{begin}        for i in T.thread_binding(8, thread="threadIdx.x"):
+            with T.block("B"):
+                v = T.axis.spatial(8, i)
+                B[v] = A[v]
+"""
+    assert apply(VerifyGPUCode(), Schedule(from_source(program))) is not init
+
+
+@pytest.mark.parametrize(("scope", "valid"), [("global", True), ("local", False), ("shared", False)])
+def test_kernels_share_global_memory_only(scope: str, valid: bool) -> None:
+    y = te.placeholder((64,), name="x")
+    for name in ("y", "z"):
+        y = te.compute((64,), lambda i, last=y: last[63 - i] + 1, name=name)
+    sch = Schedule(te.create_prim_func([y.op.input_tensors[0].op.input_tensors[0], y]))
+    sch.set_scope("y", 0, scope)
+    for name in ("y", "z"):
+        sch.bind(sch.get_loops(name)[0], "threadIdx.x")
+    assert apply(VerifyGPUCode(), sch) is valid

@@ -147,6 +147,25 @@ def test_a_wide_vector_is_no_decision() -> None:
     assert sch.get(sch.get_loops("C")[-1]).extent == 32
 
 
+@pytest.mark.parametrize("name", ["two", "sum", "product", "rows"])
+def test_what_threads_computed_leaves_them_through_global_memory(name: str) -> None:
+    """Several readers, a reduction, another product, and an operator written as loops are kernels of their own."""
+    a, b = (te.placeholder((16, 16), name=name) for name in "AB")
+    k, k2 = (te.reduce_axis((0, 16), name) for name in ("k", "k2"))
+    c = te.compute((16, 16), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="C")
+    results = {
+        "two": [topi.multiply(c, 2.0), topi.transpose(c, [1, 0])],
+        "sum": [topi.sum(c, axis=1)],
+        "product": [te.compute((16, 16), lambda i, j: te.sum(c[i, k2] * b[k2, j], axis=k2), name="D")],
+        "rows": [topi.cumsum(c, axis=1)],
+    }
+    func = te.create_prim_func([a, b, *results[name]])
+    for sketch in PostOrderApply().generate_sketches(func, GPU):
+        sch = sketch.materialize(func, sketch.sample(1, np.random.default_rng(0))[0])
+        assert postprocess(sch, GPU)
+        assert_same_meaning(func, sch)
+
+
 def test_auto_bind() -> None:
     (sch,) = applied(AutoBind(256, [32, 64, 128]), elementwise(), "C", GPU)
     assert steps(sch) == ["Fuse", "SampleCategorical", "Split", "Bind", "Bind"]

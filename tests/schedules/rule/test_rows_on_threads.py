@@ -1,4 +1,4 @@
-"""AutoBind on operators that are written as loops (scans, sorts, selections, scatters, searches), and on what is in order."""
+"""AutoBind on operators written as loops (scans, sorts, selections, scatters, searches), on what is in order, and around threads."""
 
 from __future__ import annotations
 
@@ -214,3 +214,44 @@ def main(A: T.Buffer((8,), "int32")):
     sch = Schedule(func)
     (bound,) = rule.apply(sch, sch.get_block("A"))
     assert threads(bound) == []
+
+
+@pytest.mark.parametrize("shape", [(32, 48), (1, 70), (3, 5, 40)])
+def test_rows_that_threads_share_are_blocks(shape: tuple[int, ...]) -> None:
+    """The loops around shared reductions, and around what reads them out of shared memory, do not stay on the host."""
+    data = numbers(*shape)
+    x = tensor(*shape)
+    result = topi.subtract(x, topi.max(x, axis=-1, keepdims=True))
+    assert_all_structures([x, result], [data], data - data.max(-1, keepdims=True), 2)
+    func = te.create_prim_func([x, result])
+    sketch = PostOrderApply().generate_sketches(func, GPU)[1]
+    sch = sketch.materialize(func, sketch.sample(1, np.random.default_rng(0))[0])
+    outer = sch.get(sch.get_loops("x_red")[0])
+    assert outer.extent == data.size // shape[-1]
+    assert outer.thread_binding is not None and outer.thread_binding.thread_tag == "blockIdx.x"
+
+
+def test_threads_that_share_one_sum_are_one_block() -> None:
+    data = numbers(300)
+    x = tensor(300)
+    assert_all_structures([x, topi.sum(x)], [data], np.asarray(data.sum()), 2)
+
+
+@pytest.mark.parametrize("kind", ["opaque", "scan"])
+def test_an_axis_that_says_nothing_is_one_thread_s(kind: str) -> None:
+    func = from_source(
+        f"""@T.prim_func
+def main(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32")):
+    for i in range(8):
+        with T.block("B"):
+            v = T.axis.{kind}(8, i)
+            B[v] = A[v] + 1
+"""
+    )
+    (sketch,) = PostOrderApply().generate_sketches(func, GPU)
+    sch = sketch.materialize(func, sketch.sample(1, np.random.default_rng(0))[0])
+    assert postprocess(sch, GPU)
+    assert threads(sch) == [1]
+    data, result = numbers(8, dtype="int32"), np.zeros(8, "int32")
+    run(sch.mod["main"], data, result)
+    np.testing.assert_array_equal(result, data + 1)
