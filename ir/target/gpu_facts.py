@@ -11,6 +11,12 @@ ACCESS_BYTES = 16
 """What a thread reads or writes at once at most, on every architecture."""
 
 
+MAX_REGISTERS_OF_THREAD = 255
+"""Of 32 bits, on every architecture."""
+STATIC_SHARED_MEMORY_BYTES = 48 << 10
+"""Shared memory of a block whose size the program says, at most, on every architecture; more is asked for at the launch."""
+
+
 @dataclass(frozen=True)
 class MultiprocessorFacts:
     """One multiprocessor; throughputs are results per cycle."""
@@ -20,30 +26,56 @@ class MultiprocessorFacts:
     blocks: int
     """That are resident at a time."""
     shared_memory_bytes: int
+    shared_memory_per_block_optin: int
+    """Bytes that a block may have if the launch asks for more than :data:`STATIC_SHARED_MEMORY_BYTES`."""
     registers: int
-    """Of 32 bits."""
+    """Of 32 bits; a block may have 65536 of them at most."""
     float32_lanes: int
     float64_lanes: int
     int32_lanes: int
     special_lanes: int
     """Of units for exponentials, reciprocals and the like."""
     schedulers: int
-    """Instructions of warps that begin in a cycle."""
+    """Instructions of warps that begin in a cycle; each scheduler has a part of the registers, for the warps that are its own."""
+    shared_memory_unit: int
+    """Bytes of which a block gets a multiple."""
+    reserved_shared_memory_bytes: int
+    """Of each block, for the system."""
+    register_unit: int = 256
+    """Registers of which a warp gets a multiple."""
+    max_threads_per_block: int = 1024
+    warp_size: int = 32
+    registers_per_block: int = 65536
 
 
+_KIB = 1 << 10
+_COLUMNS = (
+    "threads", "blocks", "shared_memory_bytes", "shared_memory_per_block_optin", "registers",
+    "float32_lanes", "float64_lanes", "int32_lanes", "special_lanes", "schedulers",
+)  # fmt: skip
+_ROWS = {
+    37: (2048, 16, 112 * _KIB, 48 * _KIB, 131072, 192, 64, 160, 32, 4),
+    53: (2048, 32, 64 * _KIB, 48 * _KIB, 65536, 128, 4, 128, 32, 4),
+    60: (2048, 32, 64 * _KIB, 48 * _KIB, 65536, 64, 32, 64, 16, 2),
+    61: (2048, 32, 96 * _KIB, 48 * _KIB, 65536, 128, 4, 128, 32, 4),
+    62: (2048, 32, 64 * _KIB, 48 * _KIB, 65536, 128, 4, 128, 32, 4),
+    70: (2048, 32, 96 * _KIB, 96 * _KIB, 65536, 64, 32, 64, 16, 4),
+    75: (1024, 16, 64 * _KIB, 64 * _KIB, 65536, 64, 2, 64, 16, 4),
+    80: (2048, 32, 164 * _KIB, 163 * _KIB, 65536, 64, 32, 64, 16, 4),
+    86: (1536, 16, 100 * _KIB, 99 * _KIB, 65536, 128, 2, 64, 16, 4),
+    87: (1536, 16, 164 * _KIB, 163 * _KIB, 65536, 128, 2, 64, 16, 4),
+    89: (1536, 24, 100 * _KIB, 99 * _KIB, 65536, 128, 2, 64, 16, 4),
+    90: (2048, 32, 228 * _KIB, 227 * _KIB, 65536, 128, 64, 64, 16, 4),
+    100: (2048, 32, 228 * _KIB, 227 * _KIB, 65536, 128, 64, 64, 16, 4),
+    120: (1536, 24, 100 * _KIB, 99 * _KIB, 65536, 128, 2, 64, 16, 4),
+}
 _FACTS = {
-    60: MultiprocessorFacts(2048, 32, 64 << 10, 65536, 64, 32, 64, 16, 2),
-    61: MultiprocessorFacts(2048, 32, 96 << 10, 65536, 128, 4, 128, 32, 4),
-    70: MultiprocessorFacts(2048, 32, 96 << 10, 65536, 64, 32, 64, 16, 4),
-    72: MultiprocessorFacts(2048, 32, 96 << 10, 65536, 64, 32, 64, 16, 4),
-    75: MultiprocessorFacts(1024, 16, 64 << 10, 65536, 64, 2, 64, 16, 4),
-    80: MultiprocessorFacts(2048, 32, 164 << 10, 65536, 64, 32, 64, 16, 4),
-    86: MultiprocessorFacts(1536, 16, 100 << 10, 65536, 128, 2, 64, 16, 4),
-    87: MultiprocessorFacts(1536, 16, 164 << 10, 65536, 128, 2, 64, 16, 4),
-    89: MultiprocessorFacts(1536, 24, 100 << 10, 65536, 128, 2, 64, 16, 4),
-    90: MultiprocessorFacts(2048, 32, 228 << 10, 65536, 128, 64, 64, 16, 4),
-    100: MultiprocessorFacts(2048, 32, 228 << 10, 65536, 128, 64, 64, 16, 4),
-    120: MultiprocessorFacts(1536, 32, 100 << 10, 65536, 128, 2, 64, 16, 4),
+    number: MultiprocessorFacts(
+        **dict(zip(_COLUMNS, row)),
+        shared_memory_unit=128 if number >= 80 else 256,
+        reserved_shared_memory_bytes=_KIB if number >= 80 else 0,
+    )
+    for number, row in _ROWS.items()
 }
 
 

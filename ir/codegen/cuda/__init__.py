@@ -1,1 +1,1 @@
-"""CUDA: lowered kernels as readable C++, and the code that NVRTC makes of it."""
+"""CUDA: lowered kernels as readable C++, what NVRTC makes of it, and its emulation on the CPU."""
