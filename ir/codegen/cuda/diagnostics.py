@@ -14,6 +14,7 @@ from ..error import CudaDiagnostic
 _FRONT_END = re.compile(
     r"(?P<file>[^\s(][^(]*)\((?P<line>\d+)\): (?P<severity>(?:catastrophic )?error|warning|remark)(?: #[\w-]+)?: (?P<message>.*)"
 )
+_NOTE = re.compile(r"[^\s(][^(]*\(\d+\): note\b.*")  # more about the message before
 _PTX_LINE = re.compile(
     r"ptxas (?P<file>.*), line (?P<line>\d+); (?P<severity>error|fatal|warning)\s*: (?P<message>.*)"
 )
@@ -45,7 +46,7 @@ def parse_log(log: str) -> list[CudaDiagnostic]:
             close()
             found.append(begun)
             in_excerpt = begun.file not in ("", PTX_TEXT)
-        elif in_excerpt and line.startswith(" "):
+        elif in_excerpt and (line.startswith(" ") or _NOTE.fullmatch(line)):
             excerpt.append(line.rstrip())
         else:
             in_excerpt = False

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from pathlib import Path
 from typing import Any
 
 from ..error import CudaCompileError, CudaDiagnostic, CudaToolkitError
@@ -109,6 +110,19 @@ def nvrtc_version() -> tuple[int, int]:
     major, minor = ctypes.c_int(), ctypes.c_int()
     library().nvrtcVersion(ctypes.byref(major), ctypes.byref(minor))
     return major.value, minor.value
+
+
+@lru_cache(maxsize=1)
+def compiler_identity() -> str:
+    """What tells this compiler from others: its version, the size of its library, the headers, and the options that are always given.
+
+    Raises:
+        CudaToolkitError: there is no NVRTC.
+    """
+    library()
+    path = Path(toolkit().nvrtc)
+    size = path.stat().st_size if path.is_file() else 0
+    return " ".join([*map(str, (*nvrtc_version(), size)), *_common_options()])
 
 
 @lru_cache(maxsize=1)

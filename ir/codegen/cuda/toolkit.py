@@ -23,14 +23,14 @@ INSTALL_HINT = "pip install 'loopsmith[cuda]'"
 
 _LIBRARY = re.compile(r"libnvrtc\.so\.(\d+)(?:\.\d+)*")
 _HEADER = "cuda_fp16.h"
-_WHEELS = (  # folders of libraries, of headers and of programs below the wheels' package ``nvidia``
+_WHEELS = (  # folders of libraries and of headers below the wheels' package ``nvidia``: of CUDA 12, and of CUDA 13
     (
         ("cuda_nvrtc/lib",),
         ("cuda_runtime/include", "cuda_nvcc/include", "cuda_cccl/include"),
-        ("cuda_nvcc/bin", "cuda_nvdisasm/bin", "cuda_cuobjdump/bin"),
     ),
-    (("cu13/lib",), ("cu13/include", "cu13/include/cccl"), ("cu13/bin",)),
+    (("cu13/lib",), ("cu13/include", "cu13/include/cccl")),
 )
+_WHEEL_PROGRAMS = ("cuda_nvcc/bin", "cu13/bin")
 _TOOLKIT = (("lib64", "lib"), ("include", "include/cccl"), ("bin",))
 _SONAMES = ("libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so")
 """By which the system's loader finds it."""
@@ -76,8 +76,8 @@ def toolkit() -> Toolkit:
 
 def _toolkits() -> Iterator[Toolkit]:
     for wheels in _wheel_folders():
-        for parts in _WHEELS:
-            yield from _toolkit_below(wheels, *parts)
+        for libraries, includes in _WHEELS:
+            yield from _toolkit_below(wheels, libraries, includes, _WHEEL_PROGRAMS)
     for name in ("CUDA_PATH", "CUDA_HOME"):
         if os.environ.get(name):
             yield from _toolkit_below(Path(os.environ[name]), *_TOOLKIT)
