@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import stat
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -96,7 +97,8 @@ def test_the_loaders_library_has_the_headers_beside_the_compiler(monkeypatch, tm
 
 @pytest.mark.usefixtures("nvrtc")
 def test_a_program_that_needs_headers_says_that_they_are_not_installed(monkeypatch):
-    monkeypatch.setattr("ir.codegen.cuda.nvrtc.toolkit", lambda: Toolkit("unused", (), ()))
+    bare = replace(toolkit(), include_folders=())
+    monkeypatch.setattr("ir.codegen.cuda.nvrtc.toolkit", lambda: bare)
     with pytest.raises(
         CodegenError, match=r"headers of CUDA are not installed: pip install 'loopsmith\[cuda\]'"
     ):
