@@ -1,6 +1,7 @@
 // Atomic operations. One thread runs at a time, so that reading, computing and storing need no protection.
 #pragma once
 
+#include "half.h"
 #include "threads.h"
 
 namespace emulation {
@@ -35,6 +36,10 @@ EMULATION_ATOMIC(atomicAdd, unsigned int, old + value)
 EMULATION_ATOMIC(atomicAdd, unsigned long long, old + value)
 EMULATION_ATOMIC(atomicAdd, float, old + value)
 EMULATION_ATOMIC(atomicAdd, double, old + value)
+EMULATION_ATOMIC(atomicAdd, __half, old + value)
+EMULATION_ATOMIC(atomicAdd, __half2, old + value)
+EMULATION_ATOMIC(atomicAdd, __nv_bfloat16, old + value)
+EMULATION_ATOMIC(atomicAdd, __nv_bfloat162, old + value)
 EMULATION_ATOMIC(atomicSub, int, int(unsigned(old) - unsigned(value)))
 EMULATION_ATOMIC(atomicSub, unsigned int, old - value)
 EMULATION_ATOMIC(atomicInc, unsigned int, old >= value ? 0 : old + 1)

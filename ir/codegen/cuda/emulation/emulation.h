@@ -13,6 +13,8 @@
 
 #include "vectors.h"
 #include "device_math.h"
+#include "half.h"
+#include "fp8.h"
 #include "threads.h"
 #include "warp.h"
 #include "atomics.h"

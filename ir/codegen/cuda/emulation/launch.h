@@ -6,6 +6,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "fp8.h"
 #include "threads.h"
 
 namespace emulation {
@@ -16,6 +17,10 @@ std::string type_name() {
   if (std::is_same_v<T, bool>) return "bool";
   if (std::is_integral_v<T>) return (std::is_signed_v<T> ? "int" : "uint") + std::to_string(8 * sizeof(T));
   if (std::is_floating_point_v<T>) return "float" + std::to_string(8 * sizeof(T));
+  if (std::is_same_v<T, __half>) return "float16";
+  if (std::is_same_v<T, __nv_bfloat16>) return "bfloat16";
+  if (std::is_same_v<T, __nv_fp8_e4m3>) return "float8_e4m3fn";
+  if (std::is_same_v<T, __nv_fp8_e5m2>) return "float8_e5m2";
   if constexpr (std::is_void_v<T>)
     return "void";
   else
