@@ -18,6 +18,8 @@
 #include "threads.h"
 #include "warp.h"
 #include "atomics.h"
+#include "tensor_cores.h"
+#include "wmma.h"
 #include "launch.h"
 
 #define __global__

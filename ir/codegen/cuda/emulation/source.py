@@ -8,7 +8,7 @@ SOURCE_NAME = "kernels.cu"
 """What compilers call the source in their messages."""
 
 _INCLUDE = re.compile(
-    r"^[ \t]*#[ \t]*include[ \t]*[<\"](?:cuda\w*|mma|device_\w+|vector_\w+|assert|cassert)(?:\.h|\.hpp)?[>\"].*$",
+    r"^[ \t]*#[ \t]*include[ \t]*[<\"](?:cuda\w*|mma|tensor_cores|device_\w+|vector_\w+|assert|cassert)(?:\.h|\.hpp|\.cuh)?[>\"].*$",
     re.M,
 )
 _DYNAMIC_SHARED = re.compile(
