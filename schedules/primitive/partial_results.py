@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ir import tir
 from ir.tir import IterVar
+from ir.tir.analysis.reducer import Reduction
 from ir.tir.conjunction import conjuncts
 from ir.tir.stmt_functor import substitute, variables_in
 
@@ -26,19 +27,6 @@ from ..tree import (
     scope_of,
     take_place_of,
 )
-
-
-@dataclass
-class Reduction:
-    """An update ``outputs = combine(outputs, operands)`` of one value or of several together (an argmax)."""
-
-    outputs: list[tir.Buffer]
-    indices: tuple[tir.PrimExpr, ...]
-    inits: list[tir.BufferStore]
-    operands: list[tir.PrimExpr]
-    """What one iteration contributes to each output."""
-    combine: Callable[[Sequence[tir.PrimExpr], Sequence[tir.PrimExpr]], list[tir.PrimExpr]]
-    """(what is there, what comes in) -> the new values."""
 
 
 @dataclass

@@ -5,13 +5,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import Any
 
-from ir import structural_equal, tir
 from ir.tir import IterVar
+from ir.tir.analysis.reducer import Reduction, UnknownReducerError
+from ir.tir.analysis.reducer import reduction_of as reduction_of_statements
 from ir.tir.conjunction import conjuncts
-from ir.tir.stmt_functor import StmtExprMutator, substitute
+from ir.tir.stmt_functor import substitute
 
 from ..affine import mentions
 from ..analysis import require, require_blocks_only, why_not_reduction
@@ -32,7 +32,7 @@ from ..tree import (
     loops_around,
     loops_of_its_own,
 )
-from .partial_results import Reduction, factored
+from .partial_results import factored
 from .reduction import require_begun_once
 
 
@@ -152,215 +152,11 @@ def _require_parts_begin(block: BlockNode, loop: LoopNode, primitive: str) -> No
             )
 
 
-# ---- what is reduced, and how -----------------------------------------------------------------------------------
-
-
 def reduction_of(block: BlockNode, primitive: str) -> Reduction:
     """The reduction in a block's body; refuses combiners that are not known to be associative and commutative."""
-    name = block.name
-    require(isinstance(block.body, LeafNode), primitive, f"block {name!r} has loops or blocks inside")
+    require(isinstance(block.body, LeafNode), primitive, f"block {block.name!r} has loops or blocks inside")
     assert isinstance(block.body, LeafNode)
-    stores, values = _updates(block.body.leaf, name, primitive)
-    inits, init_values = _updates(block.init, name, primitive)
-    outputs = [store.buffer for store in stores]
-    require(
-        [store.buffer for store in inits] == outputs,
-        primitive,
-        f"the init of block {name!r} does not store the same buffers in the same order as its update",
-    )
-    indices = stores[0].indices
-    for store in (*stores, *inits):
-        same = len(store.indices) == len(indices) and all(
-            structural_equal(a, b) for a, b in zip(store.indices, indices, strict=True)
-        )
-        require(same, primitive, f"the outputs of block {name!r} are not stored at the same indices")
-    own = [tir.BufferLoad(buffer, indices) for buffer in outputs]
-    if len(stores) == 1:
-        operands, combine = _single_combiner(values[0], own[0], init_values[0], name, primitive)
-    else:
-        operands, combine = _tuple_combiner(values, own, init_values, name, primitive)
-    return Reduction(outputs, indices, inits, operands, combine)
-
-
-def _updates(
-    stmt: tir.Stmt | None, name: str, primitive: str
-) -> tuple[list[tir.BufferStore], list[tir.PrimExpr]]:
-    """The stores of an update (through ``let`` values, when several) and the values stored."""
-    lets: dict[Any, Any] = {}
-    while isinstance(stmt, tir.LetStmt):
-        lets[stmt.var] = substitute(stmt.value, lets)
-        stmt = stmt.body
-    stores = list(stmt.seq) if isinstance(stmt, tir.SeqStmt) else [stmt]
-    if not all(isinstance(item, tir.BufferStore) for item in stores):
-        raise ScheduleError(
-            f"{primitive}: the body or init of block {name!r} is no plain store of reduced values"
-        )
-    plain: list[tir.BufferStore] = stores  # type: ignore[assignment]
-    buffers = {item.buffer for item in plain}
-    for position, store in enumerate(plain):
-        if isinstance(store.value, tir.Var) or position == 0:
-            continue
-        require(
-            not _collected(
-                store.value, lambda node: isinstance(node, tir.BufferLoad) and node.buffer in buffers
-            ),
-            primitive,
-            f"block {name!r} stores reduced values one after the other; bind them by let first",
-        )
-    return plain, [substitute(item.value, lets) for item in plain]
-
-
-def _collected(expr: tir.PrimExpr, wanted: Callable[[Any], bool]) -> list[Any]:
-    """The nodes of an expression that are wanted, inner ones first."""
-    found: list[Any] = []
-    tir.post_order_visit(expr, lambda node: found.append(node) if wanted(node) else None)
-    return found
-
-
-_BINARY = (tir.Add, tir.Mul, tir.Max, tir.Min)
-
-_Combiner = tuple[
-    list[tir.PrimExpr], Callable[[Sequence[tir.PrimExpr], Sequence[tir.PrimExpr]], list[tir.PrimExpr]]
-]
-"""The operands of an update, and how they are combined with what is there."""
-
-
-def _single_combiner(
-    value: tir.PrimExpr, own: tir.BufferLoad, init: tir.PrimExpr, name: str, primitive: str
-) -> _Combiner:
-    """The combiner of ``out = out (+, *, max, min) x``."""
-    kind = type(value)
-    fits = isinstance(value, _BINARY) and sum(structural_equal(side, own) for side in (value.a, value.b)) == 1
-    require(fits, primitive, f"the update of block {name!r} is not out = out (+, *, max, min) value")
-    _require_identity(kind, init, name, primitive)
-    operand = value.b if structural_equal(value.a, own) else value.a  # type: ignore[attr-defined]
-    return [operand], lambda there, coming: [kind(there[0], coming[0])]
-
-
-def _require_identity(kind: type, init: Any, name: str, primitive: str) -> None:
-    """Partial results start from the init as well, so that it must change nothing when it is combined."""
-    value = getattr(init, "value", None)
-    dtype = init.dtype
-    if kind in (tir.Add, tir.Mul):
-        fits = isinstance(init, tir.IntImm | tir.FloatImm) and value == (0 if kind is tir.Add else 1)
-    else:
-        limit = tir.min_value(dtype) if kind is tir.Max else tir.max_value(dtype)
-        infinite = value is not None and value == float("-inf" if kind is tir.Max else "inf")
-        fits = infinite or structural_equal(init, limit)
-    require(
-        fits,
-        primitive,
-        f"block {name!r} starts from {init}, which is not the identity of {kind.__name__}; partial results would count it again",
-    )
-
-
-def _tuple_combiner(
-    values: list[tir.PrimExpr],
-    own: list[tir.BufferLoad],
-    inits: list[tir.PrimExpr],
-    name: str,
-    primitive: str,
-) -> _Combiner:
-    """The combiner of several values at once: sums, products, or the selection of an argmax or argmin."""
-    coming: list[tir.PrimExpr] = []
-    for position, (value, load) in enumerate(zip(values, own, strict=True)):
-        if isinstance(value, _BINARY):
-            sides = [side for side in (value.a, value.b) if not structural_equal(side, load)]
-            require(
-                len(sides) == 1, primitive, f"value {position} of block {name!r} is not combined with itself"
-            )
-            _require_identity(type(value), inits[position], name, primitive)
-            coming.append(sides[0])
-        elif isinstance(value, tir.Select):
-            sides = [
-                side for side in (value.true_value, value.false_value) if not structural_equal(side, load)
-            ]
-            require(
-                len(sides) == 1,
-                primitive,
-                f"value {position} of block {name!r} does not select between itself and another",
-            )
-            coming.append(sides[0])
-        else:
-            raise ScheduleError(
-                f"{primitive}: value {position} of block {name!r} is combined by {type(value).__name__}"
-            )
-    there_vars = [tir.Var(f"x{n}", load.dtype) for n, load in enumerate(own)]
-    coming_vars = [tir.Var(f"y{n}", item.dtype) for n, item in enumerate(coming)]
-    abstract = Abstraction([*zip(own, there_vars, strict=True), *zip(coming, coming_vars, strict=True)])
-    results = [abstract.visit(value) for value in values]
-    known = {*there_vars, *coming_vars}
-    for result in results:
-        strange = _collected(
-            result,
-            lambda node: (
-                (isinstance(node, tir.Var) and node not in known)
-                or isinstance(node, tir.BufferLoad | tir.Call)
-            ),
-        )
-        require(
-            not strange,
-            primitive,
-            f"the combiner of block {name!r} uses more than its operands: {strange[:1]}",
-        )
-    if any(isinstance(value, tir.Select) for value in values):
-        _require_selection(results, there_vars, coming_vars, inits, name, primitive)
-    return coming, lambda there, given: [
-        substitute(result, dict(zip([*there_vars, *coming_vars], [*there, *given], strict=True)))
-        for result in results
-    ]
-
-
-class Abstraction(StmtExprMutator):
-    """Replaces expressions equal to given ones, by variables for instance."""
-
-    def __init__(self, table: Sequence[tuple[tir.PrimExpr, tir.PrimExpr]]) -> None:
-        super().__init__()
-        self._entries = table
-
-    def visit(self, node: Any) -> Any:
-        if isinstance(node, tir.PrimExpr) and not isinstance(node, tir.IntImm | tir.FloatImm):
-            for expr, new in self._entries:
-                if structural_equal(node, expr):
-                    return new
-        return super().visit(node)
-
-
-_ORDERS = {tir.GE: 1, tir.GT: 1, tir.LE: -1, tir.LT: -1}
-
-
-def _require_selection(
-    results: list[tir.PrimExpr],
-    there: list[tir.Var],
-    coming: list[tir.Var],
-    inits: list[tir.PrimExpr],
-    name: str,
-    primitive: str,
-) -> None:
-    """All values must follow one comparison of a key, so that the choice is associative; its init must lose against all."""
-    refused = f"the selection of block {name!r} is not that of an argmax or argmin"
-    signs = set()
-    for result in results:
-        if isinstance(result, tir.Select):
-            compared = _collected(
-                result.condition, lambda node: isinstance(node, tir.CmpExpr) and type(node) in _ORDERS
-            )
-            require(compared, primitive, refused)
-            main = compared[0]
-        elif isinstance(result, tir.Max | tir.Min):
-            key = there.index(result.a) if result.a in there else coming.index(result.a)  # type: ignore[arg-type]
-            signs.add((key, 1 if isinstance(result, tir.Max) else -1))
-            continue
-        else:
-            raise ScheduleError(f"{primitive}: {refused}")
-        flipped = main.a in coming
-        sides = (main.b, main.a) if flipped else (main.a, main.b)
-        require(sides[0] in there and sides[1] in coming, primitive, refused)
-        key = there.index(sides[0])
-        require(key == coming.index(sides[1]), primitive, refused)
-        keeps = result.true_value in there
-        sign = _ORDERS[type(main)] * (-1 if flipped else 1) * (1 if keeps else -1)
-        signs.add((key, sign))
-    require(len(signs) == 1, primitive, refused)
-    ((key, sign),) = signs
-    _require_identity(tir.Max if sign > 0 else tir.Min, inits[key], name, primitive)
+    try:
+        return reduction_of_statements(block.init, block.body.leaf, block.name)
+    except UnknownReducerError as error:
+        raise ScheduleError(f"{primitive}: {error}") from error

@@ -16,6 +16,7 @@ from typing import Any
 
 from ir import structural_equal, tir
 from ir.tir import IterVar
+from ir.tir.analysis.reducer import Abstraction, Reduction
 from ir.tir.stmt_functor import StmtExprMutator, loads_in, substitute
 
 from ..affine import mentions
@@ -48,8 +49,8 @@ from ..tree import (
     scope_of,
 )
 from .axis_parts import Parts, parts_of, share_out
-from .partial_results import PartLoops, Reduction, Terms, factored, partial_buffer, point
-from .rfactor import Abstraction, reduction_below, reduction_of
+from .partial_results import PartLoops, Terms, factored, partial_buffer, point
+from .rfactor import reduction_below, reduction_of
 
 _NAME = "rfactor_chain"
 _IDENTITIES: dict[type, float] = {tir.Max: -math.inf, tir.Min: math.inf}

@@ -12,6 +12,7 @@ from typing import Any
 
 from ir import tir
 from ir.tir import IterVar
+from ir.tir.analysis.reducer import Reduction
 from ir.tir.stmt_functor import loads_in, substitute, variables_in
 
 from ..affine import are_equal, mentions
@@ -34,7 +35,7 @@ from ..tree import (
     root_of,
     scope_of,
 )
-from .partial_results import Reduction, point
+from .partial_results import point
 from .rfactor import reduction_of
 
 

@@ -8,6 +8,7 @@ What must be shown for that is in :mod:`schedules.masked`. (Such tiles are left 
 from __future__ import annotations
 
 from ir import tir
+from ir.tir.analysis.reducer import Abstraction
 from ir.tir.conjunction import conjunction
 from ir.tir.transform.fresh_copy import fresh_copy
 
@@ -21,7 +22,6 @@ from ..random_variable import LoopRV
 from ..stored_value import choices_in
 from ..surroundings import why_not_only_loops
 from ..tree import BlockNode, LeafNode, WrapNode, fresh_block_name, loops_around, replace_node, tree_of
-from .rfactor import Abstraction
 
 _NAME = "skip_masked"
 
