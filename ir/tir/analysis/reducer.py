@@ -31,7 +31,7 @@ from ..expr import (
 )
 from ..op import max_value, min_value
 from ..stmt import BufferStore, LetStmt, SeqStmt, Stmt
-from ..stmt_functor import StmtExprMutator, substitute
+from ..stmt_functor import StmtExprMutator, loads_in, substitute
 
 
 class UnknownReducerError(IRValueError):
@@ -94,6 +94,11 @@ def reduction_of(init: Stmt | None, update: Stmt, name: str) -> Reduction:
         operands, combine = _single_combiner(values[0], own[0], init_values[0], name)
     else:
         operands, combine = _tuple_combiner(values, own, init_values, name)
+    for operand in operands:
+        _require(
+            not any(load.buffer in outputs for load in loads_in(operand)),
+            f"what block {name!r} combines its result with depends on that result: {operand}",
+        )
     return Reduction(outputs, indices, inits, operands, combine)
 
 
@@ -187,7 +192,10 @@ def _tuple_combiner(
     there_vars = [Var(f"x{n}", load.dtype) for n, load in enumerate(own)]
     coming_vars = [Var(f"y{n}", item.dtype) for n, item in enumerate(coming)]
     abstract = Abstraction([*zip(own, there_vars, strict=True), *zip(coming, coming_vars, strict=True)])
-    results = [abstract.visit(value) for value in values]
+    results = [
+        _in_operands(value, load, there, given, abstract)
+        for value, load, there, given in zip(values, own, there_vars, coming_vars, strict=True)
+    ]
     known = {*there_vars, *coming_vars}
     for result in results:
         strange = _collected(
@@ -204,6 +212,19 @@ def _tuple_combiner(
         substitute(result, dict(zip([*there_vars, *coming_vars], [*there, *given], strict=True)))
         for result in results
     ]
+
+
+def _in_operands(value: Any, own: BufferLoad, there: Var, coming: Var, abstract: Abstraction) -> PrimExpr:
+    """A combined value in terms of the operands.
+
+    Its own operands stand at their place: several values may take the same one, or a number. What a condition compares is found
+    by what it is equal to.
+    """
+    if not isinstance(value, Select):
+        combined: PrimExpr = type(value)(there, coming)
+        return combined
+    sides = (there, coming) if structural_equal(value.true_value, own) else (coming, there)
+    return Select(abstract.visit(value.condition), *sides)
 
 
 class Abstraction(StmtExprMutator):

@@ -196,6 +196,34 @@ def test_rfactor_of_two_sums_keeps_them_apart() -> None:
     assert_replays(sch, moments)
 
 
+def test_rfactor_of_several_values_that_take_the_same_operand_or_a_number() -> None:
+    @T.prim_func
+    def statistics(
+        A: T.Buffer((6, 10), "int32"),
+        largest: T.Buffer((6,), "int32"),
+        total: T.Buffer((6,), "int32"),
+        count: T.Buffer((6,), "int32"),
+    ):
+        for i, k in T.grid(6, 10):
+            with T.block("statistics"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    largest[vi] = T.min_value("int32")
+                    total[vi] = 0
+                    count[vi] = 0
+                m: T.int32 = T.max(largest[vi], A[vi, vk])
+                t: T.int32 = total[vi] + A[vi, vk]
+                n: T.int32 = count[vi] + 1
+                largest[vi] = m
+                total[vi] = t
+                count[vi] = n
+
+    sch = Schedule(statistics)
+    sch.rfactor(sch.split(sch.get_loops("statistics")[1], [2, 5])[0], 0)
+    assert_same_meaning(statistics, sch)
+    assert_replays(sch, statistics)
+
+
 def test_rfactor_refusals() -> None:
     sch = Schedule(rowsum)
     i, k = sch.get_loops("B")
@@ -209,6 +237,21 @@ def test_rfactor_refusals() -> None:
 
     other = Schedule(biased)
     assert_refused(other, lambda: other.rfactor(other.get_loops("B")[1], 0), "identity")
+
+    doubling = Schedule(
+        from_source("""@T.prim_func
+def main(A: T.Buffer((6, 10), "int32"), B: T.Buffer((6,), "int32")):
+    for i, k in T.grid(6, 10):
+        with T.block("B"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                B[vi] = 0
+            B[vi] = B[vi] + (B[vi] + A[vi, vk])
+""")
+    )
+    assert_refused(
+        doubling, lambda: doubling.rfactor(doubling.get_loops("B")[1], 0), "depends on that result"
+    )
 
 
 sliding = kernels.stencil(8)
