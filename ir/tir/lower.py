@@ -75,6 +75,7 @@ def _cuda(target: Target, added: Callable[[int], list[Pass]]) -> list[Pass]:
         # from blocks to loops
         T.LowerInitBlock(),
         T.PlanAndUpdateBufferAllocationLocation(),
+        T.PlaceThreadMemory(),  # what a kernel allocates belongs to a thread or a block
         T.ConvertBlocksToOpaque(),
         T.UnifyThreadBinding(),  # each axis of threads once, around all that they run
         T.LowerMatchBuffer(),

@@ -53,6 +53,7 @@ class VerifyGPUCode(Postproc):
                 [
                     passes.LowerInitBlock(),
                     passes.PlanAndUpdateBufferAllocationLocation(),
+                    passes.PlaceThreadMemory(),
                     passes.ConvertBlocksToOpaque(),
                     passes.CompactBufferAllocation(),
                 ]

@@ -65,7 +65,8 @@ class CrossThreadReduction(ScheduleRule):
                 _outer, threads = sch.split(inner, [None, lanes])
                 sch.bind(threads, "threadIdx.x")
                 sch.compute_at(block, loops[shared - 1], preserve_unit_loops=True)
-                sch.set_scope(block, 0, "shared")
+                for position in range(len(node.writes)):
+                    sch.set_scope(block, position, "shared")
         fused = self._fused_reduction(sch, block)
         _outer, threads = sch.split(fused, [None, lanes])
         sch.bind(threads, "threadIdx.x")

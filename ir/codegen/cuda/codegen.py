@@ -21,8 +21,8 @@ from ...tir.kernel_launch import KernelLaunch, is_kernel, kernel_launch
 from ..error import CodegenError
 from . import intrinsics as _intrinsics  # noqa: F401  the printers of calls
 from . import statement as _statement  # noqa: F401  the printers of statements
+from .device_functions import text_of
 from .emitter import KernelEmitter
-from .prelude import text_of
 from .text import Text
 from .types import memory_type
 
@@ -63,19 +63,30 @@ class _Written(Visitor):
         pass
 
 
-class _Types(Visitor):
-    """The dtypes of what parameters point to, as accesses say."""
+class _Uses(Visitor):
+    """The variables that expressions use, and the dtypes of what addresses point to, as accesses say."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.found: dict[Var, str] = {}
+        self.variables: set[Var] = set()
+        self.dtypes: dict[Var, str] = {}
+
+    def visit_AttrStmt(self, stmt: S.AttrStmt) -> None:
+        self.visit(stmt.value)
+        self.visit(stmt.body)
+
+    def visit_Var(self, var: Var) -> None:
+        self.variables.add(var)
+
+    def visit_Buffer(self, buffer: object) -> None:
+        pass
 
     def visit_BufferLoad(self, load: E.BufferLoad) -> None:
-        self.found.setdefault(load.buffer.data, load.buffer.dtype)
+        self.dtypes.setdefault(load.buffer.data, load.buffer.dtype)
         self.generic_visit(load)
 
     def visit_BufferStore(self, store: S.BufferStore) -> None:
-        self.found.setdefault(store.buffer.data, store.buffer.dtype)
+        self.dtypes.setdefault(store.buffer.data, store.buffer.dtype)
         self.generic_visit(store)
 
 
@@ -107,10 +118,10 @@ def generate(mod: IRModule) -> CudaSource:
 
 
 def _kernel(name: str, func: PrimFunc, launch: KernelLaunch, names: set[str]) -> tuple[KernelEmitter, str]:
-    emitter = KernelEmitter(set(names), exact_floats(func.body))
-    written, types = _Written(), _Types()
+    written, uses = _Written(), _Uses()
     written.visit(func.body)
-    types.visit(func.body)
+    uses.visit(func.body)
+    emitter = KernelEmitter(set(names), exact_floats(func.body), uses.variables)
     apart = " __restrict__" if func.attrs.get("tir.noalias") else ""
     params = []
     for param in func.params:
@@ -120,7 +131,7 @@ def _kernel(name: str, func: PrimFunc, launch: KernelLaunch, names: set[str]) ->
             params.append(f"{emitter.type_of(param.dtype)} {spelled}")
             continue
         emitter.aligned[param] = PARAMETER_ALIGNMENT
-        dtype = types.found.get(param) or getattr(
+        dtype = uses.dtypes.get(param) or getattr(
             getattr(param.type_annotation, "element_type", None), "dtype", "uint8"
         )
         emitter.type_of(dtype)

@@ -61,15 +61,17 @@ class KernelEmitter:
     Args:
         names: taken in the source already.
         exact: float arithmetic that must be rounded operation by operation, by identity.
+        used: the variables that the kernel's expressions use.
     """
 
-    def __init__(self, names: set[str], exact: set[int]) -> None:
+    def __init__(self, names: set[str], exact: set[int], used: set[Var]) -> None:
         self.lines: list[str] = []
         self.variables: dict[Var, Lanes] = {}
         self.functions: set[str] = set()
         """Of the prelude."""
         self.headers: set[str] = set()
         self.exact = exact
+        self.used = used
         self.analyzer = Analyzer()
         self.is_index = IndexArithmetic()
         self.in_data = False

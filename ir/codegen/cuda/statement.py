@@ -37,7 +37,8 @@ def _attribute(emitter: KernelEmitter, node: S.AttrStmt) -> None:
 
 def _thread(emitter: KernelEmitter, axis: E.IterVar, extent: E.PrimExpr) -> None:
     emitter.analyzer.bind(axis.var, Range.from_min_extent(const(0, axis.var.dtype), extent))
-    emitter.declare(axis.var, axis.thread_tag)
+    if axis.var in emitter.used:
+        emitter.declare(axis.var, axis.thread_tag)
 
 
 @prints_statement(S.DeclBuffer)

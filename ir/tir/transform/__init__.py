@@ -35,6 +35,7 @@ from .lower_opaque_block import LowerOpaqueBlock
 from .lower_parallel import LowerParallel
 from .narrow_data_type import NarrowDataType
 from .partition_choices import PartitionChoices
+from .place_thread_memory import PlaceThreadMemory
 from .plan_and_update_buffer_allocation_location import PlanAndUpdateBufferAllocationLocation
 from .plan_workspace import PlanWorkspace
 from .prefetch_panels import PrefetchPanels

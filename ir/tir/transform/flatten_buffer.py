@@ -17,7 +17,7 @@ from ..buffer import Buffer, exactly, number_of_elements
 from ..expr import BufferLoad, IntImm, PrimExpr, Var
 from ..function import PrimFunc
 from ..operators import const
-from ..stmt import AttrStmt, Allocate, AllocateConst, BufferStore, DeclBuffer, For, Stmt
+from ..stmt import Allocate, AllocateConst, AttrStmt, BufferStore, DeclBuffer, For, Stmt
 from ..stmt_functor import StmtExprMutator
 from .prim_func_pass import PrimFuncPass
 

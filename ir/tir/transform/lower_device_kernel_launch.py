@@ -21,7 +21,6 @@ from ..kernel_launch import (
     kernel_launch,
 )
 from ..stmt_functor import substitute
-from .prim_func_pass import PrimFuncPass
 
 
 class _Launch(Mutator):

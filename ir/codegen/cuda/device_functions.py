@@ -14,7 +14,8 @@ _WRAPPING = """template <class T> __device__ __forceinline__ T wrapping_{name}(T
 FUNCTIONS: dict[str, tuple[tuple[str, ...], str]] = {
     "as_unsigned": ((), """// Arithmetic of these wraps; that of signed integers must not overflow.
 template <class T> struct as_unsigned { typedef unsigned int type; };
-template <> struct as_unsigned<long long> { typedef unsigned long long type; };"""),
+template <> struct as_unsigned<long long> { typedef unsigned long long type; };
+template <> struct as_unsigned<unsigned long long> { typedef unsigned long long type; };"""),
     "wrapping_add": (("as_unsigned",), _WRAPPING.format(name="add", operator="+")),
     "wrapping_sub": (("as_unsigned",), _WRAPPING.format(name="sub", operator="-")),
     "wrapping_mul": (("as_unsigned",), _WRAPPING.format(name="mul", operator="*")),

@@ -1,0 +1,99 @@
+"""A lowered module with kernels, run on the CPU: the interpreter is the host, and launches run emulated CUDA C++."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+from ....module import IRModule
+from ....registry import register_func, remove_global_func
+from ....target.target import Target
+from ....tir.function import PrimFunc
+from ....tir.interpreter import run
+from ....tir.kernel_launch import DYNAMIC_SHARED_MEMORY, KernelLaunch, is_kernel
+from ....tir.lower import lower
+from ..codegen import CudaSource, generate
+from .compile import EmulatedModule, emulate
+
+
+class EmulatedProgram:
+    """A program for CUDA whose kernels were compiled for the CPU; use :func:`emulate_program`.
+
+    Args:
+        module: lowered.
+        source: of its kernels.
+    """
+
+    def __init__(self, module: IRModule, source: CudaSource) -> None:
+        self.source = source
+        self._hosts = module.replace(
+            functions={var: func for var, func in module.functions.items() if not is_kernel(func)}
+        )
+        self._kernels = emulate(source.text, list(source.kernels))
+
+    def __call__(self, *args: Any, name: str = "main", seed: int = 0) -> None:
+        """Run a host function on numpy arrays (outputs are written in place) and numbers.
+
+        Args:
+            args: one per parameter.
+            name: the function.
+            seed: of the order in which the threads of a block run; 0 is ascending.
+
+        Raises:
+            InterpreterError: the host's part does what has no meaning.
+            EmulationError: a kernel does.
+        """
+        with self._launching(seed):
+            run(self._hosts, *args, name=name)
+
+    @contextmanager
+    def _launching(self, seed: int) -> Iterator[None]:
+        names = list(self.source.launches)
+        for name in names:
+            register_func(name, partial(_launch, self._kernels, name, self.source.launches[name], seed), True)
+        try:
+            yield
+        finally:
+            for name in names:
+                remove_global_func(name)
+
+
+def _launch(kernels: EmulatedModule, name: str, launch: KernelLaunch, seed: int, *given: Any) -> None:
+    """What a packed call of a kernel does: arguments, then the launch's parameters."""
+    params = launch.params
+    args, values = given[: len(given) - len(params)], given[len(given) - len(params) :]
+    extents = {tag: int(value) for tag, value in zip(params, values, strict=True)}
+    if any(extents[tag] == 0 for tag in launch.extents):
+        return
+    grid, block = ([extents.get(f"{kind}.{axis}", 1) for axis in "xyz"] for kind in ("blockIdx", "threadIdx"))
+    kernels.launch(
+        name, grid, block, extents.get(DYNAMIC_SHARED_MEMORY, 0), _as_bytes(kernels, name, args), seed
+    )
+
+
+def _as_bytes(kernels: EmulatedModule, name: str, args: Sequence[Any]) -> list[Any]:
+    """Arguments as the kernel's C++ types: a bool is a byte."""
+    found = []
+    for parameter, value in zip(kernels.parameters[name], args, strict=True):
+        is_bool = parameter.is_pointer and getattr(value, "dtype", None) == bool
+        found.append(value.view("uint8") if is_bool else value)
+    return found
+
+
+def emulate_program(program: PrimFunc | IRModule, target: Target | str) -> EmulatedProgram:
+    """Lower a program for a CUDA target and compile its kernels for the CPU.
+
+    Args:
+        program: a PrimFunc or a module, scheduled or lowered.
+        target: of kind ``cuda``.
+
+    Raises:
+        CodegenError: something has no form in CUDA C++.
+        EmulationError: there is no C++ compiler, or it refuses the source.
+    """
+    is_lowered = isinstance(program, IRModule) and any(map(is_kernel, program.functions.values()))
+    module = program if is_lowered else lower(program, target)
+    assert isinstance(module, IRModule)
+    return EmulatedProgram(module, generate(module))
