@@ -19,6 +19,7 @@ from .lanes import Closure, lifted
 from .matrix import matrix_accumulate, matrix_load, matrix_store
 from .memory import Pointer
 from .numbers import as_numpy, from_numpy, number, wrapping
+from .thread_calls import storage_sync
 
 if TYPE_CHECKING:
     from .expressions import Expressions
@@ -271,6 +272,7 @@ INTRINSIC_FORMS: dict[str, Form] = {
     "tir.matrix_load": matrix_load,
     "tir.matrix_store": matrix_store,
     "tir.matrix_accumulate": matrix_accumulate,
+    "tir.tvm_storage_sync": storage_sync,
     "tir.tvm_call_packed": _call_packed,
     "tir.tvm_call_cpacked": _call_packed,
 }

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import count
 from typing import Any
 
 from ... import dtype as dt
@@ -33,6 +34,8 @@ class Expressions:
         self.accesses = Accesses(self)
         self.data_variables: set[E.Var] = set()
         """Let variables whose values are data."""
+        self.places = count(1)
+        """Numbers the statements at which threads meet."""
         self._memo: dict[tuple[int, Position], Closure] = {}
 
     # -- by position -----------------------------------------------------------------------------------------------

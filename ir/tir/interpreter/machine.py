@@ -18,8 +18,10 @@ from .error import InterpreterError, UndefinedError, refusal
 from .expressions import Expressions
 from .lanes import Closure
 from .numbers import as_numpy, number
-from .races import Iterations
+from .protocol import Thread
+from .races import Watch
 from .statements import Statements
+from .threads import launch
 
 MOST_NESTED_CALLS = 2000
 """How deep calls of functions nest."""
@@ -36,10 +38,13 @@ class Interpreter:
         self.module = module
         self.values: dict[E.Var, Any] = {}
         """Values of symbolic variables that no argument gives."""
-        self.loops: list[Iterations] = []
-        """The parallel and vectorized loops that run, from the outermost to the innermost."""
+        self.loops: list[Watch] = []
+        """The parallel and vectorized loops and the launches that run, from the outermost to the innermost."""
+        self.thread: Thread | None = None
+        """The thread that runs; None outside of kernels."""
+        self.depth = 0
+        """How many calls of functions are nested."""
         self._bodies: dict[PrimFunc, Closure] = {}
-        self._depth = 0
 
     def call(self, func: PrimFunc, args: Sequence[Any]) -> Any:
         """Runs a function on arrays, addresses and numbers in parameter order; what it returns, as a numpy scalar.
@@ -60,18 +65,18 @@ class Interpreter:
         callee = self.module[name]
         if not isinstance(callee, PrimFunc):
             raise InterpreterError(f"{name.name_hint} is called, which is no PrimFunc")
-        if self._depth >= MOST_NESTED_CALLS:
-            raise _too_deep(name, self._depth)
-        self._depth += 1
+        if self.depth >= MOST_NESTED_CALLS:
+            raise _too_deep(name, self.depth)
+        self.depth += 1
         try:
             return self._returned(callee, args)[0]
         except InterpreterError as error:
             error.in_function(name.name_hint)
             raise
         except RecursionError:  # functions of deep statements
-            raise _too_deep(name, self._depth) from None
+            raise _too_deep(name, self.depth) from None
         finally:
-            self._depth -= 1
+            self.depth -= 1
 
     def _returned(self, func: PrimFunc, args: Sequence[Any]) -> tuple[Any, str]:
         """What a function returns, with its dtype; None where its body ends."""
@@ -105,8 +110,12 @@ class Interpreter:
             return as_numpy(Expressions(self).index(expr)(self._variables()), expr.dtype)
 
     def order(self, iterations: range) -> Iterable[int]:
-        """The order in which the iterations of a parallel or vectorized loop run: no result may depend on it."""
+        """The order in which the iterations of a parallel or vectorized loop run, or blocks and threads: no result may depend on it."""
         return iterations
+
+    def launch(self, extents: Mapping[str, int], env: dict[Any, Any], body: Closure) -> None:
+        """Runs a kernel: its body in all threads, each with variables of its own."""
+        launch(self, extents, env, body)
 
     def _variables(self) -> dict[Any, Any]:
         return {var: number(value, var.dtype) for var, value in self.values.items()}

@@ -1,4 +1,4 @@
-"""Memory that knows which of its bytes were written, and who touches it in the iterations of parallel loops."""
+"""Memory that knows which of its bytes were written, and who touches it in parallel loops and launches of threads."""
 
 from __future__ import annotations
 
@@ -9,10 +9,14 @@ import numpy as np
 
 from ... import dtype as dt
 from .error import ElementError, InterpreterError, refusal
-from .races import Iterations
+from .races import Watch
 
 _UNWRITTEN = 0x55
 """What fills new memory, for functions outside of the program that read it all the same."""
+
+WARP_SCOPE = "warp"
+SHARED_SCOPES = ("shared", "shared.dyn", WARP_SCOPE)
+"""Scopes of memory that threads of a kernel share: those of a warp, or of a block."""
 
 
 class Memory:
@@ -20,13 +24,13 @@ class Memory:
 
     Args:
         content: the bytes.
-        loops: the parallel loops that run, from the outermost to the innermost, at any time.
+        loops: the parallel loops and launches of threads that run, from the outermost to the innermost, at any time.
         is_written: whether all of it counts as written; else nothing.
         owner: the address variable that it is allocated for.
     """
 
     def __init__(
-        self, content: np.ndarray, loops: list[Iterations], is_written: bool = True, owner: Any = None
+        self, content: np.ndarray, loops: list[Watch], is_written: bool = True, owner: Any = None
     ) -> None:
         self.content = content
         self.owner = owner
@@ -34,10 +38,12 @@ class Memory:
         self.loops = loops
         self.age = len(loops)
         """How many of the loops run when it is made: the iterations of those do not share it."""
+        self.place: Any = self
+        """Memories of one place are the same bytes of a machine, one after the other."""
         self._arrays: dict[tuple[np.dtype[Any], int], np.ndarray] = {}
 
     @classmethod
-    def allocated(cls, size: int, loops: list[Iterations], owner: Any) -> Memory:
+    def allocated(cls, size: int, loops: list[Watch], owner: Any) -> Memory:
         """New memory that nobody wrote.
 
         Raises:
@@ -79,7 +85,7 @@ class Elements:
         self._set = b"\1" * self.size
 
     def read(self, index: int, name: str, is_atomic: bool = False) -> Any:
-        """The element ``index`` behind the address; ``name`` is that of the buffer, for errors. Loops are not told of what is atomic."""
+        """The element ``index`` behind the address; ``name`` is that of the buffer, for errors."""
         place = self.first + index
         if not 0 <= place < self.count:
             raise self._outside(index, name)
@@ -88,10 +94,10 @@ class Elements:
             start = place * self.size + self._phase
             if memory.written is not None and memory.written[start : start + self.size] != self._set:
                 raise ElementError("unwritten", "{} is read, which nobody wrote", name, index)
-            for loop in () if is_atomic else memory.loops[memory.age :]:
-                race = loop.read(memory, start, self.size)
+            for loop in memory.loops[memory.age :]:
+                race = (loop.update if is_atomic else loop.read)(memory, start, self.size)
                 if race is not None:
-                    raise ElementError("parallel", race, name, index)
+                    raise ElementError(loop.rule, race, name, index)
         return self._get(place)
 
     def write(self, index: int, value: Any, name: str, is_atomic: bool = False) -> None:
@@ -108,10 +114,10 @@ class Elements:
             start = place * self.size + self._phase
             if memory.written is not None:
                 memory.written[start : start + self.size] = self._set
-            for loop in () if is_atomic else memory.loops[memory.age :]:
-                race = loop.write(memory, start, self.size)
+            for loop in memory.loops[memory.age :]:
+                race = (loop.update if is_atomic else loop.write)(memory, start, self.size)
                 if race is not None:
-                    raise ElementError("parallel", race, name, index)
+                    raise ElementError(loop.rule, race, name, index)
         if not self.array.flags.writeable:
             raise refusal("read-only", f"the array of {name} may not be written")
         return place
@@ -157,7 +163,7 @@ class Pointer:
 # ---- arrays of callers -------------------------------------------------------------------------------------------
 
 
-def pointers_to(arrays: Sequence[np.ndarray], loops: list[Iterations]) -> list[Pointer]:
+def pointers_to(arrays: Sequence[np.ndarray], loops: list[Watch]) -> list[Pointer]:
     """An address for each array; arrays that overlap lead to one memory."""
     spans = [_span(array) for array in arrays]
     pointers: list[Pointer | None] = [None] * len(arrays)

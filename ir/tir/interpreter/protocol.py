@@ -2,21 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from ...expr import GlobalVar
-from .races import Iterations
+from .meetings import Meeting
+from .memory import Memory
+from .races import Watch
+
+
+class Thread(Protocol):
+    """:class:`.threads.Thread`, a thread of a launched kernel, as the code that it runs sees it."""
+
+    number: int
+    """Its place among the threads of its block, along x first."""
+    everyone: Sequence[int]
+    """The numbers of the threads of its block."""
+    warp: Sequence[int]
+    """Those of its warp, in the order of their lanes."""
+    virtual: int
+    """How many loops over virtual threads it runs."""
+
+    def index(self, tag: str, extent: int) -> int:
+        """Its index along an axis of threads or of blocks.
+
+        Raises:
+            UndefinedError: the kernel was not launched with this extent there.
+        """
+
+    def memory(self, statement: Any, scope: str, size: int, owner: Any) -> Memory:
+        """Memory that it shares with others, as it comes to the statement that allocates it."""
+
+    def meet(self, meeting: Meeting) -> Any:
+        """Waits for other threads; what the meeting gave it."""
 
 
 class Machine(Protocol):
     """:class:`.machine.Interpreter`, as expressions, statements and arguments see it."""
 
-    loops: list[Iterations]
-    """The parallel and vectorized loops that run, from the outermost to the innermost."""
+    loops: list[Watch]
+    """The parallel and vectorized loops and the launches that run, from the outermost to the innermost."""
+    thread: Thread | None
+    """The thread that runs; None outside of kernels."""
 
     def call_by_name(self, name: GlobalVar, args: Sequence[Any]) -> Any:
         """Runs a function of the module that the program calls."""
 
+    def launch(self, extents: Mapping[str, int], env: dict[Any, Any], body: Callable[..., Any]) -> None:
+        """Runs a kernel: its body in all threads, each with variables of its own.
+
+        Args:
+            extents: how many threads or blocks there are, by the tag of the axis.
+            env: the variables.
+            body: what runs, with the variables.
+        """
+
     def order(self, iterations: range) -> Iterable[int]:
-        """The order in which the iterations of a parallel or vectorized loop run."""
+        """The order in which the iterations of a parallel or vectorized loop run, or blocks and threads."""

@@ -1,20 +1,43 @@
-"""What the iterations of a vectorized or parallel loop touch: none may write what another one reads or writes."""
+"""What runs without an order and what it touches: iterations of vectorized and parallel loops, blocks of a launch, threads of a block.
+
+None may write what another one reads or writes. Threads of a block may if a barrier lies in between, and atomic additions may meet.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
-from typing import Any
+from collections.abc import Callable, Container, Iterator
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 _SEVERAL = "several"
-"""In place of the iteration that read an element: more than one did. What is refused does not depend on it, only the words do."""
+"""In place of the one who read an element: more than one did. What is refused does not depend on it, only the words do."""
+
+
+class Watch(Protocol):
+    """Is told of each access while what it watches runs; answers what is wrong with it, with ``{}`` for the element."""
+
+    rule: ClassVar[str]
+    """The rule of ``docs/semantics.md`` that such accesses break."""
+
+    def read(self, memory: Any, start: int, size: int) -> str | None:
+        """``size`` bytes of a memory are read."""
+
+    def write(self, memory: Any, start: int, size: int) -> str | None:
+        """They are written."""
+
+    def update(self, memory: Any, start: int, size: int) -> str | None:
+        """They are read and written in one step."""
+
+
+# ---- loops -------------------------------------------------------------------------------------------------------
 
 
 class _Log:
-    """Who touched the elements of one size of one memory: the iteration, by the offset of the element's first byte."""
+    """Who touched the elements of one size of one memory, by the offset of the element's first byte."""
 
     def __init__(self) -> None:
         self.writers: dict[int, Any] = {}
         self.readers: dict[int, Any] = {}
+        self.updaters: dict[int, Any] = {}
 
     def rivals(self, start: int, of_a_write: bool) -> Iterator[Any]:
         """Iterations that an access of the element must not be of another one than."""
@@ -32,6 +55,8 @@ class Iterations:
         name: that of its variable.
         private: address variables of buffers that are allocated outside, but used within one iteration only.
     """
+
+    rule: ClassVar[str] = "parallel"
 
     def __init__(self, kind: str, name: str, private: Container[Any] = ()) -> None:
         self.current = 0
@@ -66,6 +91,9 @@ class Iterations:
             return self._race(log.readers[start], True)
         return None
 
+    def update(self, memory: Any, start: int, size: int) -> None:
+        """Atomic additions by several iterations do not disturb each other: nothing is noted."""
+
     def _log(self, memory: Any, start: int, size: int, is_write: bool) -> tuple[_Log, Any, int]:
         """The log for elements of this size, an iteration that disturbs by elements of another size that overlap, and the current one."""
         logs, now = self._logs.get(memory), self.current
@@ -89,3 +117,102 @@ class Iterations:
             f"iteration {self.current} of the {self._kind} loop over {self._name} {what} {{}}, which {by},"
             " and one of them writes it"
         )
+
+
+# ---- threads -----------------------------------------------------------------------------------------------------
+
+
+class Actor(NamedTuple):
+    """Who touches memory, and when: a block of a launch, or a thread of a block."""
+
+    name: Any
+    """What tells it from the others: its number, or that of something that a thread does on the side."""
+    group: Any
+    """Its actions and those of others in this group are ordered by the steps of the group; None for who is in none."""
+    step: int
+    """How often the group met; what happened at an earlier step is over."""
+
+    def follows(self, other: Actor) -> bool:
+        """Whether what the other one did there is over for this one."""
+        return self.name == other.name or (
+            self.group == other.group and self.group is not None and other.step < self.step
+        )
+
+
+def _witnesses(known: tuple[Actor, ...], now: Actor) -> tuple[Actor, ...]:
+    """Of all who did something to an element, and one more, two at most: who follows these follows all of them.
+
+    Two of different groups, or of one step of a group, are enough: nobody follows both but through a barrier for all.
+    """
+    left = [actor for actor in known if not now.follows(actor)]
+    if len(left) == 2 and left[0].group != left[1].group:
+        return known
+    return (*left[:1], now)
+
+
+_READ, _WROTE, _UPDATED = "reads", "writes", "atomically updates"
+_RIVALS = {
+    _READ: (("writers", _WROTE), ("updaters", _UPDATED)),
+    _WROTE: (("writers", _WROTE), ("readers", _READ), ("updaters", _UPDATED)),
+    _UPDATED: (("writers", _WROTE), ("readers", _READ)),
+}
+"""What an access must not meet."""
+_KEPT = {_READ: "readers", _WROTE: "writers", _UPDATED: "updaters"}
+
+
+class Threads:
+    """The blocks of a launch, or the threads of a block, which run.
+
+    Args:
+        told: what an error calls the one of a name.
+        missing: what would order them, for errors.
+    """
+
+    rule: ClassVar[str] = "thread-race"
+
+    def __init__(self, told: Callable[[Any], str], missing: str) -> None:
+        self.now = Actor(0, 0, 0)
+        """Who runs."""
+        self._told, self._missing = told, missing
+        self._logs: dict[Any, dict[int, _Log]] = {}
+
+    def meet(self) -> None:
+        """All of them met: what they did so far is over."""
+        self._logs.clear()
+
+    def read(self, memory: Any, start: int, size: int) -> str | None:
+        """The current one reads ``size`` bytes of a memory; what is wrong with that, with ``{}`` for the element."""
+        return self._touch(memory, start, size, _READ)
+
+    def write(self, memory: Any, start: int, size: int) -> str | None:
+        """The current one writes."""
+        return self._touch(memory, start, size, _WROTE)
+
+    def update(self, memory: Any, start: int, size: int) -> str | None:
+        """The current one adds atomically."""
+        return self._touch(memory, start, size, _UPDATED)
+
+    def _touch(self, memory: Any, start: int, size: int, what: str) -> str | None:
+        logs, now = self._logs.get(memory.place), self.now
+        if logs is None:
+            logs = self._logs[memory.place] = {}
+        log = logs.get(size)
+        if log is None:
+            log = logs[size] = _Log()
+        for width, other in logs.items() if len(logs) > 1 else ((size, log),):
+            for at in (start,) if width == size else range(start - width + 1, start + size):
+                found = self._rival(other, at, what)
+                if found is not None:
+                    return found
+        kept = getattr(log, _KEPT[what])
+        kept[start] = (now,) if what == _WROTE else _witnesses(kept.get(start, ()), now)
+        return None
+
+    def _rival(self, log: _Log, start: int, what: str) -> str | None:
+        """What is wrong with an access for what others did to an element."""
+        now = self.now
+        for kind, does in _RIVALS[what]:
+            for other in getattr(log, kind).get(start, ()):
+                if other is not now and not now.follows(other):
+                    return f"{self._told(now.name)} {what} {{}}, which {self._told(other.name)} {does}, and {self._missing}"
+        return None

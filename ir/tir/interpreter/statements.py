@@ -14,8 +14,9 @@ from ..function import PrimFunc
 from .empty_reductions import Around, Initialization, beside
 from .error import InterpreterError, refusal
 from .expressions import Expressions
+from .kernels import is_virtual, launched_extents, thread_attributes
 from .lanes import Closure
-from .memory import Memory, Pointer
+from .memory import SHARED_SCOPES, Memory, Pointer
 from .protocol import Machine
 from .races import Iterations
 from .regions import StatedBlock
@@ -42,6 +43,8 @@ class Statements:
         self._around = Around(self.expressions)
         self._before: dict[int, list[Closure]] = {}
         """By identity of a loop: what runs before it for reductions over nothing."""
+        self._is_launched = False
+        """Whether an attribute around what is translated launches threads."""
 
     def translate(self, node: S.Stmt) -> Closure:
         """The closure of a statement."""
@@ -170,12 +173,62 @@ class Statements:
         around, known = tuple(self._path), self._uses.get(data)
         self._uses[data] = around if known is None else tuple(loop for loop in known if loop in around)
 
+    # -- threads ---------------------------------------------------------------------------------------------------
     def _attribute(self, node: S.AttrStmt) -> Closure:
-        if node.attr_key == "thread_extent" and isinstance(node.node, E.IterVar):
-            # threads run one after the other, as loops do that are bound to them
-            extent = self.expressions.index(node.value)
-            return self._loop(node.node.var, lambda env: 0, extent, node.body)
-        return self.translate(node.body)
+        axis = node.thread
+        if axis is None:
+            return self.translate(node.body)
+        extent, is_outermost = self.expressions.index(node.value), not self._is_launched
+        axes = [
+            (item, self.expressions.index(item.value))
+            for item in (thread_attributes(node) if is_outermost else ())
+        ]
+        self._is_launched = True
+        run = (self._instances if is_virtual(axis) else self._thread)(axis, extent, node.body)
+        self._is_launched = not is_outermost
+        return self._kernel(axes, run) if is_outermost else run
+
+    def _kernel(self, axes: Sequence[tuple[S.AttrStmt, Closure]], body: Closure) -> Closure:
+        """The outermost attribute of threads: it starts as many as it and those inside of it ask for."""
+        machine = self.machine
+
+        def run(env: Env) -> None:
+            if machine.thread is None and axes:
+                machine.launch(launched_extents(axes, env), env, body)
+            else:  # within a function that a thread calls, it says which one that is
+                body(env)
+
+        return run
+
+    def _thread(self, axis: E.IterVar, extent: Closure, statement: S.Stmt) -> Closure:
+        """The index of the thread that runs, along an axis."""
+        body, machine, var, tag = self.translate(statement), self.machine, axis.var, axis.thread_tag
+
+        def run(env: Env) -> None:
+            assert machine.thread is not None
+            env[var] = value = machine.thread.index(tag, extent(env))
+            try:
+                body(env)
+            except InterpreterError as error:
+                error.at(statement).in_loop(var.name, value)
+                raise
+
+        return run
+
+    def _instances(self, axis: E.IterVar, extent: Closure, statement: S.Stmt) -> Closure:
+        """Virtual threads: instances within a thread, one after the other."""
+        loop, machine = self._loop(axis.var, lambda env: 0, extent, statement), self.machine
+
+        def run(env: Env) -> None:
+            thread = machine.thread
+            if thread is None:
+                loop(env)
+                return
+            thread.virtual += 1
+            loop(env)
+            thread.virtual -= 1
+
+        return run
 
     def _let(self, node: S.LetStmt) -> Closure:
         """A let and the lets right in it: hundreds may follow each other."""
@@ -274,17 +327,18 @@ class Statements:
         return run
 
     def _with_memory(self, var: E.Var, dtype: str, count: Callable[[Env], int], body: S.Stmt) -> Closure:
-        run_body, loops, element = self._inner(body), self.machine.loops, dt.element_of(dtype)
+        run_body, memory, element = self._inner(body), self._memory(var, None), dt.element_of(dtype)
 
         def run(env: Env) -> None:
-            env[var] = Pointer(Memory.allocated(count(env) * dt.bytes_of(dtype), loops, None), 0, element)
+            env[var] = Pointer(memory(count(env) * dt.bytes_of(dtype)), 0, element)
             run_body(env)
 
         return run
 
     def _allocation(self, buffer: Buffer, owner: E.Var | None = None) -> Closure:
         """What gives a buffer new memory, as much as its extents, strides and offset need."""
-        accesses, loops, element = self.expressions.accesses, self.machine.loops, dt.element_of(buffer.dtype)
+        accesses, element = self.expressions.accesses, dt.element_of(buffer.dtype)
+        memory = self._memory(buffer.data, owner)
         shape, strides = accesses.numbers(buffer.shape), accesses.strides(buffer)
         begin = accesses.numbers([] if buffer.elem_offset is None else [buffer.elem_offset])
 
@@ -292,10 +346,24 @@ class Statements:
             extents = _sizes(shape(env))
             last = sum((extent - 1) * stride for extent, stride in zip(extents, strides(env)))
             count = last + 1 + sum(begin(env)) if all(extents) else 0
-            memory = Memory.allocated(count * dt.bytes_of(buffer.dtype), loops, owner)
-            env[buffer.data] = Pointer(memory, 0, element)
+            env[buffer.data] = Pointer(memory(count * dt.bytes_of(buffer.dtype)), 0, element)
 
         return run
+
+    def _memory(self, var: E.Var, owner: E.Var | None) -> Callable[[int], Memory]:
+        """What allocates so many bytes: new ones, or those that threads of a kernel share."""
+        machine, loops, statement = self.machine, self.machine.loops, object()
+        scope = getattr(var.type_annotation, "storage_scope", "")
+        if scope not in SHARED_SCOPES:
+            return lambda size: Memory.allocated(size, loops, owner)
+
+        def allocate(size: int) -> Memory:
+            thread = machine.thread
+            if thread is None:
+                return Memory.allocated(size, loops, owner)
+            return thread.memory(statement, scope, size, owner)
+
+        return allocate
 
     # -- blocks ----------------------------------------------------------------------------------------------------
     def _block(self, node: S.BlockRealize) -> Closure:

@@ -1,0 +1,67 @@
+"""What is a kernel in a program: the axes of threads that its attributes ask for, all of which its outermost attribute launches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ...node import post_order_visit
+from .. import expr as E
+from .. import stmt as S
+from .error import InterpreterError, refusal
+
+BLOCK_TAGS = ("blockIdx.x", "blockIdx.y", "blockIdx.z")
+THREAD_TAGS = ("threadIdx.x", "threadIdx.y", "threadIdx.z")
+
+
+def is_virtual(axis: E.IterVar) -> bool:
+    """Whether an axis is one of virtual threads, which are instances within a thread."""
+    return axis.thread_tag.startswith(("vthread", "cthread", "virtual"))
+
+
+def thread_attributes(kernel: S.AttrStmt) -> list[S.AttrStmt]:
+    """The attributes that ask for threads or blocks: this one, and those inside of it.
+
+    Raises:
+        InterpreterError: the tag of one is none of a GPU's.
+    """
+    found: list[S.AttrStmt] = []
+
+    def look(node: Any) -> None:
+        axis = node.thread if isinstance(node, S.AttrStmt) else None
+        if axis is not None and not is_virtual(axis):
+            found.append(node)
+            if axis.thread_tag not in BLOCK_TAGS + THREAD_TAGS:
+                raise InterpreterError(
+                    f"there are no threads along {axis.thread_tag!r}; the axes of a kernel are"
+                    f" {', '.join(BLOCK_TAGS + THREAD_TAGS)} and vthread"
+                )
+
+    post_order_visit(kernel, look)
+    return found
+
+
+def launched_extents(
+    axes: Sequence[tuple[S.AttrStmt, Callable[[dict[Any, Any]], int]]], env: dict[Any, Any]
+) -> dict[str, int]:
+    """How many threads or blocks a kernel has, by the tag of the axis.
+
+    Args:
+        axes: the attributes, and the values of their extents where the kernel is launched.
+        env: the variables there.
+
+    Raises:
+        InterpreterError: attributes of one axis ask for different extents, or for one that is known within the kernel only.
+    """
+    found: dict[str, int] = {}
+    for attribute, extent in axes:
+        tag = attribute.node.thread_tag
+        try:
+            count = extent(env)
+        except InterpreterError as error:
+            raise InterpreterError(
+                f"the extent of {tag}, {attribute.value}, must be known where the kernel is launched: {error}"
+            ) from None
+        if found.setdefault(tag, count) != count:
+            raise refusal("thread", f"a kernel asks for {found[tag]} and for {count} of {tag}")
+    return found
