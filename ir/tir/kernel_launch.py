@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 from ..error import IRValueError
 from ..node import Visitor
@@ -87,6 +87,6 @@ def kernel_launch(kernel: PrimFunc) -> KernelLaunch:
     return KernelLaunch(ordered, look.dynamic_bytes)
 
 
-def is_kernel(func: Any) -> bool:
+def is_kernel(func: Any) -> TypeGuard[PrimFunc]:
     """Whether a function is a device's kernel."""
     return isinstance(func, PrimFunc) and func.attrs.get(CALLING_CONVENTION) == DEVICE_KERNEL_LAUNCH

@@ -88,6 +88,7 @@ def _cuda(target: Target, added: Callable[[int], list[Pass]]) -> list[Pass]:
         T.SimplifyIndices(),
         T.HoistIfThenElse(),
         T.VectorizeLoop(vector_bits=_THREAD_BITS),
+        T.UniteMasks(),  # threads have no masks
         T.UnrollLoop(expand=False, unroll_local_access=True),  # NVRTC copies what is marked
         T.RemoveNoOp(),
         *added(3),

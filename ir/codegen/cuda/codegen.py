@@ -18,6 +18,7 @@ from ...tir.analysis.exact_floats import exact_floats
 from ...tir.expr import IntImm, Var
 from ...tir.function import PrimFunc
 from ...tir.kernel_launch import KernelLaunch, is_kernel, kernel_launch
+from ...type import PointerType, PrimType
 from ..error import CodegenError
 from . import intrinsics as _intrinsics  # noqa: F401  the printers of calls
 from . import statement as _statement  # noqa: F401  the printers of statements
@@ -100,7 +101,9 @@ def generate(mod: IRModule) -> CudaSource:
     bodies: list[str] = []
     functions: set[str] = set()
     headers: set[str] = set()
-    kernels = {func.attrs["global_symbol"]: func for func in mod.functions.values() if is_kernel(func)}
+    kernels: dict[str, PrimFunc] = {
+        str(func.attrs["global_symbol"]): func for func in mod.functions.values() if is_kernel(func)
+    }
     launches = {name: kernel_launch(func) for name, func in kernels.items()}
     for name, func in kernels.items():
         names.add(name)
@@ -131,9 +134,7 @@ def _kernel(name: str, func: PrimFunc, launch: KernelLaunch, names: set[str]) ->
             params.append(f"{emitter.type_of(param.dtype)} {spelled}")
             continue
         emitter.aligned[param] = PARAMETER_ALIGNMENT
-        dtype = uses.dtypes.get(param) or getattr(
-            getattr(param.type_annotation, "element_type", None), "dtype", "uint8"
-        )
+        dtype = uses.dtypes.get(param) or _element(param)
         emitter.type_of(dtype)
         const = "" if param in written.found else "const "
         params.append(f"{const}{memory_type(dt.element_of(dtype))}*{apart} {spelled}")
@@ -141,6 +142,13 @@ def _kernel(name: str, func: PrimFunc, launch: KernelLaunch, names: set[str]) ->
     bounds = _launch_bounds(launch)
     head = f'extern "C" __global__ void{bounds} {name}({", ".join(params)}) {{'
     return emitter, "\n".join([head, *emitter.lines, "}"])
+
+
+def _element(address: Var) -> str:
+    """The dtype that an address is declared for; bytes where it is none."""
+    pointer = address.type_annotation
+    element = pointer.element_type if isinstance(pointer, PointerType) else None
+    return element.dtype if isinstance(element, PrimType) else "uint8"
 
 
 def _launch_bounds(launch: KernelLaunch) -> str:

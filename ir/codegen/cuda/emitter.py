@@ -80,6 +80,8 @@ class KernelEmitter:
         """Bytes to which addresses are aligned."""
         self.scopes: dict[Var, str] = {}
         """Storage scopes of addresses."""
+        self.loaded: dict[str, Lanes] = {}
+        """Vectors that the statement at hand has loaded already, by what loads them."""
         self._names = names
         self._indent = 1
         self._conditional = 0
@@ -94,7 +96,9 @@ class KernelEmitter:
         """Braces behind a line."""
         self.line(f"{head} {{")
         self._indent += 1
+        before, self.loaded = self.loaded, dict(self.loaded)
         yield
+        self.loaded = before
         self._indent -= 1
         self.line("}")
 
@@ -141,6 +145,7 @@ class KernelEmitter:
             raise CodegenError(
                 f"a CUDA kernel has no statement {type(node).__name__}; lower it with ir.tir.lower first"
             )
+        self.loaded = {}
         handler(self, node)
 
     def lanes(self, expr: PrimExpr) -> Lanes:

@@ -104,11 +104,10 @@ def _fused(emitter: KernelEmitter, expr: Any) -> Lanes | None:
     """A product and a sum as one operation, rounded once, where programs may be contracted."""
     if not isinstance(expr, E.Add | E.Sub) or not dt.is_float(expr.dtype) or id(expr) in emitter.exact:
         return None
-    product, other, is_first = expr.a, expr.b, True
-    if not _is_product(emitter, product):
-        product, other, is_first = expr.b, expr.a, False
-        if not _is_product(emitter, product):
-            return None
+    is_first = _is_product(emitter, expr.a)
+    product, other = (expr.a, expr.b) if is_first else (expr.b, expr.a)
+    if not isinstance(product, E.Mul) or id(product) in emitter.exact:
+        return None
     function = "fma" if dt.element_of(expr.dtype) == "float64" else "fmaf"
     found = []
     for a, b, c in zip(emitter.lanes(product.a), emitter.lanes(product.b), emitter.lanes(other), strict=True):
@@ -219,7 +218,7 @@ def _select(emitter: KernelEmitter, expr: E.Select) -> Lanes:
 def condition_of(emitter: KernelEmitter, condition: E.PrimExpr) -> Lanes:
     """What a choice depends on, which is a condition wherever the choice stands."""
     found = emitter.number(condition)
-    return [emitter.kept(lane, "bool", "is_so") for lane in found] if dt.lanes(condition.dtype) > 1 else found
+    return [emitter.kept(lane, "bool", "holds") for lane in found] if dt.lanes(condition.dtype) > 1 else found
 
 
 # -- casts -------------------------------------------------------------------------
@@ -306,7 +305,8 @@ def _ramp(emitter: KernelEmitter, expr: E.Ramp) -> Lanes:
 
 @prints(E.Broadcast)
 def _broadcast(emitter: KernelEmitter, expr: E.Broadcast) -> Lanes:
-    return [emitter.kept(emitter.scalar(expr.value), expr.value.dtype)] * expr.lanes
+    hint = "holds" if dt.is_bool(expr.value.dtype) else "x"
+    return [emitter.kept(emitter.scalar(expr.value), expr.value.dtype, hint)] * expr.lanes
 
 
 @prints(E.Shuffle)

@@ -70,20 +70,41 @@ def loaded(emitter: KernelEmitter, load: E.BufferLoad) -> Lanes:
     if emitter.is_conditional or not _is_one_piece(emitter, load.buffer, index):
         return _elements(emitter, load.buffer, index)
     assert isinstance(index, E.Ramp)
-    emitter.type_of(load.dtype)
-    lanes, type_ = index.lanes, memory_type(load.dtype)
-    name = emitter.fresh(f"{load.buffer.name}_vec")
-    value = call(f"{emitter.use('load_vec')}<{lanes}>", _address(emitter, load.buffer, index))
-    emitter.line(f"const vec<{type_}, {lanes}> {name} = {value.code};")
-    return [Text(f"{name}.lane[{lane}]") for lane in range(lanes)]
+    return _vector(emitter, load.buffer, index, None)
+
+
+def _vector(emitter: KernelEmitter, buffer: Buffer, index: E.Ramp, condition: PrimExpr | None) -> Lanes:
+    """Neighbours that are loaded at once, under a name; zero where a condition does not hold."""
+    emitter.type_of(buffer.dtype)
+    test = None if condition is None else emitter.index(condition).code
+    value = call(f"{emitter.use('load_vec')}<{index.lanes}>", _address(emitter, buffer, index)).code
+    found = emitter.loaded.get(f"{test} {value}")
+    if found is None:
+        name, type_ = emitter.fresh(f"{buffer.name}_vec"), f"vec<{memory_type(buffer.dtype)}, {index.lanes}>"
+        if test is None:
+            emitter.line(f"const {type_} {name} = {value};")
+        else:
+            emitter.line(f"{type_} {name} = {{}};")
+            emitter.line(f"if ({test}) {name} = {value};")
+        found = emitter.loaded[f"{test} {value}"] = [
+            Text(f"{name}.lane[{lane}]") for lane in range(index.lanes)
+        ]
+    return found
 
 
 def _masked(emitter: KernelEmitter, load: E.BufferLoad, index: PrimExpr | None, predicate: PrimExpr) -> Lanes:
     """Zero in the lanes for which the predicate does not hold."""
+    if (
+        isinstance(predicate, E.Broadcast)
+        and not emitter.is_conditional
+        and _is_one_piece(emitter, load.buffer, index)
+    ):
+        assert isinstance(index, E.Ramp)
+        return _vector(emitter, load.buffer, index, predicate.value)
     conditions = emitter.number(predicate)
     with emitter.conditionally():
         elements = _elements(emitter, load.buffer, index)
-    zero = Text("0") if not is_half(load.dtype) else call(memory_type(load.dtype), "0")
+    zero = call(memory_type(load.dtype), "0") if is_half(load.dtype) else Text("0")
     if len(conditions) == 1:
         conditions = conditions * len(elements)
     return [choice(condition, item, zero) for condition, item in zip(conditions, elements, strict=True)]

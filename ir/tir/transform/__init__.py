@@ -54,6 +54,7 @@ from .split_host_device import SplitHostDevice
 from .storage_rewrite import StorageRewrite
 from .transpose_in_registers import TransposeInRegisters
 from .unify_thread_binding import UnifyThreadBinding
+from .unite_masks import UniteMasks
 from .unroll_loop import UnrollLoop
 from .vectorize_loop import VectorizeLoop
 from .widen_indices import WidenIndices

@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from ....module import IRModule
 from ....registry import register_func, remove_global_func
 from ....target.target import Target
@@ -77,7 +79,7 @@ def _as_bytes(kernels: EmulatedModule, name: str, args: Sequence[Any]) -> list[A
     """Arguments as the kernel's C++ types: a bool is a byte."""
     found = []
     for parameter, value in zip(kernels.parameters[name], args, strict=True):
-        is_bool = parameter.is_pointer and getattr(value, "dtype", None) == bool
+        is_bool = parameter.is_pointer and isinstance(value, np.ndarray) and value.dtype.kind == "b"
         found.append(value.view("uint8") if is_bool else value)
     return found
 

@@ -17,6 +17,7 @@ from tests.programs.arguments import Arguments, NothingToCompare
 MEANT_TO_CHANGE = {
     "tir.SkipAssert": "a failing assertion is ignored",
     "tir.RemoveStoreUndef": "a store of what is undefined may leave anything",
+    "tir.UnifyThreadBinding": "until ThreadSync nothing says that threads wait for what others put into shared memory",
 }
 LARGEST = 30_000
 """Elements of an array, and rounds of loops, beyond which a function is too slow to interpret."""
