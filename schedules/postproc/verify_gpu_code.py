@@ -60,10 +60,10 @@ class VerifyGPUCode(Postproc):
             )(IRModule({"main": func}))
         except IRError:
             return False  # what cannot be lowered cannot run
-        return verify_gpu_code(lowered, limits) and not _has_memory_across_kernels(lowered["main"])
+        return verify_gpu_code(lowered, limits) and not _has_memory_across_kernels(lowered)
 
 
-def _has_memory_across_kernels(func: PrimFunc) -> bool:
+def _has_memory_across_kernels(module: IRModule) -> bool:
     """Whether shared or local memory is allocated around kernels, each of which would have its own."""
     found: list[bool] = []
 
@@ -73,7 +73,8 @@ def _has_memory_across_kernels(func: PrimFunc) -> bool:
             found.append(any(scope.startswith(("shared", "local")) for scope in scopes))
         return not (isinstance(node, For) and node.kind == ForKind.THREAD_BINDING)
 
-    pre_order_visit(func.body, visit)
+    for func in module.functions.values():
+        pre_order_visit(func, visit)
     return any(found)
 
 
