@@ -13,6 +13,7 @@ from typing import Any
 
 from ...error import IRError
 from .. import stmt as S
+from ..spelled import spelled
 
 _WIDTH = 160
 """Characters of a statement that are shown at most."""
@@ -69,7 +70,7 @@ class InterpreterError(IRError):
         """It happened in a statement, or in one inside of it that is known already."""
         place = self.places[-1]
         if place.statement is None:
-            line = " ".join(_spelled(statement).split())
+            line = " ".join(spelled(statement).split())
             place.statement = line if len(line) <= _WIDTH else f"{line[: _WIDTH - 4]} ..."
         return self
 
@@ -89,29 +90,6 @@ class InterpreterError(IRError):
         self.places[-1].function = name
         self.places.append(Place())
         return self
-
-
-def _spelled(node: S.Stmt) -> str:
-    """A statement as script, without what is in it."""
-    if isinstance(node, S.BufferStore):
-        return f"{node.buffer.name}[{', '.join(map(str, node.indices))}] = {node.value}"
-    if isinstance(node, S.Evaluate):
-        return str(node.value)
-    if isinstance(node, S.LetStmt):
-        return f"{node.var.name} = {node.value}"
-    if isinstance(node, S.For):
-        return f"the bounds of the loop over {node.loop_var.name}"
-    if isinstance(node, S.IfThenElse):
-        return f"if {node.condition}"
-    if isinstance(node, S.While):
-        return f"while {node.condition}"
-    if isinstance(node, S.AssertStmt):
-        return f"assert {node.condition}"
-    if isinstance(node, S.BlockRealize):
-        return f"the bindings of block {node.block.name_hint}"
-    if isinstance(node, S.AttrStmt):
-        return _spelled(node.body)
-    return type(node).__name__
 
 
 def _values(pairs: Iterable[tuple[str, Any]]) -> str:
