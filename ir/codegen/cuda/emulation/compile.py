@@ -36,6 +36,7 @@ from .errors import (
     NoCompilerError,
     TrapError,
 )
+from .shared_memory import static_shared_bytes
 from .source import SOURCE_NAME, declared_kernels, to_cpp
 
 COMPILERS = ("c++", "g++", "clang++")
@@ -53,7 +54,9 @@ MOST_THREADS = 1024
 MOST_THREADS_PER_AXIS = (1024, 1024, 64)
 MOST_BLOCKS_PER_AXIS = (2**31 - 1, 65535, 65535)
 MOST_SHARED_BYTES = 227 * 1024
-"""Dynamic shared memory of a block: the most that any device has."""
+"""Shared memory of a block: the most that any device has."""
+MOST_STATIC_SHARED_BYTES = 48 * 1024
+"""What ``__shared__`` may declare; more is dynamic on every device."""
 
 _FAULTS: dict[int, type[EmulationError]] = {1: BarrierError, 2: TrapError, 3: EmulationMemoryError}
 _HEADERS = Path(__file__).parent
@@ -85,6 +88,9 @@ class EmulatedModule:
         self._library = ctypes.CDLL(os.fspath(library))
         self._launching = threading.Lock()
         self._library.emulation_message.restype = ctypes.c_char_p
+        declared = static_shared_bytes(library.read_bytes())
+        self.static_shared_bytes = {name: declared[name] for name in kernels}
+        """Bytes of shared memory that each kernel declares itself, without what functions that it calls declare."""
         self.parameters: dict[str, tuple[Parameter, ...]] = {}
         """The parameters of each kernel."""
         for name in kernels:
@@ -109,8 +115,9 @@ class EmulatedModule:
             grid: numbers of blocks along x, y and z; those left out are 1.
             block: numbers of threads along x, y and z; those left out are 1.
             shared_bytes: bytes of dynamic shared memory.
-            args: one for each parameter. For a pointer an array in C order, whose dtype is that of the elements (any dtype for
-                ``void`` and for vectors), an address as an integer, or None; for a value a number that its type can hold.
+            args: one for each parameter. For a pointer an array in C order, whose dtype is that of the elements (any for ``void`` and
+                for vectors, also bool for ``unsigned char``), an address as an integer, or None; for a value a number that its type
+                can hold.
             seed: 0 runs the threads of a block in ascending order between barriers; other numbers choose random orders, of which a kernel
                 without races is independent.
 
@@ -131,9 +138,11 @@ class EmulatedModule:
             raise LaunchError(
                 f"kernel {name}: a block has at most {MOST_THREADS} threads, got {tuple(block)}, that is {count}"
             )
-        if not 0 <= shared_bytes <= MOST_SHARED_BYTES:
+        most_bytes = MOST_SHARED_BYTES - self.static_shared_bytes[name]
+        if not 0 <= shared_bytes <= most_bytes:
             raise LaunchError(
-                f"kernel {name}: a block has at most {MOST_SHARED_BYTES} bytes of dynamic shared memory, got {shared_bytes}"
+                f"kernel {name}: a block has 0 to {most_bytes} bytes of dynamic shared memory beside the"
+                f" {self.static_shared_bytes[name]} that the kernel declares, got {shared_bytes}"
             )
         values = self._encode(name, args)
         addresses = (ctypes.c_void_p * max(len(values), 1))(*(value.ctypes.data for value in values))
@@ -178,7 +187,7 @@ def emulate(source: str, kernels: Sequence[str]) -> EmulatedModule:
 
     Raises:
         NoCompilerError: no C++ compiler is found.
-        KernelSourceError: a kernel is not in the source, or the source does not compile.
+        KernelSourceError: a kernel is not in the source or declares too much shared memory, or the source does not compile.
     """
     there = declared_kernels(source)
     for name in kernels:
@@ -199,7 +208,14 @@ def emulate(source: str, kernels: Sequence[str]) -> EmulatedModule:
         )
         if done.returncode != 0:
             raise KernelSourceError(_describe_failure(source, done.stderr))
-        return EmulatedModule(library, kernels)
+        module = EmulatedModule(library, kernels)
+    for name, declared in module.static_shared_bytes.items():
+        if declared > MOST_STATIC_SHARED_BYTES:
+            raise KernelSourceError(
+                f"kernel {name} declares {declared} bytes of shared memory, and {MOST_STATIC_SHARED_BYTES} is the most; use dynamic"
+                " shared memory (extern __shared__), whose size is given with the launch"
+            )
+    return module
 
 
 def has_compiler() -> bool:
@@ -276,7 +292,7 @@ def _encode_address(place: str, parameter: Parameter, arg: Any) -> np.ndarray:
         return np.array([int(arg or 0)], np.uint64)
     if not isinstance(arg, np.ndarray):
         raise ArgumentError(f"{place} takes an array or an address, got {type(arg).__name__}")
-    if _has_dtype(parameter.dtype) and arg.dtype != _numpy_dtype(parameter.dtype):
+    if not _holds(parameter.dtype, arg.dtype):
         raise ArgumentError(f"{place} takes an array of {parameter.dtype}, got {arg.dtype}")
     if not arg.flags.c_contiguous:
         raise ArgumentError(
@@ -303,6 +319,13 @@ def _encode_value(place: str, parameter: Parameter, arg: Any) -> np.ndarray:
     if dtype.kind in "iu" and not np.iinfo(dtype).min <= int(number) <= np.iinfo(dtype).max:
         raise ArgumentError(f"{place} cannot hold {arg!r}")
     return number.astype(dtype).reshape(1)
+
+
+def _holds(parameter: str, dtype: np.dtype[Any]) -> bool:
+    """Whether an array has the elements of a parameter; bool is a byte, as which kernels may take it."""
+    if not _has_dtype(parameter):
+        return True
+    return dtype == _numpy_dtype(parameter) or (dtype == np.bool_ and parameter == "uint8")
 
 
 def _has_dtype(name: str) -> bool:

@@ -33,7 +33,7 @@
 #define __forceinline__ inline __attribute__((always_inline))
 #undef __noinline__
 #define __noinline__ __attribute__((noinline))
-#define __shared__ static __attribute__((section("cuda_shared")))
+#define __shared__ static thread_local
 
 #undef assert
 #define assert(condition)                                                                              \

@@ -62,7 +62,7 @@ inline void require_aligned(const char* name, const char* what, const void* addr
 
 inline void require_shared(const char* name, const void* address, size_t bytes, int line) {
   auto* start = static_cast<const unsigned char*>(address);
-  bool is_static = start >= __start_cuda_shared && start + bytes <= __stop_cuda_shared;
+  bool is_static = start >= launch.shared && start + bytes <= launch.shared + launch.shared_bytes;
   bool is_dynamic = start >= dynamic_shared && start + bytes <= dynamic_shared + sizeof dynamic_shared;
   if (!is_static && !is_dynamic)
     fail(Fault::trap, format("%s in line %d: the address %p is not in shared memory", name, line, address));

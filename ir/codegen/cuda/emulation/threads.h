@@ -1,10 +1,11 @@
 // The threads of a block as fibers of one thread of the operating system, and the barrier where they meet.
 //
 // A fiber runs until it waits (at a barrier, for the lanes of its warp) or ends; then the next one that is ready runs. Blocks run one
-// after the other on the same fibers. What __shared__ declares is static memory in a section of its own, which is filled before
-// each block with a pattern that is no number in any float format.
+// after the other on the same fibers. What __shared__ declares is thread-local memory (of the one thread that all fibers run in), of
+// which a library has nothing else: one range, which is filled before each block with a pattern that is no number in any float format.
 #pragma once
 
+#include <link.h>
 #include <setjmp.h>
 #include <sys/mman.h>
 #include <ucontext.h>
@@ -77,6 +78,8 @@ struct Launch {
   Barrier barrier;
   Thread* current;
   unsigned char* stacks = nullptr;
+  unsigned char* shared = nullptr;  // all that __shared__ declares
+  size_t shared_bytes = 0;
   jmp_buf scheduler;
   uint64_t random = 0;  // 0: ascending order
   Fault fault = Fault::none;
@@ -90,12 +93,7 @@ constexpr size_t poisoned_stack_bytes = 16 << 10;
 constexpr long most_yields = 1 << 22;
 constexpr size_t most_dynamic_shared_bytes = 232448;  // 227 KiB: the most that any device has
 
-extern "C" {
-// The linker's bounds of the section that __shared__ variables are in.
-extern unsigned char __start_cuda_shared[] __attribute__((visibility("hidden")));
-extern unsigned char __stop_cuda_shared[] __attribute__((visibility("hidden")));
-}
-__attribute__((section("cuda_shared"), used)) static unsigned char shared_anchor[16];
+static thread_local unsigned char shared_anchor = 0;
 
 alignas(1024) static unsigned char dynamic_shared[most_dynamic_shared_bytes];
 
@@ -299,6 +297,23 @@ inline void run_block() {
   }
 }
 
+// Finds the thread-local memory of this library: that of the segment table which has the anchor.
+inline void find_shared_memory() {
+  auto visit = [](dl_phdr_info* library, size_t, void*) -> int {
+    auto* start = static_cast<unsigned char*>(library->dlpi_tls_data);
+    for (int i = 0; start && i < library->dlpi_phnum; ++i) {
+      const auto& segment = library->dlpi_phdr[i];
+      if (segment.p_type != PT_TLS || &shared_anchor < start || &shared_anchor >= start + segment.p_memsz) continue;
+      launch.shared = start;
+      launch.shared_bytes = segment.p_memsz;
+      return 1;
+    }
+    return 0;
+  };
+  *const_cast<volatile unsigned char*>(&shared_anchor) = 0;  // so that this thread has the memory
+  dl_iterate_phdr(visit, nullptr);
+}
+
 inline bool prepare_threads() {
   size_t count = size_t(blockDim.x) * blockDim.y * blockDim.z;
   launch.threads.assign(count, Thread());
@@ -336,12 +351,13 @@ inline long long run(Body body, const unsigned* grid, const unsigned* block, uns
   launch.arguments = arguments;
   launch.fault = Fault::none;
   long long count = (long long)grid[0] * grid[1] * grid[2], next = first;
+  find_shared_memory();
   if (prepare_threads()) {
     auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(250);
     do {
       blockIdx = {unsigned(next % grid[0]), unsigned(next / grid[0] % grid[1]), unsigned(next / grid[0] / grid[1])};
       launch.random = seed == 0 ? 0 : ((seed * 0x9E3779B97F4A7C15u + (next + 1) * 0xBF58476D1CE4E5B9u) | 1);
-      poison(__start_cuda_shared, __stop_cuda_shared - __start_cuda_shared);
+      poison(launch.shared, launch.shared_bytes);
       poison(dynamic_shared, shared_bytes);
       run_block();
       ++next;

@@ -46,6 +46,14 @@ def test_addresses_may_be_numbers_or_nothing(launch) -> None:
     assert out[0] == -1
 
 
+def test_arrays_of_bool_are_bytes(launch) -> None:
+    source = 'extern "C" __global__ void invert(unsigned char* a) { a[threadIdx.x] = !a[threadIdx.x]; }'
+    data = np.arange(32) % 3 == 0
+    out = data.copy()
+    launch(source, "invert", out)
+    np.testing.assert_array_equal(out, ~data)
+
+
 def test_output_of_kernels_is_flushed(launch, capfd) -> None:
     launch(SCALE, "says", 42)
     assert capfd.readouterr().out == "n is 42\n"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ir.codegen.cuda.emulation.errors import BarrierError, LaunchError, TrapError
+from ir.codegen.cuda.emulation.compile import emulate
+from ir.codegen.cuda.emulation.errors import BarrierError, KernelSourceError, LaunchError, TrapError
 
 THREADS = r"""
 extern "C" __global__ void indices(int* out) {
@@ -93,6 +94,25 @@ extern "C" __global__ void handed_over(int* out) {
   __syncthreads();
   out[threadIdx.x] = flag;
 }
+"""
+
+FUNCTIONS = r"""
+__device__ __forceinline__ float turned(float x) {
+  __shared__ float tile[32];
+  tile[threadIdx.x] = x;
+  __syncthreads();
+  float y = tile[31 - threadIdx.x];
+  __syncthreads();
+  return y;
+}
+template <class T> __device__ T turned_back(T x) {
+  __shared__ T tile[32];
+  tile[threadIdx.x] = x;
+  __syncthreads();
+  return tile[31 - threadIdx.x];
+}
+extern "C" __global__ void turns(float* data) { data[threadIdx.x] = turned(data[threadIdx.x]); }
+extern "C" __global__ void turns_twice(float* data) { data[threadIdx.x] = turned_back(turned(data[threadIdx.x])); }
 """
 
 
@@ -264,12 +284,50 @@ def test_a_module_works_after_a_fault(launch) -> None:
         ((1, 65536), (1,), 0, "a grid's extent along y is 1 to 65535, got 65536"),
         ((0,), (1,), 0, "a grid's extent along x is 1 to 2147483647, got 0"),
         ((1, 1, 1, 1), (1,), 0, "a grid has one to three extents"),
-        ((1,), (1,), 232449, "at most 232448 bytes of dynamic shared memory, got 232449"),
+        (
+            (1,),
+            (1,),
+            232449,
+            "0 to 232448 bytes of dynamic shared memory beside the 0 that the kernel declares, got 232449",
+        ),
     ],
 )
 def test_launches_that_no_device_accepts(launch, grid, block, shared_bytes: int, message: str) -> None:
     with pytest.raises(LaunchError, match=message):
         launch(THREADS, "indices", np.zeros(6, np.int32), grid=grid, block=block, shared_bytes=shared_bytes)
+
+
+def test_declared_and_dynamic_shared_memory_share_the_limit(launch) -> None:
+    with pytest.raises(
+        LaunchError,
+        match="0 to 231936 bytes of dynamic shared memory beside the 512 that the kernel declares",
+    ):
+        launch(THREADS, "reverse", np.zeros(128, np.float32), block=(128,), shared_bytes=231937)
+
+
+def test_too_much_declared_shared_memory() -> None:
+    kernel = """
+    extern "C" __global__ void k(float* a) {
+      __shared__ float b[SIZE];
+      b[threadIdx.x] = 1; __syncthreads(); *a = b[*(int*)a];
+    }"""
+    module = emulate(kernel.replace("SIZE", "12288"), ["k"])
+    assert module.static_shared_bytes == {"k": 49152}
+    with pytest.raises(
+        KernelSourceError,
+        match="kernel k declares 49156 bytes of shared memory, and 49152 is the most; use dynamic",
+    ):
+        emulate(kernel.replace("SIZE", "12289"), ["k"])
+
+
+def test_shared_memory_of_functions(launch) -> None:
+    """Of inlined functions, of templates, and of one that several kernels call."""
+    data = np.arange(32, dtype=np.float32)
+    out = data.copy()
+    launch(FUNCTIONS, "turns_twice", out)
+    np.testing.assert_array_equal(out, data)
+    launch(FUNCTIONS, "turns", out)
+    np.testing.assert_array_equal(out, data[::-1])
 
 
 def test_the_largest_block(launch) -> None:
