@@ -5,16 +5,14 @@ from __future__ import annotations
 import json
 import shlex
 import threading
-from collections.abc import Mapping
 from typing import Any
 
-from ..error import did_you_mean
 from ..node import Node, field
 from .cuda_device import cuda_attributes
+from .description import checked, config_of, option_text
 from .error import TargetError
-from .host import CpuFacts, available_cores, facts_of_cpu, host_info
+from .host import CpuFacts, available_cores, facts_of_cpu
 from .kind import TargetKind, get_kind, list_kinds
-from .tag import find_tag, list_tags
 
 
 class _Scope(threading.local):
@@ -50,12 +48,12 @@ class Target(Node, type_key="Target"):
     host: Target = field(default=None)
 
     def __init__(self, target: Any, host: Any = None) -> None:
-        config = _config_of(target)
+        config = target._config() if isinstance(target, Target) else config_of(target)
         if host is None:
             host = config.pop("host", None)
         else:
             config.pop("host", None)
-        kind, tag, keys, attrs = _checked(config)
+        kind, tag, keys, attrs = checked(config)
         _set_kind(self, kind.name)
         _set_tag(self, tag)
         _set_keys(self, keys)
@@ -72,16 +70,18 @@ class Target(Node, type_key="Target"):
         }
         return cls(config, values.get("host"))
 
+    def _config(self) -> dict[str, Any]:
+        """What it was made from."""
+        config = {"kind": self.kind_name, "tag": self.tag, "keys": list(self.keys), **self.attrs}
+        return config if self.host is None else {**config, "host": self.host}
+
     def replace(self, **changes: Any) -> Target:
         """A copy with some fields (``attrs``, ``keys``, ``tag``, ``host``) changed."""
-        config = {"kind": self.kind_name, "tag": self.tag, "keys": list(self.keys), **self.attrs}
+        config = self._config()
+        config.pop("host", None)
         if "attrs" in changes:
-            config = {
-                "kind": self.kind_name,
-                "tag": self.tag,
-                "keys": list(self.keys),
-                **changes.pop("attrs"),
-            }
+            attrs = changes.pop("attrs")
+            config = {name: config[name] for name in ("kind", "tag", "keys")} | attrs
         host = changes.pop("host", self.host)
         unknown = changes.keys() - {"tag", "keys"}
         if unknown:
@@ -130,7 +130,7 @@ class Target(Node, type_key="Target"):
         if self.keys:
             parts.append(f"-keys={','.join(self.keys)}")
         for name in sorted(self.attrs):
-            parts.append(f"-{name}={_option_text(self.attrs[name])}")
+            parts.append(f"-{name}={option_text(self.attrs[name])}")
         if self.tag:
             parts.append(f"-tag={self.tag}")
         if self.host is not None:
@@ -361,158 +361,3 @@ _set_tag = Target.tag.__set__  # type: ignore[attr-defined]
 _set_keys = Target.keys.__set__  # type: ignore[attr-defined]
 _set_attrs = Target.attrs.__set__  # type: ignore[attr-defined]
 _set_host = Target.host.__set__  # type: ignore[attr-defined]
-
-
-# ---- reading ----------------------------------------------------------------------------------------------------
-
-
-def _config_of(target: Any) -> dict[str, Any]:
-    """The dict that a description stands for."""
-    if isinstance(target, Target):
-        config = {"kind": target.kind_name, "tag": target.tag, "keys": list(target.keys), **target.attrs}
-        if target.host is not None:
-            config["host"] = target.host
-        return config
-    if isinstance(target, Mapping):
-        return _config_of_mapping(target)
-    if not isinstance(target, str):
-        raise TargetError(f"a target is a string, a dict or a Target, got {type(target).__name__}")
-    text = target.strip()
-    if text.startswith("{"):
-        try:
-            return _config_of_mapping(json.loads(text))
-        except ValueError as error:
-            raise TargetError(f"the target's JSON cannot be read: {error}") from error
-    tagged = find_tag(text)
-    if tagged is not None:
-        return {**tagged, "tag": text}
-    return _config_of_text(text)
-
-
-def _config_of_mapping(config: Mapping[str, Any]) -> dict[str, Any]:
-    found = dict(config)
-    tag = found.get("tag")
-    if "kind" not in found:
-        tagged = find_tag(str(tag)) if tag else None
-        if tagged is None:
-            raise TargetError(
-                f'a target given as a dict needs the key "kind" (such as "llvm"), got {sorted(found)}'
-            )
-        found = {**tagged, **found}
-    if found["kind"] == "cpu":
-        found = {**_host_config(), **{key: value for key, value in found.items() if key != "kind"}}
-    return found
-
-
-def _host_config() -> dict[str, Any]:
-    host = host_info()
-    return {"kind": "llvm", "mcpu": host.cpu, "num-cores": host.cores}
-
-
-def _config_of_text(text: str) -> dict[str, Any]:
-    try:
-        words = shlex.split(text)
-    except ValueError as error:
-        raise TargetError(f"the target {text!r} cannot be read: {error}") from error
-    if not words:
-        raise TargetError("the target is an empty string; expected for example 'cpu' or 'llvm -mcpu=znver4'")
-    if "/" in words[0]:
-        raise _no_tag(words[0])
-    config = _config_of_mapping({"kind": words[0]})
-    kind = get_kind(config["kind"])
-    position = 1
-    while position < len(words):
-        word = words[position]
-        position += 1
-        if not word.startswith("-"):
-            raise TargetError(
-                f"cannot read {word!r} in target {text!r}; options start with - as in -mcpu=znver4"
-            )
-        name, given, value = word.lstrip("-").partition("=")
-        spec = kind.option(name)
-        if not given:
-            following = words[position] if position < len(words) else None
-            takes_next = following is not None and (
-                not following.startswith("-") or (spec.type in (int, float) and following[1:2].isdigit())
-            )
-            if spec.type is bool and not (takes_next and following in ("0", "1", "true", "false")):
-                value = "1"
-            elif takes_next:
-                value = str(following)
-                position += 1
-            else:
-                raise TargetError(f"option -{name} of target {text!r} needs a value")
-        config[name] = value
-    return config
-
-
-def _no_tag(name: str) -> TargetError:
-    """What is wrong with a name that only a tag could have, or with options behind it."""
-    if find_tag(name) is not None:
-        return TargetError(
-            f"the target tag {name!r} stands alone; with other options write a dict, such as"
-            f" Target({{'tag': {name!r}, 'max_threads_per_block': 512}})"
-        )
-    return TargetError(
-        f"unknown target tag {name!r}{did_you_mean(name, list_tags())}; ir.target.list_tags() has all of them"
-    )
-
-
-def _checked(config: dict[str, Any]) -> tuple[TargetKind, str, tuple[str, ...], dict[str, Any]]:
-    values = dict(config)
-    kind = get_kind(str(values.pop("kind")))
-    tag = str(values.pop("tag", "") or "")
-    keys = values.pop("keys", None)
-    given = None if keys is None else _value_of(kind, "keys", keys)
-    attrs = {name: _value_of(kind, name, value) for name, value in values.items() if value is not None}
-    if kind.name == "cuda" and "arch" not in attrs:
-        attrs = {**(cuda_attributes(int(attrs.get("from_device", 0))) or {"arch": "sm_80"}), **attrs}
-    attrs.pop("from_device", None)
-    ordered: list[str] = []
-    if given is None and "device" in attrs:
-        ordered.append(attrs["device"])
-    for key in [*(given or ()), *(kind.default_keys if given is None else ())]:
-        if key not in ordered:
-            ordered.append(key)
-    return kind, tag, tuple(ordered), {name: attrs[name] for name in sorted(attrs)}
-
-
-def _value_of(kind: TargetKind, name: str, value: Any) -> Any:
-    spec = kind.option(name)
-    if spec.type is object:
-        return value
-    try:
-        if spec.type is bool:
-            if isinstance(value, str):
-                return {"1": True, "true": True, "0": False, "false": False}[value.lower()]
-            return bool(value)
-        if spec.type is list:
-            items = value.split(",") if isinstance(value, str) else list(value)
-            return tuple(str(item).strip() for item in items if str(item).strip())
-        if spec.type is str and not isinstance(value, str):
-            raise TypeError
-        if spec.type is int and isinstance(value, float | bool):
-            raise TypeError
-        found = spec.type(getattr(value, "value", value))
-    except (KeyError, TypeError, ValueError):
-        raise TargetError(
-            f"option -{name} of target kind {kind.name!r} takes {spec.type.__name__}, got {value!r}"
-        ) from None
-    if spec.type is int and found < spec.minimum:
-        raise TargetError(
-            f"option -{name} of target kind {kind.name!r} must be at least {spec.minimum}, got {found};"
-            " leave it out for what the device has"
-        )
-    if spec.maximum is not None and found > spec.maximum:
-        raise TargetError(
-            f"option -{name} of target kind {kind.name!r} must be at most {spec.maximum}, got {found}"
-        )
-    return found
-
-
-def _option_text(value: Any) -> str:
-    if isinstance(value, bool):
-        return str(int(value))
-    if isinstance(value, tuple):
-        return shlex.quote(",".join(value))
-    return shlex.quote(str(value))
