@@ -26,6 +26,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from ...error import CudaDiagnostic
 from .errors import (
     ArgumentError,
     BarrierError,
@@ -59,6 +60,10 @@ MOST_STATIC_SHARED_BYTES = 48 * 1024
 """What ``__shared__`` may declare; more is dynamic on every device."""
 
 _FAULTS: dict[int, type[EmulationError]] = {1: BarrierError, 2: TrapError, 3: EmulationMemoryError}
+_ERROR = re.compile(
+    rf"^{re.escape(SOURCE_NAME)}:(?P<line>\d+):(?P<column>\d+): (?:fatal )?error: (?P<message>.*)$",
+    re.MULTILINE,
+)
 _HEADERS = Path(__file__).parent
 
 
@@ -207,7 +212,9 @@ def emulate(source: str, kernels: Sequence[str]) -> EmulatedModule:
             folder,
         )
         if done.returncode != 0:
-            raise KernelSourceError(_describe_failure(source, done.stderr))
+            raise KernelSourceError(
+                f"{SOURCE_NAME} does not compile for the CPU", _diagnostics(source, done.stderr), done.stderr
+            )
         module = EmulatedModule(library, kernels)
     for name, declared in module.static_shared_bytes.items():
         if declared > MOST_STATIC_SHARED_BYTES:
@@ -262,18 +269,15 @@ def _precompiled_header(compiler: str) -> Path:
     return header
 
 
-def _describe_failure(source: str, words: str) -> str:
-    """The first error of a compiler's output, with the line of the source that it is about."""
-    found = re.search(rf"{re.escape(SOURCE_NAME)}:(\d+):(?:\d+:)? (?:fatal )?error: (.*)", words)
-    if found is None:
-        return f"the CUDA source does not compile for the CPU:\n{words.strip()[:4000]}"
-    number = int(found[1])
+def _diagnostics(source: str, log: str) -> list[CudaDiagnostic]:
+    """The errors that a C++ compiler found in the source, each with its line as it was given."""
     lines = source.splitlines()
-    line = lines[number - 1].strip() if number <= len(lines) else ""
-    return (
-        f"line {number} of the CUDA source does not compile for the CPU: {found[2]}\n    {line}\n"
-        f"All that the compiler said:\n{words.strip()[:4000]}"
-    )
+    found = []
+    for match in _ERROR.finditer(log):
+        number, column = int(match["line"]), int(match["column"])
+        excerpt = f"  {lines[number - 1]}\n  {' ' * (column - 1)}^" if number <= len(lines) else ""
+        found.append(CudaDiagnostic("error", match["message"], SOURCE_NAME, number, excerpt))
+    return found
 
 
 def _extents(name: str, what: str, given: Sequence[int], most: tuple[int, int, int]) -> tuple[int, int, int]:

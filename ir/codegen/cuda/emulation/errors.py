@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from ....error import IRError, IRTypeError, IRValueError
+from ....error import IRTypeError, IRValueError
+from ...error import CodegenError, CudaCompileError
 
 
-class EmulationError(IRError):
+class EmulationError(CodegenError):
     """Base class of the errors of emulated CUDA kernels."""
 
 
@@ -13,8 +14,8 @@ class NoCompilerError(EmulationError):
     """There is no C++ compiler on this machine, or it cannot be run."""
 
 
-class KernelSourceError(EmulationError):
-    """The source is no CUDA C++ that the emulation knows; the message has the compiler's words and the offending line."""
+class KernelSourceError(EmulationError, CudaCompileError):
+    """The source is no CUDA C++ that the emulation knows; each error is in the message with the line of the source that it is about."""
 
 
 class LaunchError(EmulationError, IRValueError):

@@ -12,6 +12,7 @@ from ir.codegen.cuda.emulation import compile as emulation
 from ir.codegen.cuda.emulation.compile import emulate, has_compiler
 from ir.codegen.cuda.emulation.errors import ArgumentError, KernelSourceError, LaunchError, NoCompilerError
 from ir.codegen.cuda.emulation.source import declared_kernels, to_cpp
+from ir.codegen.error import CudaCompileError
 
 SCALE = r"""
 #include <cuda_fp16.h>
@@ -97,15 +98,19 @@ def test_kernels_that_are_not_there(launch) -> None:
         emulate(SCALE, ["scale"]).launch("says", (1,), (1,), 0, [1])
 
 
-def test_an_error_of_the_compiler_shows_the_line() -> None:
+def test_errors_of_the_compiler_show_their_lines() -> None:
     source = (
-        'extern "C" __global__ void k(float* a) {\n  int i = threadIdx.x;\n  a[i] = unknown_thing(i);\n}\n'
+        "#include <cuda_fp16.h>\n"
+        'extern "C" __global__ void k(float* a) {\n  int i = threadIdx.x;\n  a[i] = unknown_thing(i);\n  a = 1.5;\n}\n'
     )
-    with pytest.raises(
-        KernelSourceError,
-        match=r"line 3 of the CUDA source .*unknown_thing.*\n    a\[i\] = unknown_thing\(i\);",
-    ):
+    with pytest.raises(CudaCompileError) as raised:
         emulate(source, ["k"])
+    error = raised.value
+    assert isinstance(error, KernelSourceError)
+    assert [(item.file, item.line) for item in error.diagnostics] == [("kernels.cu", 4), ("kernels.cu", 5)]
+    assert "unknown_thing" in error.diagnostics[0].message
+    assert "    a[i] = unknown_thing(i);\n           ^" in str(error)
+    assert "unknown_thing" in error.log
 
 
 def test_without_a_compiler_the_error_says_which_to_install(
