@@ -92,6 +92,8 @@ def _cuda(target: Target, added: Callable[[int], list[Pass]]) -> list[Pass]:
         T.UnrollLoop(expand=False, unroll_local_access=True),  # NVRTC copies what is marked
         T.RemoveNoOp(),
         *added(3),
+        T.ThreadSync("shared"),  # threads wait for what others put into memory that they share
+        T.ThreadSync("shared.dyn"),
         T.AnnotateDeviceRegions(),
         T.SplitHostDevice(),  # kernels, and the host's functions that launch them
         T.LowerDeviceKernelLaunch(),
