@@ -19,7 +19,15 @@ from .lanes import Closure, lifted
 from .matrix import matrix_accumulate, matrix_load, matrix_store
 from .memory import Pointer
 from .numbers import as_numpy, from_numpy, number, wrapping
-from .thread_calls import storage_sync
+from .thread_calls import (
+    active_mask,
+    shuffle,
+    shuffle_down,
+    shuffle_up,
+    shuffle_xor,
+    storage_sync,
+    thread_allreduce,
+)
 
 if TYPE_CHECKING:
     from .expressions import Expressions
@@ -273,6 +281,12 @@ INTRINSIC_FORMS: dict[str, Form] = {
     "tir.matrix_store": matrix_store,
     "tir.matrix_accumulate": matrix_accumulate,
     "tir.tvm_storage_sync": storage_sync,
+    "tir.tvm_thread_allreduce": thread_allreduce,
+    "tir.tvm_warp_shuffle": shuffle,
+    "tir.tvm_warp_shuffle_up": shuffle_up,
+    "tir.tvm_warp_shuffle_down": shuffle_down,
+    "tir.tvm_warp_shuffle_xor": shuffle_xor,
+    "tir.tvm_warp_activemask": active_mask,
     "tir.tvm_call_packed": _call_packed,
     "tir.tvm_call_cpacked": _call_packed,
 }

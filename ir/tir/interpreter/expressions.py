@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import count
 from typing import Any
 
 from ... import dtype as dt
@@ -18,6 +17,7 @@ from .access import Accesses
 from .arithmetic import COMPARISONS, data_operation, exact_operation, index_operation
 from .calls import INTRINSIC_FORMS, call_by_meaning
 from .error import InterpreterError, refusal
+from .kernels import Kernel
 from .lanes import Closure, lifted, spread
 from .numbers import conversion, number, rounding, wrapping
 from .position import Position, has_index_type, is_choice, is_index_arithmetic
@@ -34,8 +34,7 @@ class Expressions:
         self.accesses = Accesses(self)
         self.data_variables: set[E.Var] = set()
         """Let variables whose values are data."""
-        self.places = count(1)
-        """Numbers the statements at which threads meet."""
+        self.kernel = Kernel()
         self._memo: dict[tuple[int, Position], Closure] = {}
 
     # -- by position -----------------------------------------------------------------------------------------------

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 from ...node import post_order_visit
@@ -12,6 +14,18 @@ from .error import InterpreterError, refusal
 
 BLOCK_TAGS = ("blockIdx.x", "blockIdx.y", "blockIdx.z")
 THREAD_TAGS = ("threadIdx.x", "threadIdx.y", "threadIdx.z")
+
+
+@dataclass
+class Kernel:
+    """What stands around a statement that several threads run together, and what it is called."""
+
+    places: Iterator[int] = field(default_factory=lambda: count(1))
+    """Numbers the statements at which threads meet."""
+    axes: dict[E.Var, str] = field(default_factory=dict)
+    """The tags of the axes of threads, by their variables."""
+    combiner: E.CommReducer | None = None
+    """How the attribute ``reduce_scope`` combines."""
 
 
 def is_virtual(axis: E.IterVar) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from ...expr import GlobalVar
@@ -29,6 +29,9 @@ class Thread(Protocol):
         Raises:
             UndefinedError: the kernel was not launched with this extent there.
         """
+
+    def along(self, tags: Collection[str]) -> Sequence[int]:
+        """The numbers of the threads of its block that differ from it along these axes only."""
 
     def memory(self, statement: Any, scope: str, size: int, owner: Any) -> Memory:
         """Memory that it shares with others, as it comes to the statement that allocates it."""

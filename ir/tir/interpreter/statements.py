@@ -175,9 +175,15 @@ class Statements:
 
     # -- threads ---------------------------------------------------------------------------------------------------
     def _attribute(self, node: S.AttrStmt) -> Closure:
-        axis = node.thread
+        axis, kernel = node.thread, self.expressions.kernel
         if axis is None:
-            return self.translate(node.body)
+            around = kernel.combiner
+            if node.attr_key == "reduce_scope" and isinstance(node.node, E.CommReducer):
+                kernel.combiner = node.node
+            body = self.translate(node.body)
+            kernel.combiner = around
+            return body
+        kernel.axes[axis.var] = axis.thread_tag
         extent, is_outermost = self.expressions.index(node.value), not self._is_launched
         axes = [
             (item, self.expressions.index(item.value))

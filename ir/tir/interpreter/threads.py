@@ -6,7 +6,7 @@ Which of them runs first never matters for a program with a meaning: :mod:`.race
 from __future__ import annotations
 
 import contextvars
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
@@ -102,6 +102,7 @@ class _Block:
         warps = [everyone[first : first + WARP] for first in range(0, len(everyone), WARP)]
         self.steps = [0] * len(warps)
         """How often each warp met."""
+        self._lines: dict[Any, Mapping[int, Sequence[int]]] = {}
         self.threads = [
             Thread(self, number, {**indices, **self.grid.indices(number)}, everyone, warps[number // WARP])
             for number in everyone
@@ -110,6 +111,17 @@ class _Block:
     def told(self, number: int) -> str:
         """What an error calls a thread."""
         return f"thread {self.grid.told(number)}"
+
+    def along(self, tags: Collection[str]) -> Mapping[int, Sequence[int]]:
+        """For each thread those that differ from it along some axes only."""
+        key = frozenset(tags)
+        if key not in self._lines:
+            lines: dict[Any, list[int]] = {}
+            for thread in self.threads:
+                others = [index for tag, index in self.grid.indices(thread.number).items() if tag not in key]
+                lines.setdefault(tuple(others), []).append(thread.number)
+            self._lines[key] = {number: tuple(line) for line in lines.values() for number in line}
+        return self._lines[key]
 
     def run(self, env: Env, body: Callable[[Env], None]) -> None:
         """Runs all threads to their end."""
@@ -151,6 +163,15 @@ class _Block:
             UndefinedError: they wait for what will not come.
         """
         waiting = [thread for thread in self.threads if thread.waits_for is not None]
+        found = self._completed(waiting, False) or self._completed(waiting, True)
+        if waiting and not found:
+            self._refuse(waiting)
+        return [
+            self.threads[number] for number in self.host.order(range(len(self.threads))) if number in found
+        ]
+
+    def _completed(self, waiting: Sequence[Thread], takes_who_is_there: bool) -> set[int]:
+        """Ends the meetings that can end; who was there."""
         found: set[int] = set()
         asked: set[Any] = set()
         for thread in waiting:
@@ -158,13 +179,9 @@ class _Block:
             if meeting is None or meeting.key in asked:
                 continue
             asked.add(meeting.key)
-            if not any(self._missing(meeting)):
+            if (takes_who_is_there and meeting.takes_who_is_there) or not any(self._missing(meeting)):
                 found |= self._complete(meeting)
-        if waiting and not found:
-            self._refuse(waiting)
-        return [
-            self.threads[number] for number in self.host.order(range(len(self.threads))) if number in found
-        ]
+        return found
 
     def _missing(self, meeting: Meeting) -> Iterator[Thread]:
         """The threads that a meeting lacks."""
@@ -173,12 +190,9 @@ class _Block:
                 yield self.threads[number]
 
     def _complete(self, meeting: Meeting) -> set[int]:
-        """Ends a meeting for which all came; who was there."""
-        present = {
-            number: found
-            for number in meeting.members
-            if (found := self.threads[number].waits_for) is not None
-        }
+        """Ends a meeting; who was there."""
+        members = [(number, self.threads[number].waits_for) for number in meeting.members]
+        present = {number: item for number, item in members if item is not None and item.key == meeting.key}
         given = meeting.complete(present)
         for number in present:
             thread = self.threads[number]
@@ -257,6 +271,10 @@ class Thread:
             has = "without it" if launched is None else f"for {launched}"
             raise refusal("thread", f"{extent} of {tag} are asked for in a kernel that is launched {has}")
         return self._indices[tag]
+
+    def along(self, tags: Collection[str]) -> Sequence[int]:
+        """The numbers of the threads of its block that differ from it along these axes only."""
+        return self._block.along(tags)[self.number]
 
     def memory(self, statement: Any, scope: str, size: int, owner: Any) -> Memory:
         """The memory of a statement that it shares: with its warp, or with its block."""

@@ -37,7 +37,13 @@ def tvm_thread_allreduce(*freduce_args: Any) -> Call:
     return call("tvm_thread_allreduce", *[convert(item) for item in freduce_args])
 
 
-@intrinsic(arity=1, result="bool", lowering={"cuda": lambda node: node.args[0]})
+@intrinsic(
+    arity=1,
+    result="bool",
+    meaning=lambda x: x,
+    elementwise=True,
+    lowering={"default": lambda node: node.args[0]},
+)
 def tvm_thread_invariant(cond: Any) -> Call:
     """Mark a condition as the same for all threads of a block."""
     return call("tvm_thread_invariant", cond)
@@ -59,6 +65,12 @@ def tvm_warp_shuffle_up(mask: Any, value: Any, offset: Any, width: Any, warp_siz
 def tvm_warp_shuffle_down(mask: Any, value: Any, offset: Any, width: Any, warp_size: Any) -> Call:
     """The value of the thread ``offset`` behind this one."""
     return call("tvm_warp_shuffle_down", mask, value, offset, width, warp_size)
+
+
+@intrinsic(arity=5, result=second, effect=CallEffectKind.UPDATE_STATE, lowering={"cuda": primitive})
+def tvm_warp_shuffle_xor(mask: Any, value: Any, lane_mask: Any, width: Any, warp_size: Any) -> Call:
+    """The value of the thread whose lane differs from this one's in the bits of ``lane_mask``."""
+    return call("tvm_warp_shuffle_xor", mask, value, lane_mask, width, warp_size)
 
 
 @intrinsic(arity=0, result="int32", effect=CallEffectKind.UPDATE_STATE, lowering={"cuda": primitive})

@@ -30,7 +30,7 @@ def arrays() -> tuple[np.ndarray, np.ndarray]:
     return np.arange(64, dtype="int32"), np.full(64, -1, "int32")
 
 
-class _Backwards(Interpreter):
+class Backwards(Interpreter):
     def order(self, iterations: range) -> Iterable[int]:
         return reversed(iterations)
 
@@ -291,7 +291,7 @@ def test_a_reduction_through_shared_memory(scope: str) -> None:
 @pytest.mark.meaning("thread", "thread-barrier")
 def test_no_result_depends_on_the_order_of_threads() -> None:
     a, b = arrays()
-    _Backwards().call(reduction(), [a, b])
+    Backwards().call(reduction(), [a, b])
     assert b[:2].tolist() == a.reshape(2, 32).sum(1).tolist()
 
 
@@ -501,7 +501,7 @@ def test_several_readers_and_a_writer() -> None:
         body = ("B[tx] = A[7] + B[tx]", f"if tx == {writer}:", "    A[7] = 1")
         program = script(PAIR, 'tx = T.launch_thread("threadIdx.x", 64)', *body)
         refused(program, arrays(), "thread-race", "A[7]")
-        for order in (Interpreter, _Backwards):
+        for order in (Interpreter, Backwards):
             with pytest.raises(InterpreterError, match="thread-race"):
                 order().call(program, list(arrays()))
 

@@ -64,7 +64,7 @@ SAMPLES: dict[str, list[Any]] = {
     **{name: ["int32", "llvm.ctpop.i32", I] for name in ("call_llvm_intrin", "call_llvm_pure_intrin")},
     **{name: ["f", I] for name in ("tvm_call_packed", "tvm_call_cpacked")},
     **{name: ["f", H, 0, 1] for name in ("tvm_call_packed_lowered", "tvm_call_cpacked_lowered")},
-    **{name: [I, F, 1, 32, 32] for name in ("tvm_warp_shuffle", "tvm_warp_shuffle_up", "tvm_warp_shuffle_down")},
+    **{f"tvm_warp_shuffle{form}": [I, F, 1, 32, 32] for form in ("", "_up", "_down", "_xor")},
     **{name: [H, 16, 16, 16, 0, H, 8, "row_major"] for name in ("tvm_load_matrix_sync", "tvm_store_matrix_sync")},
     **{name: FRAGMENTS for name in ("tvm_mma_sync", "tvm_bmma_sync")},
     **{name: [3] for name in ("start_profile_intrinsic", "end_profile_intrinsic", "ptx_wait_group")},
