@@ -21,12 +21,15 @@ from .memory import Pointer
 from .numbers import as_numpy, from_numpy, number, wrapping
 from .thread_calls import (
     active_mask,
+    commit_group,
+    copy_async,
     shuffle,
     shuffle_down,
     shuffle_up,
     shuffle_xor,
     storage_sync,
     thread_allreduce,
+    wait_group,
 )
 
 if TYPE_CHECKING:
@@ -287,6 +290,9 @@ INTRINSIC_FORMS: dict[str, Form] = {
     "tir.tvm_warp_shuffle_down": shuffle_down,
     "tir.tvm_warp_shuffle_xor": shuffle_xor,
     "tir.tvm_warp_activemask": active_mask,
+    "tir.ptx_cp_async": copy_async,
+    "tir.ptx_commit_group": commit_group,
+    "tir.ptx_wait_group": wait_group,
     "tir.tvm_call_packed": _call_packed,
     "tir.tvm_call_cpacked": _call_packed,
 }

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from ...expr import GlobalVar
+from .async_copies import Copies
 from .meetings import Meeting
 from .memory import Memory
 from .races import Watch
@@ -20,6 +21,8 @@ class Thread(Protocol):
     """The numbers of the threads of its block."""
     warp: Sequence[int]
     """Those of its warp, in the order of their lanes."""
+    copies: Copies
+    """Its asynchronous copies."""
     virtual: int
     """How many loops over virtual threads it runs."""
 

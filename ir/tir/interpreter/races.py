@@ -6,6 +6,7 @@ None may write what another one reads or writes. Threads of a block may if a bar
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator
+from contextlib import contextmanager
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 _SEVERAL = "several"
@@ -192,13 +193,30 @@ class Threads:
         """The current one adds atomically."""
         return self._touch(memory, start, size, _UPDATED)
 
-    def _touch(self, memory: Any, start: int, size: int, what: str) -> str | None:
-        logs, now = self._logs.get(memory.place), self.now
+    def hand_over(self, memory: Any, start: int, size: int, to: Actor) -> None:
+        """What the current one wrote, or someone on its behalf, is from now on the write of another one."""
+        self._log(memory, size)[1].writers[start] = (to,)
+
+    @contextmanager
+    def aside(self, actor: Actor) -> Iterator[None]:
+        """What happens inside is done by someone else."""
+        now, self.now = self.now, actor
+        yield
+        self.now = now
+
+    def _log(self, memory: Any, size: int) -> tuple[dict[int, _Log], _Log]:
+        """All logs of a memory, by sizes, and that of this one."""
+        logs = self._logs.get(memory.place)
         if logs is None:
             logs = self._logs[memory.place] = {}
         log = logs.get(size)
         if log is None:
             log = logs[size] = _Log()
+        return logs, log
+
+    def _touch(self, memory: Any, start: int, size: int, what: str) -> str | None:
+        logs, log = self._log(memory, size)
+        now = self.now
         for width, other in logs.items() if len(logs) > 1 else ((size, log),):
             for at in (start,) if width == size else range(start - width + 1, start + size):
                 found = self._rival(other, at, what)

@@ -1,4 +1,4 @@
-"""Calls by which threads of a kernel wait for each other, and exchange values."""
+"""Calls by which threads of a kernel wait for each other, exchange values, and copy what they need later."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ... import dtype as dt
 from .. import expr as E
 from .access import Use
+from .async_copies import SIZES, Stretch
 from .error import InterpreterError, refusal
 from .lanes import Closure
 from .meetings import WARP, Barrier, Place, Reduction, Roll, Shuffle
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 Env = dict[Any, Any]
 
 
-def running_thread(expressions: Expressions, node: E.Call) -> Callable[[], Thread]:
+def _running(expressions: Expressions, node: E.Call) -> Callable[[], Thread]:
     """What finds the thread that makes a call, which must be one of a kernel."""
     machine = expressions.machine
 
@@ -44,7 +45,7 @@ def _place(expressions: Expressions, node: E.Call) -> Place:
 
 def storage_sync(expressions: Expressions, node: E.Call) -> Closure:
     """A barrier: of a block, or of a warp."""
-    running, place, scope = running_thread(expressions, node), _place(expressions, node), node.args[0]
+    running, place, scope = _running(expressions, node), _place(expressions, node), node.args[0]
     is_of_warp = isinstance(scope, E.StringImm) and scope.value == "warp"
 
     def wait(env: Env) -> int:
@@ -91,7 +92,7 @@ def _shuffle(source: Callable[[int, int, int], int], is_offset: bool) -> Callabl
     def form(expressions: Expressions, node: E.Call) -> Closure:
         mask, value, operand, width, size = [expressions.data(arg) for arg in node.args]
         running, place, lanes = (
-            running_thread(expressions, node),
+            _running(expressions, node),
             _place(expressions, node),
             dt.lanes(node.dtype),
         )
@@ -138,7 +139,7 @@ shuffle_xor = _shuffle(_crossed, True)
 
 def active_mask(expressions: Expressions, node: E.Call) -> Closure:
     """The threads of the warp that come to this call together."""
-    running, place = running_thread(expressions, node), _place(expressions, node)
+    running, place = _running(expressions, node), _place(expressions, node)
 
     def run(env: Env) -> Any:
         thread = running()
@@ -166,7 +167,7 @@ def thread_allreduce(expressions: Expressions, node: E.Call) -> Closure:
     tags = frozenset(_tag(expressions, axis) for axis in node.args[2 * count + 2 :]) - {""}
     results = [expressions.data(result) for result in combiner.result]
     identities = [expressions.data(identity) for identity in combiner.identity_element]
-    running, place = running_thread(expressions, node), _place(expressions, node)
+    running, place = _running(expressions, node), _place(expressions, node)
 
     def run(env: Env) -> int:
         thread = running()
@@ -207,3 +208,55 @@ def _stored(expressions: Expressions, result: E.PrimExpr, dtype: str) -> Callabl
     elements = expressions.accesses.elements(result.buffer)
     place = expressions.accesses.place(result.buffer, result.indices, [Use.WRITE])
     return lambda env, value: elements(env).write(place(env), value, result.buffer.name)
+
+
+# ---- asynchronous copies -----------------------------------------------------------------------------------------
+
+
+def copy_async(expressions: Expressions, node: E.Call) -> Closure:
+    """Begins to copy bytes; zeros where a predicate does not hold."""
+    addresses = [_moved(expressions, *node.args[first : first + 2], node.dtype) for first in (0, 2)]
+    size, running = expressions.index(node.args[4]), _running(expressions, node)
+    predicate = expressions.condition(node.args[5]) if len(node.args) > 5 else lambda env: True
+
+    def run(env: Env) -> int:
+        count = size(env)
+        if count not in SIZES:
+            raise refusal(
+                "async-copy", f"a copy is of {count} bytes, not of {', '.join(map(str, SIZES))}", node
+            )
+        destination, source = addresses
+        running().copies.begin(destination(env, count), source(env, count) if predicate(env) else None)
+        return 0
+
+    return run
+
+
+def _moved(
+    expressions: Expressions, address: E.PrimExpr, offset: E.PrimExpr, dtype: str
+) -> Callable[[Env, int], Stretch]:
+    """The bytes so many elements behind an address."""
+    pointer, distance, name = expressions.data(address), expressions.index(offset), str(address)
+    return lambda env, size: Stretch(pointer(env).moved(distance(env), dtype), size, name)
+
+
+def commit_group(expressions: Expressions, node: E.Call) -> Closure:
+    """Makes a group of the copies that the thread has begun."""
+    running = _running(expressions, node)
+
+    def run(env: Env) -> int:
+        running().copies.commit()
+        return 0
+
+    return run
+
+
+def wait_group(expressions: Expressions, node: E.Call) -> Closure:
+    """Waits until at most so many groups are under way."""
+    running, count = _running(expressions, node), expressions.index(node.args[0])
+
+    def run(env: Env) -> int:
+        running().copies.wait(count(env))
+        return 0
+
+    return run

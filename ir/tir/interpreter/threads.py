@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from greenlet import getcurrent, greenlet
 
+from .async_copies import Copies
 from .calls import Returned
 from .error import refusal
 from .kernels import BLOCK_TAGS, THREAD_TAGS
@@ -93,7 +94,7 @@ class _Block:
         self.host = host
         self.extents = extents
         self.grid = _Grid(extents, THREAD_TAGS)
-        self.watch = Threads(self.told, "no barrier lies between")
+        self.watch = Threads(self.told_actor, "no barrier lies between")
         self.age = len(host.loops)
         """The watches outside of the block, which do not see the memory that its threads share."""
         self.memories: dict[Any, list[Memory]] = {}
@@ -111,6 +112,10 @@ class _Block:
     def told(self, number: int) -> str:
         """What an error calls a thread."""
         return f"thread {self.grid.told(number)}"
+
+    def told_actor(self, name: Any) -> str:
+        """What an error calls a thread, or a copy of one."""
+        return f"an asynchronous copy of {self.told(name[1])}" if isinstance(name, tuple) else self.told(name)
 
     def along(self, tags: Collection[str]) -> Mapping[int, Sequence[int]]:
         """For each thread those that differ from it along some axes only."""
@@ -237,6 +242,7 @@ class Thread:
     ) -> None:
         self.number, self.everyone, self.warp = number, everyone, warp
         self.virtual = 0
+        self.copies = Copies(number, block.watch)
         self.waits_for: Meeting | None = None
         self.given: Any = None
         """What the last meeting gave it."""
@@ -304,4 +310,6 @@ class Thread:
         """Waits for other threads; what the meeting gave it."""
         self.waits_for = meeting
         self._hub.switch()
+        if meeting.orders_memory:
+            self.copies.go_on()
         return self.given
