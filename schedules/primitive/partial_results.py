@@ -8,7 +8,7 @@ from typing import Any
 
 from ir import tir
 from ir.tir import IterVar
-from ir.tir.analysis.reducer import Reduction
+from ir.tir.analysis.reducer import Reduction, stored
 from ir.tir.conjunction import conjuncts
 from ir.tir.stmt_functor import substitute, variables_in
 
@@ -167,7 +167,7 @@ def _partial_block(
             ]
         )
         values_there = [tir.BufferLoad(buffer, indices) for buffer in partial]
-        update = _store_all(partial, reduction.combine(values_there, operands), indices)
+        update = stored(partial, reduction.combine(values_there, operands), indices)
     else:
         update = tir.seq(
             *[tir.BufferStore(buffer, item, indices) for buffer, item in zip(partial, operands, strict=True)]
@@ -271,22 +271,9 @@ def _final_block(
         loops.iter_values,
         tuple(reads),
         tuple(point(buffer, indices) for buffer in reduction.outputs),
-        LeafNode(_store_all(reduction.outputs, reduction.combine(there, coming), indices)),
+        LeafNode(stored(reduction.outputs, reduction.combine(there, coming), indices)),
         loops.predicate,
         tir.seq(*inits),
         annotations=block.annotations,
     )
     return loops.around(final), final
-
-
-def _store_all(buffers: list[tir.Buffer], values: list[tir.PrimExpr], indices: list[Any]) -> tir.Stmt:
-    """The stores of new values; several are bound by let first, since each may read what another overwrites."""
-    if len(buffers) == 1:
-        return tir.BufferStore(buffers[0], values[0], indices)
-    names = [tir.Var(f"v_{buffer.name}", value.dtype) for buffer, value in zip(buffers, values, strict=True)]
-    body: tir.Stmt = tir.SeqStmt(
-        [tir.BufferStore(buffer, var, indices) for buffer, var in zip(buffers, names, strict=True)]
-    )
-    for var, value in zip(reversed(names), reversed(values), strict=True):
-        body = tir.LetStmt(var, value, body)
-    return body

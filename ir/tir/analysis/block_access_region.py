@@ -23,6 +23,7 @@ from ..buffer import Buffer
 from ..expr import PrimExpr, Range
 from ..operators import const
 from ..stmt_functor import substitute
+from .thread_allreduce import ThreadAllreduce
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,7 +278,16 @@ class _Detector(Visitor):
         if getattr(call.op, "name", "") == "tir.address_of" and isinstance(call.args[0], E.BufferLoad):
             self._opaque(call.args[0].buffer)
             return
-        self.generic_visit(call)
+        shared = ThreadAllreduce.of(call)
+        if shared is None:
+            self.generic_visit(call)
+            return
+        for item in (*shared.values, shared.condition, *shared.threads):
+            self.visit(item)
+        for result in shared.results:
+            self._access(self.writes, result.buffer, [(index, None) for index in result.indices])
+            for index in result.indices:
+                self.visit(index)
 
     def visit_Var(self, var: E.Var) -> None:
         """A pointer used other than through loads and stores touches the whole buffer, for all that is known."""

@@ -24,6 +24,7 @@ from ..conjunction import conjunction, conjuncts
 from ..operators import const, logical_not
 from ..stmt_functor import substitute
 from .reads_memory import reads_memory
+from .thread_allreduce import ThreadAllreduce
 from .undefined_vars import undefined_vars
 
 _IN_ORDER = (S.ForKind.SERIAL, S.ForKind.UNROLLED)
@@ -203,14 +204,28 @@ class CarriedValues(Visitor):
         if store.predicate is not None:
             self.visit(store.predicate)
             clauses = self._clauses(store.predicate)
-        region = [item for item in map(_range_of, store.indices) if item is not None]
-        if self._is_asked(store.buffer) and clauses is not None and len(region) == len(store.indices):
-            self._write(store.buffer, [self._known(item) for item in region], clauses)
+        self._store(store.buffer, store.indices, clauses)
+
+    def _store(
+        self, buffer: Buffer, indices: Sequence[E.PrimExpr], clauses: tuple[E.PrimExpr, ...] | None
+    ) -> None:
+        region = [item for item in map(_range_of, indices) if item is not None]
+        if self._is_asked(buffer) and clauses is not None and len(region) == len(indices):
+            self._write(buffer, [self._known(item) for item in region], clauses)
 
     def visit_Call(self, call: E.Call) -> None:
         if getattr(call.op, "name", "") == "tir.address_of" and isinstance(call.args[0], E.BufferLoad):
             self.visit_Var(call.args[0].buffer.data)
-        self.generic_visit(call)
+        shared = ThreadAllreduce.of(call)
+        if shared is None:
+            self.generic_visit(call)
+            return
+        for item in (*shared.values, shared.condition, *shared.threads):
+            self.visit(item)
+        for result in shared.results:
+            for index in result.indices:
+                self.visit(index)
+            self._store(result.buffer, result.indices, ())
 
     def visit_Var(self, var: E.Var) -> None:
         """A pointer that is passed on: nothing is known of what is read."""

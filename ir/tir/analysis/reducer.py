@@ -60,6 +60,19 @@ class Reduction:
         return CommReducer(there, coming, self.combine(there, coming), [item.value for item in self.inits])
 
 
+def stored(buffers: Sequence[Buffer], values: Sequence[PrimExpr], indices: Sequence[PrimExpr]) -> Stmt:
+    """The stores of new values; several are bound by let first, since each may read what another overwrites."""
+    if len(buffers) == 1:
+        return BufferStore(buffers[0], values[0], indices)
+    names = [Var(f"v_{buffer.name}", value.dtype) for buffer, value in zip(buffers, values, strict=True)]
+    body: Stmt = SeqStmt(
+        [BufferStore(buffer, var, indices) for buffer, var in zip(buffers, names, strict=True)]
+    )
+    for var, value in zip(reversed(names), reversed(values), strict=True):
+        body = LetStmt(var, value, body)
+    return body
+
+
 def _require(condition: object, message: str) -> None:
     if not condition:
         raise UnknownReducerError(message)

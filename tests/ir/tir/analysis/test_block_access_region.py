@@ -198,3 +198,13 @@ def test_threads_run_through_their_numbers() -> None:
         _, writes, _ = get_block_access_region(block, {})
         (touched,) = writes[0].region
         assert touched.extent.value == extent
+
+
+def test_an_exchange_of_threads_reads_what_they_give_and_writes_the_results() -> None:
+    one, thread = tir.const(1, "uint32"), tir.Var("k")
+    call = tir.tvm_thread_allreduce(one, A[thread], tir.const(True), B[OUTER], thread)
+    block = Block((), (), (), "B", tir.Evaluate(call))
+    reads, writes, opaque = get_block_access_region(block, {})
+    assert [str(item) for item in reads] == [str(BufferRegion(A, [Range.from_min_extent(thread, 1)]))]
+    assert [str(item) for item in writes] == [str(BufferRegion(B, [Range.from_min_extent(OUTER, 1)]))]
+    assert not opaque
