@@ -175,8 +175,7 @@ class _Pair:
 
     def is_own(self, var: Var, side: int) -> bool:
         """Whether a variable may have different values for the two."""
-        group = self.group
-        return var in group.identity or var in group.inner or var in self._steps[side]
+        return var in self.group.identity or var in self._steps[side]
 
     # -- sums ------------------------------------------------------------------------------------------------------------
     def search(self, any_thread: bool) -> Meets:

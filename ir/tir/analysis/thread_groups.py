@@ -1,6 +1,6 @@
 """Threads that share memory: which variables tell them apart, and which values are the same for all of them.
 
-A value is *uniform* in a group (the threads of a block, the lanes of a warp, the blocks of a grid) if all threads of the group have the
+A value is *uniform* in a group (the threads of a block, the lanes of a warp) if all threads of the group have the
 same one wherever they come to it. Barriers may stand in loops and conditions that are uniform only.
 """
 
@@ -45,7 +45,6 @@ class GroupKind:
 
 
 BLOCK = GroupKind("block", "shared", ("shared", "shared.dyn", "global"))
-GRID = GroupKind("grid", "global", ("global",))
 LANES = GroupKind("warp", "warp", ("warp", "shared", "shared.dyn", "global"))
 
 
@@ -57,8 +56,6 @@ class ThreadGroup:
     simplifier: IndexSimplifier
     identity: dict[Var, int | None] = field(default_factory=dict)
     """The variables that tell its threads apart, with their extents where those are known."""
-    inner: dict[Var, int | None] = field(default_factory=dict)
-    """Variables that tell apart the threads within what a barrier takes for one: those of a block, where blocks meet."""
     uniform: set[Var] = field(default_factory=set)
     """Thread variables that are the same in all of the group."""
     values: dict[Var, PrimExpr] = field(default_factory=dict)
@@ -79,8 +76,6 @@ class ThreadGroup:
             count = extent.value if isinstance(extent, E.IntImm) else None
             group.simplifier.bind_range(first, const(0, first.dtype), extent)
             if tag in _BLOCK_TAGS:
-                (group.inner if kind is GRID else group.identity)[first] = count
-            elif kind is GRID:
                 group.identity[first] = count
             else:
                 group.uniform.add(first)
@@ -172,7 +167,7 @@ class Uniformity(Visitor):
     def __init__(self, group: ThreadGroup, kernel: S.Stmt) -> None:
         super().__init__()
         self.group = group
-        self.varying: set[Var] = {*group.identity, *group.inner}
+        self.varying: set[Var] = {*group.identity}
         """Variables, and address variables of private buffers."""
         self._different = 0
         """Around how many statements that not all threads run the same way the walk is."""

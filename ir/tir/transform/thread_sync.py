@@ -12,7 +12,7 @@ from ...transform import PassContext
 from .. import expr as E
 from .. import stmt as S
 from ..analysis.reads_memory import reads_memory
-from ..analysis.thread_groups import BLOCK, GRID, LANES, GroupKind, storage_scope
+from ..analysis.thread_groups import BLOCK, LANES, GroupKind, storage_scope
 from ..expr import PrimExpr, Var
 from ..faults import may_fault
 from ..function import PrimFunc
@@ -25,13 +25,8 @@ from ..stmt_functor import StmtExprMutator
 from .barrier_plan import BarrierPlan, Choice, KernelTree, Leaf, Loop, Node, Scope, Sequence_
 from .prim_func_pass import PrimFuncPass
 
-_GROUPS: dict[str, tuple[GroupKind, ...]] = {
-    "shared": (BLOCK,),
-    "shared.dyn": (BLOCK,),
-    "warp": (LANES,),
-    "global": (GRID, BLOCK),
-}
-"""By scope: which threads share its memory, those first whose barriers are barriers for the others as well."""
+_GROUPS: dict[str, GroupKind] = {"shared": BLOCK, "shared.dyn": BLOCK, "warp": LANES, "global": BLOCK}
+"""By scope: which threads may wait for each other before they use its memory."""
 
 
 class _Emit:
@@ -194,9 +189,8 @@ class ThreadSync(PrimFuncPass):
     others. Memory is looked at byte by byte, by whatever buffer: it may run before MergeSharedMemoryAllocations or behind it.
 
     Args:
-        storage_scope: "shared" or "shared.dyn" (threads of a block, ``tvm_storage_sync("shared")``), "warp" (its lanes,
-            ``tvm_storage_sync("warp")``), or "global" (``tvm_storage_sync("global")`` where blocks meet, "shared" where
-            only threads of one block do).
+        storage_scope: "shared", "shared.dyn" or "global" (threads of a block, ``tvm_storage_sync("shared")``), or "warp" (its
+            lanes, ``tvm_storage_sync("warp")``). Blocks have no barrier: what one does to the memory of another one is not looked at.
 
     Raises:
         IRValueError: a barrier would have to stand in a loop that threads run differently often, or within one statement; virtual
@@ -233,7 +227,6 @@ class ThreadSync(PrimFuncPass):
         data = [buffer.data for buffer in func.buffer_map.values()]
         handles = [param for param in func.params if param.dtype == "handle" and param not in func.buffer_map]
         wanted = _of_scope(self.storage_scope, [*data, *handles])
-        body = func.body
-        for kind in _GROUPS[self.storage_scope]:
-            body = Kernels(partial(with_barriers, kind=kind, wanted=wanted)).visit(body)
+        kind = _GROUPS[self.storage_scope]
+        body = Kernels(partial(with_barriers, kind=kind, wanted=wanted)).visit(func.body)
         return func if body is func.body else func.replace(body=body)

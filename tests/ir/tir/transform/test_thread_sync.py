@@ -1,14 +1,18 @@
 """ThreadSync: barriers where threads meet, as few as that takes, and none where threads part."""
 
-import re
-
+import numpy as np
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
 from ir import IRModule, assert_structural_equal, tir
 from ir.error import IRValueError
+from ir.node import Mutator
 from ir.script import from_source
 from ir.script import tir as T
+from ir.tir.interpreter import InterpreterError, run
 from ir.tir.transform import ThreadSync
+from tests.programs.thread_kernels import thread_kernel
 
 KERNEL = """
 @T.prim_func
@@ -529,14 +533,12 @@ def test_lanes_over_two_axes(index, expected):
 
 
 @pytest.mark.parametrize(
-    ("index", "scope"),
-    [("bx * 32 + tx", None), ("bx * 32 + 31 - tx", "shared"), ("(3 - bx) * 32 + tx", "global")],
+    ("index", "expected"), [("bx * 32 + tx", 0), ("bx * 32 + 31 - tx", 1), ("(bx + 4) * 32 + tx", 0)]
 )
-def test_global_memory(index, scope):
-    """Where blocks meet, blocks wait; where threads of one block do, they do."""
+def test_global_memory(index, expected):
+    """Threads of a block wait for each other; blocks cannot."""
     body = f"B[bx * 32 + tx] = T.float32(1)\nA[bx * 32 + tx] = B[{index}]"
-    script = synchronized(kernel(body), "global").script()
-    assert re.findall(r'tvm_storage_sync\("([a-z.]+)"\)', script) == ([] if scope is None else [scope])
+    assert barriers(synchronized(kernel(body), "global")) == expected
 
 
 def test_kernels_in_a_host_function():
@@ -555,6 +557,112 @@ def test_kernels_in_a_host_function():
             B[ty] = Q[ty]
 
     assert barriers(synchronized(host)) == 1
+
+
+# ---- what threads do ------------------------------------------------------------------------------------------------------------
+
+
+def is_racy(func):
+    """Whether the interpreter, which runs the threads, finds that one comes too early, or a race; other errors are none of a barrier."""
+    arrays = [
+        np.arange(np.prod([int(extent) for extent in buffer.shape]), dtype=buffer.dtype).reshape(
+            [int(extent) for extent in buffer.shape]
+        )
+        for buffer in func.buffer_map.values()
+    ]
+    try:
+        run(func, *arrays)
+    except InterpreterError as error:
+        if "[thread-race]" in str(error) or "[unwritten]" in str(error):
+            return True
+        raise
+    return False
+
+
+class Without(Mutator):
+    """Takes out one barrier."""
+
+    remembers = False
+
+    def __init__(self, number):
+        super().__init__()
+        self.left = number
+
+    def visit_Evaluate(self, node):
+        if getattr(getattr(node.value, "op", None), "name", "") != "tir.tvm_storage_sync":
+            return node
+        self.left -= 1
+        return tir.Evaluate(tir.const(0)) if self.left == -1 else node
+
+
+USUAL = {
+    "fetch and compute": "for k in range(4):\n    S[tx] = A[k * 32 + tx]\n    B[bx * 32 + tx] = B[bx * 32 + tx] + S[31 - tx]",
+    "two buffers in turn": """
+S[tx] = A[tx]
+for k in range(5):
+    S[(k + 1) % 2 * 32 + tx] = A[(k + 1) * 32 + tx]
+    B[bx * 32 + tx] = B[bx * 32 + tx] + S[k % 2 * 32 + 31 - tx]
+B[bx * 32 + tx] = B[bx * 32 + tx] + S[32 + 31 - tx]
+""",
+    "transposition": """
+for i in range(8):
+    S[i * 33 + tx] = A[i * 32 + tx]
+for j in range(8):
+    B[bx * 256 + j * 32 + tx] = S[tx // 4 * 33 + j]
+""",
+    "reduction": """
+S[tx] = A[tx]
+for k in range(5):
+    if tx < T.shift_right(16, k):
+        S[tx] = S[tx] + S[tx + T.shift_right(16, k)]
+B[bx * 32 + tx] = S[0]
+""",
+    "part of the threads": """
+if tx < 20:
+    for k in range(4):
+        S[tx] = A[k * 32 + tx]
+        v = S[19 - tx]
+        B[bx * 32 + tx] = B[bx * 32 + tx] + v
+""",
+    "scan": """
+S[tx] = A[tx]
+for k in range(5):
+    v = T.if_then_else(tx >= T.shift_left(1, k), S[T.max(tx - T.shift_left(1, k), 0)], T.float32(0))
+    S[tx] = S[tx] + v
+B[bx * 32 + tx] = S[tx]
+""",
+}
+
+
+@pytest.mark.parametrize("name", USUAL)
+def test_each_barrier_is_needed(name):
+    func = synchronized(kernel(USUAL[name]))
+    assert not is_racy(func)
+    count = barriers(func)
+    assert count > 0
+    for number in range(count):
+        assert is_racy(func.replace(body=Without(number).visit(func.body))), f"barrier {number} is not needed"
+
+
+@pytest.mark.parametrize("scope", ["shared", "warp"])
+@given(st.randoms(use_true_random=False))
+def test_random_kernels_do_not_race(scope, rng):
+    before = from_source(thread_kernel(rng, scope))
+    try:
+        after = synchronized(before, scope)
+    except IRValueError as error:
+        assert "in the same statement" in str(error) and is_racy(before)
+        assume(False)
+    assert not is_racy(after)
+    if not is_racy(before):
+        arrays = [np.arange(16, dtype="float32"), np.zeros((2, 16), "float32")]
+        found = []
+        for func in (before, after):
+            threads = int(func.buffer_map[func.params[0]].shape[0])
+            output = np.zeros((2, threads), "float32")
+            run(func, arrays[0][:threads], output)
+            found.append(output)
+        np.testing.assert_array_equal(*found)
 
 
 # ---- refusals -------------------------------------------------------------------------------------------------------------------
