@@ -23,6 +23,7 @@ from .hoist_sign_correction import HoistSignCorrection
 from .if_conversion import IfConversion
 from .inject_dot_product import InjectDotProduct
 from .inject_matrix_tiles import InjectMatrixTiles
+from .inject_ptx_async_copy import InjectPTXAsyncCopy
 from .inject_software_pipeline import InjectSoftwarePipeline
 from .keep_float_order import KeepFloatOrder
 from .keep_shaped_loops import KeepShapedLoops
