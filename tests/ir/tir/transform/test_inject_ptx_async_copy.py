@@ -2,12 +2,19 @@
 
 import re
 
+import numpy as np
 import pytest
+from hypothesis import event, given, settings
 
 from ir import IRModule, assert_structural_equal, tir
+from ir.error import IRValueError
 from ir.script import from_source
 from ir.script import tir as T
-from ir.transform import PassContext
+from ir.tir.interpreter import run
+from ir.transform import PassContext, Sequential
+
+from .late_copies import LateCopies
+from .test_inject_software_pipeline import pipelines
 
 PASS = tir.transform.InjectPTXAsyncCopy()
 
@@ -187,3 +194,34 @@ def test_a_function_without_scopes_is_the_same_object():
             A[i] = T.float32(0)
 
     assert injected(plain) is plain
+
+
+LOWERED = Sequential(
+    [
+        tir.transform.InjectSoftwarePipeline(),
+        tir.transform.LowerOpaqueBlock(),
+        tir.transform.FlattenBuffer(),
+        tir.transform.SimplifyIndices(),
+    ]
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(pipelines())
+def test_random_pipelines_compute_the_same_however_late_their_copies_arrive(drawn):
+    func, extent, *_ = drawn
+    try:
+        after = injected(LOWERED(IRModule({"main": func}))["main"])
+    except IRValueError:
+        event("refused")
+        return
+    first = [
+        np.arange(32, dtype="float32") ** 2 % 13,
+        np.zeros(32, "float32"),
+        np.arange(32, dtype="float32"),
+    ]
+    second = [item.copy() for item in first]
+    run(func, *first, extent)
+    late = LateCopies(after, [*second, extent])
+    event("asynchronous" if late.copies else "synchronous")
+    np.testing.assert_array_equal(first, second)
