@@ -91,7 +91,7 @@ class _Copy:
         if not any(load.buffer.scope() == "global" for load in loads_in(self.store.value)):
             raise self._refusal("it loads nothing from global memory")
         several = [loop for loop in self._loops if self._extent(loop) != 1]
-        self.stage = decl_buffer(
+        self.stage: Buffer = decl_buffer(
             [loop.extent for loop in several] or [1],
             self.store.buffer.dtype,
             f"{self.store.buffer.name}_local",
