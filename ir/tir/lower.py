@@ -73,6 +73,7 @@ def _cuda(target: Target, added: Callable[[int], list[Pass]]) -> list[Pass]:
         T.BindTarget(target if target.host is not None else target.with_host("llvm")),
         T.KeepFloatOrder(),
         # from blocks to loops
+        T.LowerCrossThreadReduction(),  # reductions that threads share become parts of each, and an exchange
         T.LowerInitBlock(),
         T.PlanAndUpdateBufferAllocationLocation(),
         T.PlaceThreadMemory(),  # what a kernel allocates belongs to a thread or a block
@@ -94,6 +95,7 @@ def _cuda(target: Target, added: Callable[[int], list[Pass]]) -> list[Pass]:
         *added(3),
         T.ThreadSync("shared"),  # threads wait for what others put into memory that they share
         T.ThreadSync("shared.dyn"),
+        T.LowerThreadAllreduce(),  # the exchange: shuffles within warps, and shared memory between them
         T.AnnotateDeviceRegions(),
         T.SplitHostDevice(),  # kernels, and the host's functions that launch them
         T.LowerDeviceKernelLaunch(),
