@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from .error import IRValueError
@@ -43,6 +44,21 @@ def get_global_func(name: str, allow_missing: bool = False) -> Callable[..., Any
 def remove_global_func(name: str) -> None:
     """Forget a registered function."""
     _FUNCTIONS.pop(name, None)
+
+
+@contextmanager
+def registered(functions: Mapping[str, Callable[..., Any]]) -> Iterator[None]:
+    """Functions that programs find under their names in the block; what was there before is there again behind it."""
+    before = {name: _FUNCTIONS.get(name) for name in functions}
+    _FUNCTIONS.update(functions)
+    try:
+        yield
+    finally:
+        for name, function in before.items():
+            if function is None:
+                remove_global_func(name)
+            else:
+                _FUNCTIONS[name] = function
 
 
 def list_global_func_names() -> list[str]:

@@ -6,23 +6,8 @@ import numpy as np
 import pytest
 
 from experiments.operators import first_suite, suite
+from experiments.operators.small_shapes import FIRST as SMALL
 from ir.codegen.build import build
-
-SMALL = {
-    "C1D": (1, 8, 4, 6, 3, 2, 1),
-    "C2D": (1, 6, 6, 4, 4, 3, 1, 1),
-    "C3D": (1, 4, 4, 4, 3, 4, 3, 1, 1),
-    "GRP": (1, 6, 6, 8, 8, 3, 2, 1, 1, 4),
-    "DIL": (1, 7, 7, 3, 4, 3, 1, 1, 2),
-    "DEP": (1, 6, 6, 4, 3, 1, 1),
-    "T2D": (1, 4, 4, 3, 5, 4, 2, 1),
-    "CAP": (1, 3, 3, 2, 3, 3, 1, 1, 2),
-    "GMM": (2, 5, 6, 7),
-    "TBG": (1, 5, 2, 3),
-    "NRM": (2, 5, 6),
-    "SFM": (5, 6),
-    "CBR": (1, 5, 5, 3, 4, 3, 1, 1),
-}
 
 
 @pytest.mark.parametrize("name", list(first_suite.WORKLOADS))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from experiments.operators import data, first_suite, peers
-from tests.experiments.operators.test_first_suite import SMALL
+from experiments.operators.small_shapes import FIRST as SMALL
 
 
 @pytest.fixture(scope="module")

@@ -8,42 +8,9 @@ import numpy as np
 import pytest
 
 from experiments.operators import data, peers, suite
+from experiments.operators.small_shapes import SECOND as SMALL
 from ir.codegen.build import build
 
-SMALL = {
-    "layer_norm": (3, 24),
-    "rms_norm": (3, 24),
-    "group_norm": (2, 6, 4, 5, 3),
-    "gelu": (3, 24),
-    "softmax": (3, 24),
-    "attention": (2, 6, 8),
-    "causal_attention": (2, 6, 8),
-    "decode_attention": (2, 6, 8),
-    "max_pool_nchw": (1, 3, 8, 10, 3, 2, 1),
-    "max_pool_nhwc": (1, 8, 10, 3, 3, 2, 1),
-    "avg_pool_nchw": (1, 3, 8, 10, 3, 2, 1),
-    "avg_pool_nhwc": (1, 8, 10, 3, 3, 2, 1),
-    "global_pool_nchw": (1, 6, 3, 3),
-    "global_pool_nhwc": (1, 3, 3, 6),
-    "argmax": (4, 30),
-    "cumsum": (4, 30),
-    "topk": (4, 30, 5),
-    "sort": (4, 30),
-    "take": (9, 6, 5),
-    "embedding": (9, 6, 5),
-    "gather": (4, 9, 5),
-    "scatter_add": (7, 6, 9),
-    "transpose": (5, 6),
-    "nchw_to_nhwc": (1, 3, 4, 5),
-    "nhwc_to_nchw": (1, 3, 4, 5),
-    "concat": (4, 5, 3),
-    "resize": (1, 2, 4, 5, 2),
-    "matvec": (12, 16),
-    "tall_product": (9, 10, 4),
-    "batch_product": (2, 5, 6, 7),
-    "int8_product": (8, 16, 32),
-    "bfloat16_product": (8, 16, 32),
-}
 WITHOUT_NUMPY = {
     "gelu",
     "max_pool_nchw",

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from ....module import IRModule
-from ....registry import register_func, remove_global_func
+from ....registry import registered
 from ....target.target import Target
 from ....tir.function import PrimFunc
 from ....tir.interpreter import run
@@ -47,19 +43,12 @@ class EmulatedProgram:
             InterpreterError: the host's part does what has no meaning.
             EmulationError: a kernel does.
         """
-        with self._launching(seed):
+        launches = {
+            name: partial(_launch, self._kernels, name, launch, seed)
+            for name, launch in self.source.launches.items()
+        }
+        with registered(launches):
             run(self._hosts, *args, name=name)
-
-    @contextmanager
-    def _launching(self, seed: int) -> Iterator[None]:
-        names = list(self.source.launches)
-        for name in names:
-            register_func(name, partial(_launch, self._kernels, name, self.source.launches[name], seed), True)
-        try:
-            yield
-        finally:
-            for name in names:
-                remove_global_func(name)
 
 
 def _launch(kernels: EmulatedModule, name: str, launch: KernelLaunch, seed: int, *given: Any) -> None:
@@ -70,18 +59,7 @@ def _launch(kernels: EmulatedModule, name: str, launch: KernelLaunch, seed: int,
     if any(extents[tag] == 0 for tag in launch.extents):
         return
     grid, block = ([extents.get(f"{kind}.{axis}", 1) for axis in "xyz"] for kind in ("blockIdx", "threadIdx"))
-    kernels.launch(
-        name, grid, block, extents.get(DYNAMIC_SHARED_MEMORY, 0), _as_bytes(kernels, name, args), seed
-    )
-
-
-def _as_bytes(kernels: EmulatedModule, name: str, args: Sequence[Any]) -> list[Any]:
-    """Arguments as the kernel's C++ types: a bool is a byte."""
-    found = []
-    for parameter, value in zip(kernels.parameters[name], args, strict=True):
-        is_bool = parameter.is_pointer and isinstance(value, np.ndarray) and value.dtype.kind == "b"
-        found.append(value.view("uint8") if is_bool else value)
-    return found
+    kernels.launch(name, grid, block, extents.get(DYNAMIC_SHARED_MEMORY, 0), args, seed)
 
 
 def emulate_program(program: PrimFunc | IRModule, target: Target | str) -> EmulatedProgram:

@@ -1,0 +1,1 @@
+"""What is measured and counted of programs for CUDA."""
