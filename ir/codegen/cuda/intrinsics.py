@@ -10,10 +10,10 @@ from ...tir import expr as E
 from ...tir.intrinsic.calls import LIBRARY
 from ..error import CodegenError
 from .emitter import KernelEmitter, Lanes, prints
-from .expression import condition_of, from_memory, to_half
-from .memory import element
+from .expression import condition_of, from_memory
+from .memory import element, stored
 from .text import Text, binary, call, cast, choice
-from .types import is_half, memory_type
+from .types import memory_type
 
 _SAME_NAME = frozenset(
     """exp exp2 exp10 expm1 erf erfc tanh log log2 log10 log1p sqrt rsqrt tan cos sin cosh sinh acos acosh asin asinh atan atanh pow fmod
@@ -93,15 +93,12 @@ def _reinterpret(emitter: KernelEmitter, node: E.Call) -> Lanes:
     source, target = node.args[0].dtype, node.dtype
     if "handle" in (source, target):
         raise CodegenError("a CUDA kernel does not make addresses of numbers")
+    kind = memory_type(source)
+    function = f"{emitter.use('reinterpret')}<{memory_type(target)}, {kind}>"
+    emitter.type_of(target)
     found = []
-    for lane in emitter.data(node.args[0]):
-        value = to_half(emitter, lane, "float32", source) if is_half(source) else lane
-        kind = memory_type(source)
-        made = call(
-            f"{emitter.use('reinterpret')}<{memory_type(target)}, {kind}>",
-            cast(kind, value) if dt.is_bool(source) else value,
-        )
-        emitter.type_of(target)
+    for value in stored(emitter, node.args[0]):
+        made = call(function, cast(kind, value) if dt.is_bool(source) else value)
         found.append(from_memory(emitter, made, target))
     return found
 

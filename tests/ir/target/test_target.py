@@ -164,7 +164,12 @@ def test_every_option_of_a_kind_is_asked_for() -> None:
     """By a property of Target, by whoever makes machine code, or by the description of this machine's devices."""
     readers = "".join(
         (ROOT / path).read_text()
-        for path in ("target/target.py", "target/description.py", "target/cuda_device.py", "codegen/llvm/compile.py")
+        for path in (
+            "target/target.py",
+            "target/description.py",
+            "target/cuda_device.py",
+            "codegen/llvm/compile.py",
+        )
     )
     options = {name for kind in list_kinds() for name in get_kind(kind).options}
     assert {name for name in options if f'"{name}"' not in readers} == set()
