@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ir.target import Target
-from ir.target.gpu_facts import ACCESS_BYTES, MultiprocessorFacts, multiprocessor_facts
+from ir.target.gpu_facts import ACCESS_BYTES, MultiprocessorFacts
 from schedules.population.skeleton import WARP, Access, LoopAxis, Nest, Skeleton
 
 from .loops import Array
@@ -54,7 +54,7 @@ class Gpu:
         """The device of a GPU target."""
         return Gpu(
             target.multi_processor_count,
-            multiprocessor_facts(str(target.attrs.get("arch") or "sm_80")),
+            target.multiprocessor,
             target.clock_mhz * 1e6,
             target.memory_gb_per_s * 1e9,
             float(target.l2_cache_bytes),

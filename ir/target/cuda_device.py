@@ -11,6 +11,8 @@ _ATTRIBUTES = {  # CUdevice_attribute numbers
     "thread_warp_size": 10,
     "registers_per_block": 12,
     "max_shared_memory_per_block": 8,
+    "max_shared_memory_per_block_optin": 97,
+    "shared_memory_per_multiprocessor": 81,
     "multi_processor_count": 16,
     "l2_cache_size_bytes": 38,
 }
@@ -38,7 +40,10 @@ def cuda_attributes(index: int = 0) -> dict[str, Any] | None:
     # Two transfers in a cycle of the memory's clock.
     bytes_per_ms = 2 * ask(_MEMORY_KHZ) * ask(_BUS_BITS) // 8
     found |= {"clock_mhz": ask(_CLOCK_KHZ) // 1000, "memory_gb_per_s": bytes_per_ms // 1_000_000}
+    major = ask(_MAJOR)
+    # From 9.0 on, what only code for this very architecture may use has a name of its own; code that is made here runs here.
+    own = "a" if major >= 9 else ""
     return {
-        "arch": f"sm_{ask(_MAJOR)}{ask(_MINOR)}",
+        "arch": f"sm_{major}{ask(_MINOR)}{own}",
         **{name: value for name, value in found.items() if value},
     }

@@ -10,8 +10,9 @@ from typing import Any
 from ..error import did_you_mean
 from .cuda_device import cuda_attributes
 from .error import TargetError
+from .gpu_facts import architecture_number
 from .host import host_info
-from .kind import TargetKind, get_kind
+from .kind import CUDA_KINDS, TargetKind, get_kind
 from .tag import find_tag, list_tags
 
 
@@ -120,6 +121,8 @@ def checked(config: dict[str, Any]) -> tuple[TargetKind, str, tuple[str, ...], d
     attrs = {name: _value_of(kind, name, value) for name, value in values.items() if value is not None}
     if kind.name == "cuda" and "arch" not in attrs:
         attrs = {**(cuda_attributes(int(attrs.get("from_device", 0))) or {"arch": "sm_80"}), **attrs}
+    if kind.name in CUDA_KINDS and "arch" in attrs:
+        architecture_number(attrs["arch"])
     attrs.pop("from_device", None)
     ordered: list[str] = []
     if given is None and "device" in attrs:

@@ -5,7 +5,10 @@ Numbers of multiprocessors, clocks and bandwidths belong to a card; those of a f
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+
+from .error import TargetError
 
 ACCESS_BYTES = 16
 """What a thread reads or writes at once at most, on every architecture."""
@@ -48,6 +51,7 @@ class MultiprocessorFacts:
     registers_per_block: int = 65536
 
 
+_ARCHITECTURE = re.compile(r"sm_(\d+)[a-z]?")
 _KIB = 1 << 10
 _COLUMNS = (
     "threads", "blocks", "shared_memory_bytes", "shared_memory_per_block_optin", "registers",
@@ -67,6 +71,9 @@ _ROWS = {
     89: (1536, 24, 100 * _KIB, 99 * _KIB, 65536, 128, 2, 64, 16, 4),
     90: (2048, 32, 228 * _KIB, 227 * _KIB, 65536, 128, 64, 64, 16, 4),
     100: (2048, 32, 228 * _KIB, 227 * _KIB, 65536, 128, 64, 64, 16, 4),
+    101: (1536, 24, 228 * _KIB, 227 * _KIB, 65536, 128, 2, 64, 16, 4),
+    103: (2048, 32, 228 * _KIB, 227 * _KIB, 65536, 128, 2, 64, 16, 4),
+    110: (1536, 24, 228 * _KIB, 227 * _KIB, 65536, 128, 2, 64, 16, 4),
     120: (1536, 24, 100 * _KIB, 99 * _KIB, 65536, 128, 2, 64, 16, 4),
 }
 _FACTS = {
@@ -86,8 +93,24 @@ def multiprocessor_facts(arch: str) -> MultiprocessorFacts:
     64
     >>> multiprocessor_facts("sm_88") == multiprocessor_facts("sm_87")
     True
+
+    Raises:
+        TargetError: the architecture is not written so.
     """
-    digits = "".join(item for item in arch.removeprefix("sm_") if item.isdigit())
-    number = int(digits) if digits else max(_FACTS)
-    known = [item for item in _FACTS if item <= number] or [min(_FACTS)]
-    return _FACTS[max(known)]
+    number = architecture_number(arch)
+    return _FACTS[max((item for item in _FACTS if item <= number), default=min(_FACTS))]
+
+
+def architecture_number(arch: str) -> int:
+    """Ten times the compute capability.
+
+    >>> architecture_number("sm_90a"), architecture_number("sm_120")
+    (90, 120)
+
+    Raises:
+        TargetError: the architecture is not written so.
+    """
+    match = _ARCHITECTURE.fullmatch(arch)
+    if match is None:
+        raise TargetError(f"a CUDA architecture is written as in 'sm_80' or 'sm_90a', got {arch!r}")
+    return int(match[1])

@@ -58,6 +58,8 @@ class TargetKind:
             raise TargetError(f"target kind {self.name!r} has no option -{name}; {hint}") from None
 
 
+CUDA_KINDS = ("cuda", "nvptx")
+"""Kinds whose ``arch`` is one of CUDA's, such as ``sm_90``."""
 _KINDS: dict[str, TargetKind] = {}
 
 _COMMON = {
@@ -88,6 +90,10 @@ _GPU = {
     "thread_warp_size": OptionSpec(int, 32, "threads that run in lockstep"),
     "max_shared_memory_per_block": OptionSpec(int, None, "bytes of shared memory per block"),
     "shared_memory_per_block": OptionSpec(int, None, "bytes of shared memory per block, older name"),
+    "max_shared_memory_per_block_optin": OptionSpec(
+        int, None, "bytes of shared memory per block that a launch can ask for"
+    ),
+    "shared_memory_per_multiprocessor": OptionSpec(int, None, "bytes of shared memory per multiprocessor"),
     "registers_per_block": OptionSpec(int, None, "32-bit registers per block"),
     "max_local_memory_per_block": OptionSpec(int, None, "bytes of local memory per thread"),
     "max_vthread_extent": OptionSpec(int, None, "limit of virtual threads"),

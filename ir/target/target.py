@@ -11,8 +11,28 @@ from ..node import Node, field
 from .cuda_device import cuda_attributes
 from .description import checked, config_of, option_text
 from .error import TargetError
+from .gpu_facts import (
+    STATIC_SHARED_MEMORY_BYTES,
+    MultiprocessorFacts,
+    architecture_number,
+    multiprocessor_facts,
+)
 from .host import CpuFacts, available_cores, facts_of_cpu
-from .kind import TargetKind, get_kind, list_kinds
+from .kind import CUDA_KINDS, TargetKind, get_kind, list_kinds
+from .tensor_core import (
+    TensorCoreShape,
+    has_async_copy,
+    has_bulk_tensor_copy,
+    has_clusters,
+    has_load_matrix,
+    has_store_matrix,
+    has_warpgroup_mma,
+    tensor_core_shapes,
+)
+
+_LARGE_CARD = "sm_80"
+"""The architecture whose facts GPU targets have that do not say theirs."""
+_LARGE_CARD_L2 = 40 << 20
 
 
 class _Scope(threading.local):
@@ -247,8 +267,9 @@ class Target(Node, type_key="Target"):
 
     @property
     def l2_cache_bytes(self) -> int:
-        """Level-2 cache: of a core, or of the GPU."""
-        return self._fact("l2-cache-bytes", "l2_cache_size_bytes") or self._cpu_facts().l2_cache_bytes
+        """Level-2 cache: of a core, or of the GPU (where nobody has said so that of a large card)."""
+        found = self._fact("l2-cache-bytes", "l2_cache_size_bytes")
+        return found or (_LARGE_CARD_L2 if self.is_gpu else self._cpu_facts().l2_cache_bytes)
 
     @property
     def l3_cache_bytes(self) -> int:
@@ -313,13 +334,88 @@ class Target(Node, type_key="Target"):
 
     @property
     def max_shared_memory_per_block(self) -> int:
-        """Bytes of shared memory of a block."""
-        return self._fact("max_shared_memory_per_block", "shared_memory_per_block") or 49152
+        """Bytes of shared memory of a block whose size the program says."""
+        found = self._fact("max_shared_memory_per_block", "shared_memory_per_block")
+        return found or STATIC_SHARED_MEMORY_BYTES
+
+    @property
+    def max_shared_memory_per_block_optin(self) -> int:
+        """Bytes of shared memory that a launch may ask for, for a block."""
+        found = self._fact("max_shared_memory_per_block_optin")
+        if found is not None:
+            return found
+        of_arch = self._cuda_arch and self.multiprocessor.shared_memory_per_block_optin
+        return of_arch or self.max_shared_memory_per_block
+
+    @property
+    def shared_memory_per_multiprocessor(self) -> int:
+        """Bytes of shared memory that the blocks of a multiprocessor have together."""
+        return self._fact("shared_memory_per_multiprocessor") or self.multiprocessor.shared_memory_bytes
 
     @property
     def registers_per_block(self) -> int:
         """32-bit registers of a block."""
         return self._fact("registers_per_block") or 65536
+
+    @property
+    def multiprocessor(self) -> MultiprocessorFacts:
+        """What a multiprocessor has, by the architecture; of kinds and targets that say none, that of a large card."""
+        return multiprocessor_facts(self._cuda_arch or _LARGE_CARD)
+
+    @property
+    def compute_capability(self) -> tuple[int, int] | None:
+        """Major and minor number of a CUDA architecture; None of other targets."""
+        return divmod(architecture_number(self._cuda_arch), 10) if self._cuda_arch else None
+
+    @property
+    def _cuda_arch(self) -> str:
+        """The architecture of a CUDA target, "" of others, whose architectures have other names."""
+        return self.arch if self.kind_name in CUDA_KINDS else ""
+
+    def tensor_core_shapes(
+        self, dtype_a: str, dtype_acc: str, instruction: str = "mma"
+    ) -> tuple[TensorCoreShape, ...]:
+        """Shapes (m, n, k) of products that a tensor core computes at once, smallest first; none where there are no such.
+
+        >>> Target("nvidia/nvidia-a100").tensor_core_shapes("float16", "float32")[-1]
+        TensorCoreShape(m=16, n=8, k=16)
+
+        Args:
+            dtype_a: of both operands; ``"tf32"`` for float32 operands that are rounded to 10 bits of fraction.
+            dtype_acc: of what the products are added to.
+            instruction: ``"mma"`` of a warp, ``"wmma"`` (the tiles of C++), or ``"wgmma"`` of four warps.
+        """
+        return tensor_core_shapes(self._cuda_arch, dtype_a, dtype_acc, instruction) if self._cuda_arch else ()
+
+    @property
+    def supports_load_matrix(self) -> bool:
+        """Whether a warp loads tiles of operands from shared memory at once (``ldmatrix``)."""
+        return bool(self._cuda_arch) and has_load_matrix(self._cuda_arch)
+
+    @property
+    def supports_store_matrix(self) -> bool:
+        """Whether a warp stores such tiles at once (``stmatrix``)."""
+        return bool(self._cuda_arch) and has_store_matrix(self._cuda_arch)
+
+    @property
+    def supports_async_copy(self) -> bool:
+        """Whether threads need not wait for copies from global to shared memory (``cp.async``)."""
+        return bool(self._cuda_arch) and has_async_copy(self._cuda_arch)
+
+    @property
+    def supports_bulk_tensor_copy(self) -> bool:
+        """Whether one thread copies a box of a tensor (``cp.async.bulk.tensor``)."""
+        return bool(self._cuda_arch) and has_bulk_tensor_copy(self._cuda_arch)
+
+    @property
+    def supports_warpgroup_mma(self) -> bool:
+        """Whether four warps compute a product from shared memory without waiting for it (``wgmma``)."""
+        return bool(self._cuda_arch) and has_warpgroup_mma(self._cuda_arch)
+
+    @property
+    def supports_clusters(self) -> bool:
+        """Whether blocks of a cluster read each other's shared memory."""
+        return bool(self._cuda_arch) and has_clusters(self._cuda_arch)
 
     @property
     def multi_processor_count(self) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import re
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -11,6 +10,7 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
+from ...target.gpu_facts import architecture_number
 from ..error import CudaCompileError, CudaDiagnostic, CudaToolkitError
 from ..forking import hold_at_fork
 from .diagnostics import PTX_TEXT, located_in_source, parse_log
@@ -29,7 +29,6 @@ _OPTIONS = (
 )
 _RESOURCES_IN_LOG = "--ptxas-options=-v"
 _INVALID_OPTION, _COMPILATION = 5, 6
-_ARCH = re.compile(r"sm_(\d+)([a-z]?)")
 
 
 @dataclass(frozen=True)
@@ -82,6 +81,7 @@ def compile_cuda(
     Raises:
         CudaCompileError: the program is wrong or a kernel is too large for the architecture; the message has the lines.
         CudaToolkitError: there is no NVRTC, or it does not know the architecture.
+        TargetError: ``arch`` is not written as an architecture is.
     """
     _check_arch(arch)
     usual = [f"--gpu-architecture={arch}", *_common_options(), *options]
@@ -144,13 +144,11 @@ def _common_options() -> list[str]:
 
 
 def _check_arch(arch: str) -> None:
-    match = _ARCH.fullmatch(arch)
-    if match is None:
-        raise CudaToolkitError(f"a CUDA architecture is written as in 'sm_80' or 'sm_90a', got {arch!r}")
+    number = architecture_number(arch)
     known = supported_architectures()
-    if int(match[1]) not in known:
+    if number not in known:
         version = ".".join(map(str, nvrtc_version()))
-        needed = "an older" if int(match[1]) < known[0] else "a newer"
+        needed = "an older" if number < known[0] else "a newer"
         raise CudaToolkitError(
             f"NVRTC {version} does not know {arch}: the newest that it knows is sm_{known[-1]}, the oldest sm_{known[0]};"
             f" {needed} one may ({INSTALL_HINT} installs the wheels nvidia-cuda-nvrtc-cu12 and its like)"

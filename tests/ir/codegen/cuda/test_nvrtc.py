@@ -12,6 +12,7 @@ from ir.codegen.cuda import nvrtc
 from ir.codegen.cuda.nvrtc import compile_cuda, nvrtc_version, supported_architectures
 from ir.codegen.cuda.toolkit import Toolkit
 from ir.codegen.error import CodegenError, CudaCompileError, CudaToolkitError
+from ir.target import TargetError
 
 pytestmark = pytest.mark.usefixtures("nvrtc")
 
@@ -150,7 +151,7 @@ def test_architectures_that_the_compiler_does_not_know_are_refused_with_those_th
         compile_cuda(TWICE, "sm_9999")
     with pytest.raises(CudaToolkitError, match=rf"does not know sm_20: .*the oldest sm_{known[0]};.* older"):
         compile_cuda(TWICE, "sm_20")
-    with pytest.raises(CudaToolkitError, match="'compute_80'"):
+    with pytest.raises(TargetError, match="'compute_80'"):
         compile_cuda(TWICE, "compute_80")
     assert _error(TWICE, "sm_80a").diagnostics  # an architecture with a suffix that it has not
 
