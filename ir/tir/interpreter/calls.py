@@ -252,12 +252,14 @@ def _atomic_add(expressions: Expressions, node: E.Call) -> Closure:
 
 
 def _call_packed(expressions: Expressions, node: E.Call) -> Closure:
-    args = [(expressions.data(arg), arg.dtype) for arg in node.args]
+    args, machine = [(expressions.data(arg), arg.dtype) for arg in node.args], expressions.machine
 
     def call(env: dict[Any, Any]) -> Any:
         name, *values = [
             arg(env) if dt.lanes(dtype) == 1 else arg(env, (True,) * dt.lanes(dtype)) for arg, dtype in args
         ]
+        if machine.launch_by_name(name, values):
+            return 0
         function = get_global_func(name)
         result = function(*[_handed_out(value, dtype) for value, (_, dtype) in zip(values, args[1:])])  # type: ignore[misc]
         if isinstance(result, int | float | np.generic) and node.dtype not in ("handle", "void"):

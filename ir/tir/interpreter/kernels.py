@@ -10,10 +10,10 @@ from typing import Any
 from ...node import post_order_visit
 from .. import expr as E
 from .. import stmt as S
+from ..thread_axis import LAUNCH_ORDER, is_virtual
 from .error import InterpreterError, refusal
 
-BLOCK_TAGS = ("blockIdx.x", "blockIdx.y", "blockIdx.z")
-THREAD_TAGS = ("threadIdx.x", "threadIdx.y", "threadIdx.z")
+BLOCK_TAGS, THREAD_TAGS = LAUNCH_ORDER[:3], LAUNCH_ORDER[3:]
 
 
 @dataclass
@@ -28,9 +28,9 @@ class Kernel:
     """How the attribute ``reduce_scope`` combines."""
 
 
-def is_virtual(axis: E.IterVar) -> bool:
-    """Whether an axis is one of virtual threads, which are instances within a thread."""
-    return axis.thread_tag.startswith(("vthread", "cthread", "virtual"))
+def has_instances(attribute: S.AttrStmt) -> bool:
+    """Whether an attribute asks for virtual threads, which are instances within a thread."""
+    return attribute.attr_key == "virtual_thread" or is_virtual(attribute.node.thread_tag)
 
 
 def thread_attributes(kernel: S.AttrStmt) -> list[S.AttrStmt]:
@@ -42,14 +42,14 @@ def thread_attributes(kernel: S.AttrStmt) -> list[S.AttrStmt]:
     found: list[S.AttrStmt] = []
 
     def look(node: Any) -> None:
-        axis = node.thread if isinstance(node, S.AttrStmt) else None
-        if axis is not None and not is_virtual(axis):
-            found.append(node)
-            if axis.thread_tag not in BLOCK_TAGS + THREAD_TAGS:
-                raise InterpreterError(
-                    f"there are no threads along {axis.thread_tag!r}; the axes of a kernel are"
-                    f" {', '.join(BLOCK_TAGS + THREAD_TAGS)} and vthread"
-                )
+        if not isinstance(node, S.AttrStmt) or node.thread is None or has_instances(node):
+            return
+        found.append(node)
+        if node.thread.thread_tag not in LAUNCH_ORDER:
+            raise InterpreterError(
+                f"there are no threads along {node.thread.thread_tag!r}; the axes of a kernel are"
+                f" {', '.join(LAUNCH_ORDER)} and vthread"
+            )
 
     post_order_visit(kernel, look)
     return found

@@ -12,6 +12,8 @@ from ...module import IRModule
 from .. import expr as E
 from ..analysis.call_fit import misfits
 from ..function import PrimFunc
+from ..kernel_launch import LAUNCH_PARAMS, is_kernel
+from ..thread_axis import LAUNCH_ORDER
 from .arguments import bind
 from .calls import Returned
 from .error import InterpreterError, UndefinedError, refusal
@@ -44,6 +46,8 @@ class Interpreter:
         """The thread that runs; None outside of kernels."""
         self.depth = 0
         """How many calls of functions are nested."""
+        self._asked: Mapping[str, int] | None = None
+        """What the host gives the launch of the kernel that it calls."""
         self._bodies: dict[PrimFunc, Closure] = {}
 
     def call(self, func: PrimFunc, args: Sequence[Any]) -> Any:
@@ -77,6 +81,34 @@ class Interpreter:
             raise _too_deep(name, self.depth) from None
         finally:
             self.depth -= 1
+
+    def launch_by_name(self, symbol: str, args: Sequence[Any]) -> bool:
+        """Launches a kernel of the module, as :class:`ir.tir.transform.LowerDeviceKernelLaunch` has the host do it.
+
+        Args:
+            symbol: the name of a function.
+            args: the kernel's arguments, and what its launch is given besides.
+
+        Returns:
+            Whether there is such a kernel.
+        """
+        functions = {} if self.module is None else self.module.functions
+        for var, func in functions.items():
+            if (
+                isinstance(func, PrimFunc)
+                and is_kernel(func)
+                and func.attrs.get("global_symbol", var.name_hint) == symbol
+            ):
+                count, given = len(func.params), func.attrs[LAUNCH_PARAMS]
+                if len(args) != count + len(given):
+                    raise refusal(
+                        "call",
+                        f"kernel {symbol} takes {count} arguments and its launch {', '.join(given)}; got {len(args)} in all",
+                    )
+                self._asked = dict(zip(given, args[count:]))
+                self.call_by_name(var, args[:count])
+                return True
+        return False
 
     def _returned(self, func: PrimFunc, args: Sequence[Any]) -> tuple[Any, str]:
         """What a function returns, with its dtype; None where its body ends."""
@@ -115,10 +147,19 @@ class Interpreter:
 
     def launch(self, extents: Mapping[str, int], env: dict[Any, Any], body: Closure) -> None:
         """Runs a kernel: its body in all threads, each with variables of its own."""
-        launch(self, extents, env, body)
+        asked, self._asked = self._asked, None
+        if asked is not None and {tag: asked[tag] for tag in asked if tag in LAUNCH_ORDER} != extents:
+            raise refusal(
+                "thread", f"a kernel is launched with {_told(asked)}, and asks for {_told(extents)}"
+            )
+        launch(self, asked or extents, env, body)
 
     def _variables(self) -> dict[Any, Any]:
         return {var: number(value, var.dtype) for var, value in self.values.items()}
+
+
+def _told(extents: Mapping[str, int]) -> str:
+    return ", ".join(f"{tag} = {extent}" for tag, extent in extents.items())
 
 
 def _too_deep(name: GlobalVar, depth: int) -> UndefinedError:

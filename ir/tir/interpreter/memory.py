@@ -14,8 +14,8 @@ from .races import Watch
 _UNWRITTEN = 0x55
 """What fills new memory, for functions outside of the program that read it all the same."""
 
-WARP_SCOPE = "warp"
-SHARED_SCOPES = ("shared", "shared.dyn", WARP_SCOPE)
+WARP_SCOPE, DYNAMIC_SCOPE = "warp", "shared.dyn"
+SHARED_SCOPES = ("shared", DYNAMIC_SCOPE, WARP_SCOPE)
 """Scopes of memory that threads of a kernel share: those of a warp, or of a block."""
 
 

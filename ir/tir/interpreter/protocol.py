@@ -54,6 +54,9 @@ class Machine(Protocol):
     def call_by_name(self, name: GlobalVar, args: Sequence[Any]) -> Any:
         """Runs a function of the module that the program calls."""
 
+    def launch_by_name(self, symbol: str, args: Sequence[Any]) -> bool:
+        """Launches a kernel of the module with its arguments and extents; whether there is one of this name."""
+
     def launch(self, extents: Mapping[str, int], env: dict[Any, Any], body: Callable[..., Any]) -> None:
         """Runs a kernel: its body in all threads, each with variables of its own.
 

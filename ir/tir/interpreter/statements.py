@@ -14,7 +14,7 @@ from ..function import PrimFunc
 from .empty_reductions import Around, Initialization, beside
 from .error import InterpreterError, refusal
 from .expressions import Expressions
-from .kernels import is_virtual, launched_extents, thread_attributes
+from .kernels import has_instances, launched_extents, thread_attributes
 from .lanes import Closure
 from .memory import SHARED_SCOPES, Memory, Pointer
 from .protocol import Machine
@@ -190,7 +190,7 @@ class Statements:
             for item in (thread_attributes(node) if is_outermost else ())
         ]
         self._is_launched = True
-        run = (self._instances if is_virtual(axis) else self._thread)(axis, extent, node.body)
+        run = (self._instances if has_instances(node) else self._thread)(axis, extent, node.body)
         self._is_launched = not is_outermost
         return self._kernel(axes, run) if is_outermost else run
 

@@ -215,8 +215,10 @@ def _stored(expressions: Expressions, result: E.PrimExpr, dtype: str) -> Callabl
 
 def copy_async(expressions: Expressions, node: E.Call) -> Closure:
     """Begins to copy bytes; zeros where a predicate does not hold."""
-    addresses = [_moved(expressions, *node.args[first : first + 2], node.dtype) for first in (0, 2)]
-    size, running = expressions.index(node.args[4]), _running(expressions, node)
+    shared, shared_offset, source, source_offset, bytes_of_it = node.args[:5]
+    to = _moved(expressions, shared, shared_offset, node.dtype)
+    of = _moved(expressions, source, source_offset, node.dtype)
+    size, running = expressions.index(bytes_of_it), _running(expressions, node)
     predicate = expressions.condition(node.args[5]) if len(node.args) > 5 else lambda env: True
 
     def run(env: Env) -> int:
@@ -225,8 +227,7 @@ def copy_async(expressions: Expressions, node: E.Call) -> Closure:
             raise refusal(
                 "async-copy", f"a copy is of {count} bytes, not of {', '.join(map(str, SIZES))}", node
             )
-        destination, source = addresses
-        running().copies.begin(destination(env, count), source(env, count) if predicate(env) else None)
+        running().copies.begin(to(env, count), of(env, count) if predicate(env) else None)
         return 0
 
     return run

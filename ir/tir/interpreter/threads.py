@@ -12,12 +12,13 @@ from typing import Any, Protocol
 
 from greenlet import getcurrent, greenlet
 
+from ..kernel_launch import DYNAMIC_SHARED_MEMORY
 from .async_copies import Copies
 from .calls import Returned
 from .error import refusal
 from .kernels import BLOCK_TAGS, THREAD_TAGS
 from .meetings import WARP, Meeting
-from .memory import WARP_SCOPE, Memory
+from .memory import DYNAMIC_SCOPE, WARP_SCOPE, Memory
 from .races import Actor, Threads, Watch
 
 Env = dict[Any, Any]
@@ -40,7 +41,8 @@ def launch(host: Host, extents: Mapping[str, int], env: Env, body: Callable[[Env
 
     Args:
         host: runs it.
-        extents: how many threads or blocks there are along an axis, by its tag; 1 along the others.
+        extents: how many threads or blocks there are along an axis, by its tag, 1 along the others; and the bytes of dynamic shared memory,
+            if those are asked for.
         env: the variables that the threads begin with.
         body: what runs.
     """
@@ -284,6 +286,12 @@ class Thread:
 
     def memory(self, statement: Any, scope: str, size: int, owner: Any) -> Memory:
         """The memory of a statement that it shares: with its warp, or with its block."""
+        most = self._block.extents.get(DYNAMIC_SHARED_MEMORY)
+        if scope == DYNAMIC_SCOPE and most is not None and size > most:
+            raise refusal(
+                "thread-memory",
+                f"{size} bytes of dynamic shared memory are allocated, of {most} that the kernel was launched with",
+            )
         group = self.number // WARP if scope == WARP_SCOPE else None
         made = self._block.memories.setdefault((statement, group), [])
         turn = self._reached.get(statement, 0)

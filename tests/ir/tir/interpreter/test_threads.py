@@ -14,6 +14,7 @@ from ir.script import from_source
 from ir.tir.interpreter import Interpreter, InterpreterError, run
 from tests.semantics.running import script
 
+SYNC = 'T.tvm_storage_sync("shared")'
 PAIR = {"A": ((64,), "int32"), "B": ((64,), "int32")}
 
 
@@ -241,6 +242,50 @@ def test_a_host_function_calls_a_kernel() -> None:
     assert (b[:32] == a.reshape(4, 16)[:2, ::-1].ravel() * 2).all()
 
 
+LAUNCHED = """
+@I.ir_module
+class Module:
+    @T.prim_func
+    def kernel(a: T.handle("int32", "global"), n: T.int32):
+        T.func_attr({{"calling_conv": 2, "global_symbol": "the_kernel", "tir.is_global_func": True,
+            "tir.kernel_launch_params": ["blockIdx.x", "threadIdx.x", "tir.use_dyn_shared_memory"]}})
+        bx = T.launch_thread("blockIdx.x", n)
+        tx = T.launch_thread("threadIdx.x", 16)
+        s = T.allocate([16], "int32", "shared.dyn")
+        A = T.decl_buffer((n * 16,), "int32", data=a)
+        S = T.decl_buffer((16,), "int32", data=s, scope="shared.dyn")
+        S[tx] = A[bx * 16 + tx]
+        T.tvm_storage_sync("shared.dyn")
+        A[bx * 16 + tx] = S[15 - tx]
+
+    @T.prim_func
+    def main(A: T.Buffer((64,), "int32"), B: T.Buffer((64,), "int32")):
+        T.call_packed("the_kernel", A.data, {arguments})
+"""
+
+
+@pytest.mark.meaning("thread")
+def test_the_host_launches_a_kernel_by_its_name() -> None:
+    """As LowerDeviceKernelLaunch makes it do."""
+    a, b = arrays()
+    run(from_source(LAUNCHED.format(arguments="3, 3, 16, 64")), a, b)
+    assert (a[:48].reshape(3, 16) == np.arange(48).reshape(3, 16)[:, ::-1]).all() and (
+        a[48:] == np.arange(48, 64)
+    ).all()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "rule", "told"),
+    [
+        ("3, 3, 16", "call", "takes 2 arguments and its launch blockIdx.x, threadIdx.x, tir.use_dyn_shared_memory; got 4 in all"),
+        ("3, 2, 16, 64", "thread", "launched with blockIdx.x = 2, threadIdx.x = 16"),
+        ("3, 3, 16, 60", "thread-memory", "64 bytes of dynamic shared memory are allocated, of 60"),
+    ],
+)  # fmt: skip
+def test_a_launch_that_does_not_fit_is_refused(arguments: str, rule: str, told: str) -> None:
+    refused(from_source(LAUNCHED.format(arguments=arguments)), arrays(), rule, told)
+
+
 def test_a_kernel_within_a_kernel_is_refused() -> None:
     source = DEVICE_AND_HOST.replace(
         "T.int32) -> T.int32:", "T.int32) -> T.int32:\n        T.evaluate(0)"
@@ -254,6 +299,58 @@ def test_a_kernel_within_a_kernel_is_refused() -> None:
         "thread",
         "8 of threadIdx.x are asked for in a kernel that is launched for 16",
     )
+
+
+@pytest.mark.meaning("thread", "thread-memory")
+def test_blocks_within_threads() -> None:
+    """Programs with blocks have kernels, too: what a block allocates for threads to share, they share."""
+    program = script(
+        PAIR,
+        'bx = T.launch_thread("blockIdx.x", 2)',
+        'tx = T.launch_thread("threadIdx.x", 32)',
+        'with T.block("turn"):',
+        '    S = T.alloc_buffer((32,), "int32", scope="shared")',
+        '    L = T.alloc_buffer((1,), "int32", scope="local")',
+        "    for i in T.vectorized(1):",
+        "        L[i] = A[bx * 32 + tx]",
+        "    S[tx] = L[0]",
+        f"    {SYNC}",
+        "    for i in T.parallel(1):",
+        "        B[bx * 32 + tx] = S[31 - tx]",
+    )
+    a, b = arrays()
+    run(program, a, b)
+    assert (b == a.reshape(2, 32)[:, ::-1].ravel()).all()
+
+
+@pytest.mark.meaning("thread")
+def test_threads_meet_within_their_loops_and_calls() -> None:
+    """What a thread was in the middle of, it goes on with."""
+    source = """
+@I.ir_module
+class Module:
+    @T.prim_func
+    def down(S: T.handle("int32", "shared"), n: T.int32, tx: T.int32):
+        B = T.decl_buffer((8,), "int32", data=S, scope="shared")
+        if n > 0:
+            Module.down(S, n - 1, tx)
+        else:
+            B[tx] = B[tx] + tx
+            T.tvm_storage_sync("shared")
+
+    @T.prim_func
+    def main(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32")):
+        tx = T.launch_thread("threadIdx.x", 8)
+        s = T.allocate([8], "int32", "shared")
+        S = T.decl_buffer((8,), "int32", data=s, scope="shared")
+        S[tx] = A[tx]
+        for i in T.parallel(1):
+            Module.down(s, 300, tx)
+            B[tx] = S[7 - tx]
+"""
+    a, b = np.arange(8, dtype="int32"), np.zeros(8, "int32")
+    run(from_source(source), a, b)
+    assert (b == 2 * a[::-1]).all()
 
 
 # ---- shared memory and barriers ----------------------------------------------------------------------------------
@@ -272,7 +369,6 @@ REDUCTION = (
     "if tx == 0:",
     "    B[bx] = S[0]",
 )
-SYNC = 'T.tvm_storage_sync("shared")'
 
 
 def reduction(first: str = SYNC, each: str = SYNC) -> tir.PrimFunc:
