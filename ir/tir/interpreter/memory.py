@@ -95,7 +95,11 @@ class Elements:
             if memory.written is not None and memory.written[start : start + self.size] != self._set:
                 raise ElementError("unwritten", "{} is read, which nobody wrote", name, index)
             for loop in memory.loops[memory.age :]:
-                race = (loop.update if is_atomic else loop.read)(memory, start, self.size)
+                race = (
+                    loop.update(memory, start, self.size)
+                    if is_atomic
+                    else loop.read(memory, start, self.size)
+                )
                 if race is not None:
                     raise ElementError(loop.rule, race, name, index)
         return self._get(place)
@@ -115,7 +119,11 @@ class Elements:
             if memory.written is not None:
                 memory.written[start : start + self.size] = self._set
             for loop in memory.loops[memory.age :]:
-                race = (loop.update if is_atomic else loop.write)(memory, start, self.size)
+                race = (
+                    loop.update(memory, start, self.size)
+                    if is_atomic
+                    else loop.write(memory, start, self.size)
+                )
                 if race is not None:
                     raise ElementError(loop.rule, race, name, index)
         if not self.array.flags.writeable:
