@@ -25,7 +25,7 @@ from ..stmt_functor import pre_order_visit, substitute
 WARP = 32
 """Threads of a block that run together."""
 
-VIRTUAL_TAGS = ("vthread", "cthread")
+VIRTUAL_TAGS = ("vthread", "cthread", "virtual")
 """How tags of instances within one thread begin."""
 
 _BLOCK_TAGS = ("threadIdx.x", "threadIdx.y", "threadIdx.z")

@@ -25,6 +25,7 @@ from .inject_dot_product import InjectDotProduct
 from .inject_matrix_tiles import InjectMatrixTiles
 from .inject_ptx_async_copy import InjectPTXAsyncCopy
 from .inject_software_pipeline import InjectSoftwarePipeline
+from .inject_virtual_thread import InjectVirtualThread
 from .keep_float_order import KeepFloatOrder
 from .keep_shaped_loops import KeepShapedLoops
 from .loop_partition import LoopPartition
