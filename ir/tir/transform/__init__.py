@@ -29,8 +29,8 @@ from .inject_virtual_thread import InjectVirtualThread
 from .keep_float_order import KeepFloatOrder
 from .keep_shaped_loops import KeepShapedLoops
 from .loop_partition import LoopPartition
-from .lower_device_kernel_launch import LowerDeviceKernelLaunch
 from .lower_cross_thread_reduction import LowerCrossThreadReduction
+from .lower_device_kernel_launch import LowerDeviceKernelLaunch
 from .lower_floor_div import LowerFloorDiv
 from .lower_init_block import LowerInitBlock
 from .lower_intrin import LowerIntrin

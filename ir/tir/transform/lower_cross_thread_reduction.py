@@ -9,12 +9,12 @@ from typing import Any, NoReturn
 from ...arith.analyzer import Analyzer
 from ...error import IRValueError
 from ...module import IRModule
-from ...node import Mutator, Node
+from ...node import Mutator, Node, post_order_visit
 from ...transform import PassContext
 from ..analysis.block_access_region import stating_its_accesses
 from ..analysis.reducer import Reduction, UnknownReducerError, reduction_of, stored
 from ..buffer import Buffer, decl_buffer
-from ..conjunction import conjunction, conjuncts
+from ..conjunction import conjunction, conjuncts, marked_conjuncts
 from ..expr import EQ, BufferLoad, IntImm, IterVar, PrimExpr, Range, Var
 from ..function import PrimFunc
 from ..intrinsic.bits import reinterpret
@@ -22,6 +22,7 @@ from ..intrinsic.gpu import tvm_thread_allreduce
 from ..operators import const
 from ..stmt import AttrStmt, Block, BlockRealize, BufferStore, Evaluate, For, ForKind, LetStmt, Stmt, seq
 from ..stmt_functor import substitute, variables_in
+from ..thread_axis import is_launched
 from .prim_func_pass import PrimFuncPass
 
 
@@ -34,6 +35,8 @@ class _Lower(Mutator):
         """By identity of a loop."""
         self._parts: list[Buffer] = []
         """Buffers for the block around to allocate."""
+        self._launched: dict[str, int] = {}
+        """How many threads the kernel has along the axes that loops around are bound to, or loops in it."""
 
     def visit_PrimExpr(self, node: PrimExpr) -> PrimExpr:
         return node
@@ -46,6 +49,14 @@ class _Lower(Mutator):
         mapped: Stmt = self.generic_visit(node)
         self._path.pop()
         return self._in_place_of.pop(id(node), mapped)
+
+    def visit_For(self, loop: For) -> Stmt:
+        around = self._launched
+        if is_launched(loop) and not around:
+            self._launched = _launched_extents(loop)
+        mapped = self.visit_Stmt(loop)
+        self._launched = around
+        return mapped
 
     def visit_Block(self, block: Block) -> Block:
         path, parts = self._path, self._parts
@@ -61,7 +72,7 @@ class _Lower(Mutator):
         if nest is None:
             mapped: Stmt = self.generic_visit(realize)
             return mapped
-        lowered, parts = _Shared(realize, nest).lowered()
+        lowered, parts = _Shared(*_of_all_threads(realize, nest, self._launched)).lowered()
         self._in_place_of[id(nest[0])] = lowered
         self._parts += parts
         return realize
@@ -110,6 +121,37 @@ def _shared_nest(realize: BlockRealize, path: Sequence[Stmt]) -> list[For] | Non
             )
         nest.append(step)
     return nest
+
+
+def _launched_extents(kernel: For) -> dict[str, int]:
+    """The greatest extent of the loops in a kernel that are bound to each axis of threads, by tag."""
+    found: dict[str, int] = {}
+
+    def look(node: Any) -> None:
+        if isinstance(node, For) and is_launched(node) and isinstance(node.extent, IntImm):
+            tag = node.thread_binding.thread_tag
+            found[tag] = max(found.get(tag, 0), node.extent.value)
+
+    post_order_visit(kernel, look)
+    return found
+
+
+def _of_all_threads(
+    realize: BlockRealize, nest: Sequence[For], launched: dict[str, int]
+) -> tuple[BlockRealize, list[For]]:
+    """The nest run by all threads that the kernel has, for all of them come to an exchange: those that had nothing to do give nothing."""
+    loops: list[For] = []
+    clauses: list[PrimExpr] = []
+    for loop in nest:
+        most = launched.get(loop.thread_binding.thread_tag, 0) if _is_thread(loop) else 0
+        if isinstance(loop.extent, IntImm) and loop.extent.value < most:
+            clauses.append(loop.loop_var < loop.min + loop.extent)
+            loop = loop.replace(extent=const(most, loop.extent.dtype))
+        loops.append(loop)
+    if clauses:
+        predicate = conjunction([*marked_conjuncts(realize.predicate), *clauses])
+        realize = realize.replace(predicate=predicate)
+    return realize, loops
 
 
 # ---- what becomes of them ---------------------------------------------------------------------------------------

@@ -100,7 +100,8 @@ class _Lower(StmtExprMutator):
             apart.append(loop.loop_var)
         if self._is_own(loop.min):
             self._own.add(loop.loop_var)
-        return self._below(loop, apart, repeating=1)
+        is_once = isinstance(loop.extent, IntImm) and loop.extent.value <= 1
+        return self._below(loop, apart, repeating=0 if is_once else 1)
 
     def visit_While(self, loop: While) -> Stmt:
         return self._below(loop, [loop.condition] if self._is_own(loop.condition) else [], repeating=1)

@@ -12,6 +12,7 @@ from ...error import IRValueError
 from ...module import IRModule
 from ...node import Mutator, Visitor
 from ...transform import PassContext
+from ..analysis.thread_allreduce import ThreadAllreduce
 from ..buffer import Buffer
 from ..expr import IntImm, IterVar, PrimExpr, Range, StringImm, Var
 from ..function import PrimFunc
@@ -58,7 +59,7 @@ class _Look(Visitor):
         if isinstance(node, BufferStore):
             self._write(node.buffer)
         elif isinstance(node, Evaluate):
-            self._now |= _Facts(shared=not is_barrier(node))
+            self._evaluate(node)
         elif isinstance(node, For):
             self.inner.add(node.loop_var)
             if is_launched(node):
@@ -72,6 +73,14 @@ class _Look(Visitor):
         if isinstance(node, Block):
             own = {buffer.data for buffer in node.alloc_buffers}
             self._now = replace(self._now, private=self._now.private - own)
+
+    def _evaluate(self, node: Evaluate) -> None:
+        exchange = ThreadAllreduce.of(node.value)
+        if exchange is None:
+            self._now |= _Facts(shared=not is_barrier(node))
+            return
+        for result in exchange.results:
+            self._write(result.buffer)
 
     def _bind(self, tag: str, extent: PrimExpr | None) -> None:
         self._now |= _Facts(tags=frozenset([tag]))
