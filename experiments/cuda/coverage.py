@@ -22,11 +22,8 @@ from ir.codegen.cuda.codegen import CudaSource, generate
 from ir.codegen.cuda.emulation.program import EmulatedProgram
 from ir.codegen.cuda.nvrtc import compile_cuda
 from ir.error import IRError
-from ir.registry import registered
 from ir.target import Target
-from ir.tir.function import PrimFunc
 from ir.tir.interpreter import run
-from ir.tir.kernel_launch import KernelLaunch, is_kernel, kernel_launch
 from ir.tir.lower import lower
 from schedules import ScheduleError
 from schedules.postproc import postprocess
@@ -156,21 +153,7 @@ class Judge:
 
 def _interpreted(lowered: IRModule) -> Callable[..., None]:
     """A lowered program in the interpreter, its kernels included."""
-    kernels = {
-        str(func.attrs["global_symbol"]): partial(_run_kernel, lowered, func, kernel_launch(func))
-        for func in lowered.functions.values()
-        if is_kernel(func)
-    }
-
-    def call(*args: Any) -> None:
-        with registered(kernels):
-            run(lowered, *args)
-
-    return call
-
-
-def _run_kernel(lowered: IRModule, kernel: PrimFunc, launch: KernelLaunch, *given: Any) -> None:
-    run(lowered, *given[: len(given) - len(launch.params)], name=str(kernel.attrs["global_symbol"]))
+    return partial(run, lowered)
 
 
 def cover(name: str, target: Target, count: int, seed: int = 0) -> Counts:

@@ -90,6 +90,7 @@ def _cuda(target: Target, added: Callable[[int], list[Pass]]) -> list[Pass]:
         T.HoistIfThenElse(),
         T.VectorizeLoop(vector_bits=_THREAD_BITS),
         T.UniteMasks(),  # threads have no masks
+        T.InjectVirtualThread(),  # virtual threads are a thread's own copies
         T.UnrollLoop(expand=False, unroll_local_access=True),  # NVRTC copies what is marked
         T.RemoveNoOp(),
         *added(3),
