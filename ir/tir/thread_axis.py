@@ -14,6 +14,9 @@ VIRTUAL_TAGS = ("vthread", "cthread")
 WARP_EXECUTION = "warp_execution"
 """Annotation of a loop or a block that the threads of a warp run together."""
 
+COMMON_TO_VIRTUAL_THREADS = "tir.common_to_virtual_threads"
+"""Annotation of a block: the positions of the buffers that it allocates once for all virtual threads; of an allocation: that it is one."""
+
 _SHARED_SCOPES = ("shared", "global")
 _UNNAMED = ""
 

@@ -11,7 +11,7 @@ from ...tir.thread_axis import is_private_scope
 from ..error import CodegenError
 from .emitter import KernelEmitter, Lanes, prints
 from .expression import from_memory, to_half
-from .text import Text, binary, call, choice
+from .text import Text, binary, call, cast, choice
 from .types import is_half, memory_type
 
 _WIDEST = 16
@@ -160,7 +160,9 @@ def _store(emitter: KernelEmitter, buffer: Buffer, index: PrimExpr | None, value
     if _is_one_piece(emitter, buffer, index):
         assert isinstance(index, E.Ramp)
         lanes, type_ = index.lanes, memory_type(buffer.dtype)
-        joined = Text(f"vec<{type_}, {lanes}>{{{{{', '.join(item.code for item in values)}}}}}")
+        is_narrow = dt.is_integral(buffer.dtype) and dt.bits(buffer.dtype) < 32  # C++ computes it in int
+        items = [cast(type_, item) if is_narrow else item for item in values]
+        joined = Text(f"vec<{type_}, {lanes}>{{{{{', '.join(item.code for item in items)}}}}}")
         emitter.line(call(emitter.use("store_vec"), _address(emitter, buffer, index), joined).code + ";")
         return
     places = _elements(emitter, buffer, index)

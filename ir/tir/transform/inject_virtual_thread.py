@@ -39,6 +39,7 @@ from ..stmt import (
     seq,
 )
 from ..stmt_functor import StmtExprMutator, substitute
+from ..thread_axis import COMMON_TO_VIRTUAL_THREADS
 from .fresh_copy import fresh_copy
 from .prim_func_pass import PrimFuncPass
 
@@ -72,13 +73,19 @@ class _Dependence(Visitor):
         self._around = 0
         self._allocated: set[Var] = set()
         self._values: dict[Var, PrimExpr] = {}
-        post_order_visit(
-            body, lambda node: self._allocated.add(node.buffer_var) if isinstance(node, Allocate) else None
-        )
+        self._common: set[Var] = set()
+        """Address variables of memory of which no virtual thread needs a copy."""
+        post_order_visit(body, self._note)
         before = 0
         while before != len(self.different):
             before = len(self.different)
             self.visit(body)
+
+    def _note(self, node: Any) -> None:
+        if isinstance(node, Allocate):
+            self._allocated.add(node.buffer_var)
+            if COMMON_TO_VIRTUAL_THREADS in node.annotations:
+                self._common.add(node.buffer_var)
 
     def of(self, *exprs: PrimExpr | None) -> bool:
         """Whether one of the expressions is different, or must be evaluated as often as there are virtual threads."""
@@ -100,6 +107,8 @@ class _Dependence(Visitor):
         """Statements say what they evaluate."""
 
     def visit_BufferStore(self, store: BufferStore) -> None:
+        if store.buffer.data in self._common:
+            return
         updates = store.buffer.data not in self._allocated and self._reads(store.value, store.buffer.data)
         if self._around or updates or self.of(store.value, *store.indices, store.predicate):
             self.different.add(store.buffer.data)

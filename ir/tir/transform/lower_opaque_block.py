@@ -13,7 +13,7 @@ from ..function import PrimFunc
 from ..operators import const
 from ..stmt import Allocate, AttrStmt, Block, BlockRealize, For, ForKind, IfThenElse, LetStmt, Stmt
 from ..stmt_functor import StmtExprMutator
-from ..thread_axis import is_virtual
+from ..thread_axis import COMMON_TO_VIRTUAL_THREADS, is_virtual
 from .prim_func_pass import PrimFuncPass
 
 
@@ -34,11 +34,14 @@ class _Lower(StmtExprMutator):
 
     def visit_Block(self, block: Block) -> Stmt:
         body = self.visit(block.body)
-        for buffer in reversed(block.alloc_buffers):
+        common = [int(getattr(n, "value", n)) for n in block.annotations.get(COMMON_TO_VIRTUAL_THREADS, ())]
+        for position, buffer in reversed(list(enumerate(block.alloc_buffers))):
             buffer = self.visit(buffer)
             notes: dict[str, Any] = (
                 {"data_alignment": buffer.data_alignment} if buffer.data_alignment != 64 else {}
             )
+            if position in common:
+                notes[COMMON_TO_VIRTUAL_THREADS] = 1
             extents = buffer.extents_of_memory()
             body = Allocate(buffer.data, buffer.dtype, extents, const(True), body, notes)
         for key, value in block.annotations.items():

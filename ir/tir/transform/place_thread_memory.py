@@ -1,24 +1,64 @@
-"""PlaceThreadMemory: memory that a kernel allocates without saying where lies with the threads that use it."""
+"""PlaceThreadMemory: memory that a kernel allocates lies with the threads that use it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from ...module import IRModule
-from ...node import Mutator
+from ...node import Mutator, Visitor
 from ...transform import PassContext
 from ..buffer import Buffer
+from ..effects import has_effect
 from ..expr import PrimExpr, Var
 from ..function import PrimFunc
-from ..stmt import Block, For, Stmt
-from ..stmt_functor import substitute
-from ..thread_axis import is_launched
+from ..stmt import Block, BlockRealize, BufferStore, For, Stmt
+from ..stmt_functor import loads_in, substitute, variables_in
+from ..thread_axis import COMMON_TO_VIRTUAL_THREADS, is_virtual
 from .prim_func_pass import PrimFuncPass
 
 
-class _Place(Mutator):
+class _Writers(Visitor):
+    """Which buffers hold what no virtual thread changes: each element is a function of its place, made of what the kernel is given."""
+
     def __init__(self) -> None:
         super().__init__()
+        self.varying: set[Var] = set()
+        """Addresses of buffers of which that is not known."""
+        self._written: set[Var] = set()
+        self._values: list[tuple[Var, set[Var]]] = []
+        self._axes: set[Var] = set()
+
+    def visit_BlockRealize(self, realize: BlockRealize) -> None:
+        block = realize.block
+        before, self._axes = self._axes, {item.var for item in block.iter_vars}
+        self.generic_visit(realize)
+        self._axes = before
+
+    def visit_BufferStore(self, store: BufferStore) -> None:
+        data = store.buffer.data
+        self._written.add(data)
+        used = set(variables_in(store.value)) - {load.buffer.data for load in loads_in(store.value)}
+        if not used <= self._axes & set(store.indices) or has_effect(store.value):
+            self.varying.add(data)
+        self._values.append((data, {load.buffer.data for load in loads_in(store.value)}))
+        self.generic_visit(store)
+
+    def visit_Buffer(self, buffer: Buffer) -> None:
+        pass
+
+    def visit_Var(self, var: Var) -> None:
+        if var.dtype == "handle":
+            self.varying.add(var)  # whoever is given an address may write there
+
+    def finish(self) -> None:
+        """What is made of what is written is not made of what the kernel is given."""
+        self.varying |= {data for data, sources in self._values if sources & self._written}
+
+
+class _Place(Mutator):
+    def __init__(self, varying: set[Var]) -> None:
+        super().__init__()
+        self._varying = varying
         self._tags: list[str] = []
         """Of the thread axes around what is visited."""
         self.moved: dict[Buffer, Buffer] = {}
@@ -27,21 +67,28 @@ class _Place(Mutator):
         return node
 
     def visit_For(self, loop: For) -> Stmt:
-        if not is_launched(loop):
+        if loop.thread_binding is None:
             return self.generic_visit(loop)  # type: ignore[no-any-return]
-        assert loop.thread_binding is not None
         self._tags.append(loop.thread_binding.thread_tag)
         mapped: Stmt = self.generic_visit(loop)
         self._tags.pop()
         return mapped
 
     def visit_Block(self, block: Block) -> Block:
-        if self._tags:
+        mapped: Block = self.generic_visit(block)
+        if any(not is_virtual(tag) for tag in self._tags):
             is_one_threads = any(tag.startswith("threadIdx") for tag in self._tags)
             for buffer in block.alloc_buffers:
                 if buffer.scope() == "global":
                     self.moved[buffer] = _in_scope(buffer, "local" if is_one_threads else "shared")
-        return self.generic_visit(block)  # type: ignore[no-any-return]
+        common = [n for n, buffer in enumerate(block.alloc_buffers) if self._is_common(buffer)]
+        if not common:
+            return mapped
+        return mapped.replace(annotations={**mapped.annotations, COMMON_TO_VIRTUAL_THREADS: common})
+
+    def _is_common(self, buffer: Buffer) -> bool:
+        is_shared = self.moved.get(buffer, buffer).scope().startswith("shared")
+        return is_shared and any(map(is_virtual, self._tags)) and buffer.data not in self._varying
 
 
 def _in_scope(buffer: Buffer, scope: str) -> Buffer:
@@ -53,6 +100,9 @@ def _in_scope(buffer: Buffer, scope: str) -> Buffer:
 @dataclass(frozen=True)
 class PlaceThreadMemory(PrimFuncPass):
     """Give memory of scope "global" that is allocated within a kernel the scope "local" where one thread uses it, else "shared".
+
+    Shared memory whose elements are copies of what the kernel is given, each at its place, is common to all virtual threads: the block
+    that allocates it says so (``tir.common_to_virtual_threads``), and InjectVirtualThread makes no copies of it.
 
     Runs behind PlanAndUpdateBufferAllocationLocation, when an allocation stands where all its uses are, and before UnifyThreadBinding.
 
@@ -76,9 +126,12 @@ class PlaceThreadMemory(PrimFuncPass):
 
     def transform_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         """The function whose kernels allocate memory of threads and blocks only."""
-        place = _Place()
-        place.visit(func.body)
-        if not place.moved:
-            return func
-        data = {old.data: new.data for old, new in place.moved.items()}
-        return func.replace(body=substitute(func.body, {**place.moved, **data}))
+        writers = _Writers()
+        writers.visit(func.body)
+        writers.finish()
+        place = _Place(writers.varying)
+        body = place.visit(func.body)
+        if place.moved:
+            data = {old.data: new.data for old, new in place.moved.items()}
+            body = substitute(body, {**place.moved, **data})
+        return func if body is func.body else func.replace(body=body)

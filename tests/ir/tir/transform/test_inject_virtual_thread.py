@@ -448,3 +448,22 @@ def test_random_programs_compute_the_same(rng, count):
     reference = kernel(body.replace("wait", "T.evaluate(0)"), launch)
     found = injected(kernel(body.replace("wait", 'T.tvm_storage_sync("shared")'), launch))
     np.testing.assert_array_equal(results(found), results(reference))
+
+
+def test_memory_that_is_common_has_no_copies():
+    source = """
+        @T.prim_func
+        def main(A: T.Buffer((64,), "float32"), C: T.Buffer((64,), "float32")):
+            tx = T.launch_thread("threadIdx.x", 4)
+            v = T.launch_thread("vthread.x", 2)
+            rows = T.allocate([64], "float32", "shared"{annotations})
+            rows_1 = T.Buffer((64,), data=rows, scope="shared")
+            for i in range(8):
+                rows_1[v * 32 + i * 4 + tx] = A[v * 32 + i * 4 + tx]
+            for i in range(8):
+                C[v * 32 + i * 4 + tx] = rows_1[v * 32 + i * 4 + tx]
+    """
+    notes = ', annotations={"tir.common_to_virtual_threads": 1}'
+    own, common = (injected(from_source(source.replace("{annotations}", text))).script() for text in ("", notes))
+    assert "T.allocate([128]" in own and "T.allocate([64]" in common
+    assert "rows_1[v * 32 + i * 4 + tx] = A[" in common

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ir import IRModule
+from ir.node import post_order_visit
+from ir.script import from_source
 from ir.script import tir as T
+from ir.tir.stmt import Block
+from ir.tir.thread_axis import COMMON_TO_VIRTUAL_THREADS
 from ir.tir.transform import PlaceThreadMemory
 
 
@@ -62,3 +68,52 @@ def test_memory_between_kernels_and_of_a_scope_stays():
 
     module = IRModule({"main": func})
     assert PlaceThreadMemory()(module) is module
+
+
+def common_positions(source: str) -> list[list[int]]:
+    """What blocks say of the buffers that virtual threads share."""
+    func = PlaceThreadMemory()(IRModule({"main": from_source(source)}))["main"]
+    found: list[list[int]] = []
+
+    def look(node: object) -> None:
+        if isinstance(node, Block) and COMMON_TO_VIRTUAL_THREADS in node.annotations:
+            found.append(list(node.annotations[COMMON_TO_VIRTUAL_THREADS]))
+
+    post_order_visit(func.body, look)
+    return found
+
+
+STAGED = """
+    @T.prim_func
+    def main(A: T.Buffer((8, 32), "float32"), C: T.Buffer((8, 32), "float32")):
+        for v in T.thread_binding(2, thread="vthread.x"):
+            for i in T.thread_binding(4, thread="threadIdx.x"):
+                with T.block(""):
+                    T.reads(A[0:8, 0:32])
+                    T.writes(C[0:8, 0:32])
+                    own = T.alloc_buffer((1,), scope="local")
+                    rows = T.alloc_buffer((8, 32), scope="shared")
+                    own[0] = T.float32(1)
+                    for j in range(32):
+                        with T.block("stage"):
+                            vi = T.axis.spatial(8, v * 4 + i)
+                            vj = T.axis.spatial(32, j)
+                            vv = T.axis.spatial(2, v)
+                            rows[vi, vj] = {value}
+                    for j in range(32):
+                        C[v * 4 + i, j] = rows[v * 4 + i, j]
+"""
+
+
+@pytest.mark.parametrize(
+    ("value", "found"),
+    [
+        ("A[vi, vj]", [[1]]),
+        ("A[vi, vj] * T.float32(2)", [[1]]),
+        ("A[vv, vj]", []),  # another value for each virtual thread
+        ("own[0]", []),  # made of what the kernel has written
+        ("rows[vi, vj] + T.float32(1)", []),
+    ],
+)
+def test_virtual_threads_share_what_none_of_them_changes(value: str, found: list[list[int]]) -> None:
+    assert common_positions(STAGED.format(value=value)) == found
