@@ -12,6 +12,7 @@ from .async_copies import SIZES, Stretch
 from .error import InterpreterError, refusal
 from .lanes import Closure
 from .meetings import WARP, Barrier, Place, Reduction, Roll, Shuffle
+from .memory import SHARED_SCOPES, WARP_SCOPE
 from .numbers import number
 from .protocol import Thread
 
@@ -45,11 +46,16 @@ def _place(expressions: Expressions, node: E.Call) -> Place:
 
 def storage_sync(expressions: Expressions, node: E.Call) -> Closure:
     """A barrier: of a block, or of a warp."""
-    running, place, scope = _running(expressions, node), _place(expressions, node), node.args[0]
-    is_of_warp = isinstance(scope, E.StringImm) and scope.value == "warp"
+    running, place = _running(expressions, node), _place(expressions, node)
+    scope = getattr(node.args[0], "value", None)
+    is_of_warp, is_known = scope == WARP_SCOPE, scope in ("global", *SHARED_SCOPES) and len(node.args) == 1
 
     def wait(env: Env) -> int:
         thread = running()
+        if not is_known:
+            raise InterpreterError(
+                f"{node} is no barrier of a block or of a warp; blocks have none in common"
+            )
         if thread.virtual:
             raise refusal(
                 "thread-barrier", "a barrier stands within virtual threads; InjectVirtualThread removes these"

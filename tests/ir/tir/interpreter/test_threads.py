@@ -180,6 +180,13 @@ def test_virtual_threads_are_instances_within_a_thread() -> None:
     assert (b == a + a % 32 // 8 * 1000).all()
 
 
+@pytest.mark.meaning("thread")
+def test_virtual_threads_without_threads_are_a_loop() -> None:
+    a, b = arrays()
+    run(script(PAIR, 'vx = T.launch_thread("vthread.x", 4)', "B[vx] = A[vx] * 2"), a, b)
+    assert (b[:4] == a[:4] * 2).all() and (b[4:] == -1).all()
+
+
 # ---- several kernels, modules ------------------------------------------------------------------------------------
 
 
@@ -462,6 +469,14 @@ def test_a_barrier_within_virtual_threads_is_refused() -> None:
     refused(
         script(PAIR, *lines, "B[vx * 4 + tx] = 0", SYNC), arrays(), "thread-barrier", "InjectVirtualThread"
     )
+
+
+@pytest.mark.parametrize("arguments", ['"local"', '"global", True, 4'])
+def test_barriers_of_something_else_are_refused(arguments: str) -> None:
+    """Such as one of all blocks."""
+    program = script(PAIR, 'tx = T.launch_thread("threadIdx.x", 4)', f"T.tvm_storage_sync({arguments})")
+    with pytest.raises(InterpreterError, match="is no barrier of a block or of a warp"):
+        run(program, *arrays())
 
 
 def test_a_barrier_without_threads_is_refused() -> None:
