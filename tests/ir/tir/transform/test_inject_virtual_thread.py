@@ -388,8 +388,10 @@ class Writer:
             return f"T.if_then_else({self.condition(loops)}, {value}, T.float32(1))"
         return value
 
-    def condition(self, loops):
-        return f"{self.number(loops)} + {self.number(loops)} < {self.rng.randrange(1, 5)}"
+    def condition(self, loops, is_same=False):
+        """On which all threads decide as one, where a barrier may depend on it."""
+        a, b = [self.rng.choice([*self.axes, *loops]) if is_same else self.number(loops) for _ in range(2)]
+        return f"{a} + {b} < {self.rng.randrange(1, 5)}"
 
     def block(self, indent, loops, lets, may_wait):
         lets = list(lets)
@@ -415,11 +417,12 @@ class Writer:
                 self.line(indent, f"for k{self.names} in range({extent}):")
                 self.block(indent + 1, [*loops, f"k{self.names}"], lets, may_wait)
             else:
-                self.line(indent, f"if {self.condition(loops)}:")
-                self.block(indent + 1, loops, lets, may_wait and self.rng.random() < 0.7)
+                waits = may_wait and self.rng.random() < 0.7
+                self.line(indent, f"if {self.condition(loops, waits)}:")
+                self.block(indent + 1, loops, lets, waits)
                 if self.rng.random() < 0.3:
                     self.line(indent, "else:")
-                    self.block(indent + 1, loops, lets, may_wait and self.rng.random() < 0.7)
+                    self.block(indent + 1, loops, lets, waits)
 
     def body(self):
         for name in "CD":
