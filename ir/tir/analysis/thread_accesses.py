@@ -59,6 +59,8 @@ class Access:
     """Whether it is done for other threads, too: then it is none of its thread alone."""
     is_asynchronous: bool = False
     """Whether it happens at any time until something waits for it."""
+    base: int = 0
+    """Bytes that are added to where it is."""
 
 
 Reach = Callable[[E.Call], int | None]
@@ -149,8 +151,8 @@ class AccessFinder(Visitor):
         self.path: tuple[Step, ...] = ()
         self.guards: tuple[PrimExpr, ...] = ()
         self._values: dict[Var, PrimExpr] = dict(group.values)
-        self._names: dict[Var, Var] = {}
-        """Address variables that lead into memory which is known by another one."""
+        self._names: dict[Var, tuple[Var, int | None]] = {}
+        """Address variables that lead into memory which is known by another one, and how many bytes they begin behind that."""
         self._wanted = wanted
         self._found: list[Access] = []
         self._stmt: Any = None
@@ -178,7 +180,7 @@ class AccessFinder(Visitor):
         """What stands in the scope of a let: a value of index arithmetic is known, of another one only whether threads see the same."""
         address = self._address(value)
         if address is not None:
-            self._names[var] = self._names.get(address.data, address.data)
+            self._names[var] = self._lead(address)
         known = self.in_terms(value)
         if dt.is_index(var.dtype) and _is_arithmetic(known):
             self._values[var] = known
@@ -187,6 +189,17 @@ class AccessFinder(Visitor):
             self._values.pop(var, None)
             with self.below(Step(var, node, var in self.uniformity.varying)):
                 yield
+
+    def _lead(self, address: _Address) -> tuple[Var, int | None]:
+        """The memory that an address leads to, and how many bytes behind its begin; None where that is no constant."""
+        data, base = self._names.get(address.data, (address.data, 0))
+        if base is None or not isinstance(address.index, IntImm):
+            return data, None
+        return data, base + address.index.value * dt.bytes_of(address.dtype)
+
+    def is_address(self, value: PrimExpr) -> bool:
+        """Whether a value is the address of known memory, which by itself touches nothing."""
+        return self._address(value) is not None
 
     def in_terms(self, expr: PrimExpr) -> PrimExpr:
         """An expression in terms of loops, threads and what is not known."""
@@ -211,14 +224,13 @@ class AccessFinder(Visitor):
         is_collective: bool = False,
         is_asynchronous: bool = False,
     ) -> None:
-        if data in self._names:
-            data, index, is_collective = self._names[data], None, True
+        data, base = self._names.get(data, (data, 0))
         if self._wanted(data):
-            where = None if index is None else self.in_terms(index)
+            where = None if index is None or base is None else self.in_terms(index)
             self._found.append(
                 Access(
                     data, touch, where, scale, size, self.path, self.guards, self._stmt,
-                    is_collective, is_asynchronous,
+                    is_collective, is_asynchronous, base or 0,
                 )
             )  # fmt: skip
 
@@ -267,6 +279,10 @@ class AccessFinder(Visitor):
     # -- calls ----------------------------------------------------------------------------------------------------------
     def visit_Call(self, call: E.Call) -> None:
         name = getattr(call.op, "name", "")
+        own = self._address(call)
+        if own is not None:  # it goes where nothing is known of it
+            self._unknown(own)
+            return
         if name == "tir.if_then_else":
             condition, chosen, other = call.args
             self.visit(condition)

@@ -115,7 +115,8 @@ class Conflicts:
         if found is None:
             self._kept.append(access)
             index = self.later(access.index, loop, apart)
-            found = self._forms[key] = self._simplifier.linear(index).times(access.scale)
+            form = self._simplifier.linear(index).times(access.scale)
+            found = self._forms[key] = form.plus(Linear({}, access.base))
         return found
 
     def later(self, expr: Any, loop: Step | None, apart: Apart) -> Any:

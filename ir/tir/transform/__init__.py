@@ -39,6 +39,7 @@ from .lower_opaque_block import LowerOpaqueBlock
 from .lower_parallel import LowerParallel
 from .lower_thread_allreduce import LowerThreadAllreduce
 from .manifest_shared_memory_local_stage import ManifestSharedMemoryLocalStage
+from .merge_shared_memory_allocations import MergeSharedMemoryAllocations
 from .narrow_data_type import NarrowDataType
 from .partition_choices import PartitionChoices
 from .place_thread_memory import PlaceThreadMemory

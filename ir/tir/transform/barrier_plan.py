@@ -155,7 +155,7 @@ class KernelTree:
         return leaf
 
     def _let(self, stmt: S.LetStmt) -> Node:
-        enter = self._leaf(stmt, stmt.value)
+        enter = Leaf(stmt) if self._finder.is_address(stmt.value) else self._leaf(stmt, stmt.value)
         with self._finder.bound(stmt.var, stmt.value, stmt):
             return Scope(stmt, enter, self._sequence(stmt.body))
 
@@ -398,7 +398,6 @@ class BarrierPlan:
             is not Meets.NEVER
             for first in before
             for second in behind
-            if first.data is second.data
         )
 
     def _check_alone(self, leaf: Leaf) -> None:

@@ -20,9 +20,9 @@ from ..intrinsic.control import if_then_else
 from ..intrinsic.declaration import call
 from ..operators import const, logical_not
 from ..spelled import spelled
-from ..stmt import AttrStmt, Evaluate, IfThenElse, LetStmt, Stmt, seq
-from ..stmt_functor import StmtExprMutator
+from ..stmt import Evaluate, IfThenElse, LetStmt, Stmt, seq
 from .barrier_plan import BarrierPlan, Choice, KernelTree, Leaf, Loop, Node, Scope, Sequence_
+from .kernel_regions import KernelRegions
 from .prim_func_pass import PrimFuncPass
 
 _GROUPS: dict[str, GroupKind] = {"shared": BLOCK, "shared.dyn": BLOCK, "warp": LANES, "global": BLOCK}
@@ -150,20 +150,6 @@ def _if(guard: PrimExpr | None, value: PrimExpr) -> PrimExpr:
     return value if guard is None else if_then_else(guard, value, const(0, value.dtype))
 
 
-class Kernels(StmtExprMutator):
-    """Applies a function to each kernel of a program: each outermost statement that launches threads."""
-
-    def __init__(self, rewrite: Callable[[Stmt], Stmt]) -> None:
-        super().__init__()
-        self._rewrite = rewrite
-
-    def visit_PrimExpr(self, node: PrimExpr) -> PrimExpr:
-        return node
-
-    def visit_AttrStmt(self, stmt: AttrStmt) -> Stmt:
-        return self._rewrite(stmt) if stmt.thread is not None else self.generic_visit(stmt)
-
-
 def with_barriers(kernel: Stmt, kind: GroupKind, wanted: Callable[[Var], bool]) -> Stmt:
     """A kernel with the barriers that threads of a kind of group want for some of their memory."""
     tree = KernelTree(kernel, kind, wanted)
@@ -228,5 +214,5 @@ class ThreadSync(PrimFuncPass):
         handles = [param for param in func.params if param.dtype == "handle" and param not in func.buffer_map]
         wanted = _of_scope(self.storage_scope, [*data, *handles])
         kind = _GROUPS[self.storage_scope]
-        body = Kernels(partial(with_barriers, kind=kind, wanted=wanted)).visit(func.body)
+        body = KernelRegions(partial(with_barriers, kind=kind, wanted=wanted)).visit(func.body)
         return func if body is func.body else func.replace(body=body)
