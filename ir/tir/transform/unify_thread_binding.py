@@ -33,9 +33,16 @@ class _Facts:
     """Whether it writes memory that several threads see, or calls what may."""
     private: frozenset[Var] = frozenset()
     """Addresses of memory of a single thread that it writes and does not allocate."""
+    meets: bool = False
+    """Whether threads wait in it for all others of their block."""
 
     def __or__(self, other: _Facts) -> _Facts:
-        return _Facts(self.tags | other.tags, self.shared or other.shared, self.private | other.private)
+        return _Facts(
+            self.tags | other.tags,
+            self.shared or other.shared,
+            self.private | other.private,
+            self.meets or other.meets,
+        )
 
 
 class _Look(Visitor):
@@ -76,10 +83,9 @@ class _Look(Visitor):
 
     def _evaluate(self, node: Evaluate) -> None:
         exchange = ThreadAllreduce.of(node.value)
-        if exchange is None:
-            self._now |= _Facts(shared=not is_barrier(node))
-            return
-        for result in exchange.results:
+        meets = exchange is not None or is_barrier(node)
+        self._now |= _Facts(shared=not meets, meets=meets)
+        for result in exchange.results if exchange is not None else ():
             self._write(result.buffer)
 
     def _bind(self, tag: str, extent: PrimExpr | None) -> None:
@@ -109,7 +115,7 @@ class _Kernel(Mutator):
         facts = self._facts[id(node)]
         idle = self._unbound - facts.tags
         is_whole = not isinstance(node, Block)  # which the statement that binds it holds
-        if not idle or not facts.shared or facts.private or not is_whole:
+        if not idle or not facts.shared or facts.private or facts.meets or not is_whole:
             return self._inside(node, self._unbound)
         first = [self._axes[tag].var.equal(0) for tag in LAUNCH_ORDER if tag in idle]
         return IfThenElse(reduce(logical_and, first), self._inside(node, self._unbound - idle))
@@ -197,9 +203,9 @@ class UnifyThreadBinding(PrimFuncPass):
     """Bind each thread axis once, around everything that its threads run; runs on opaque blocks, before CompactBufferAllocation.
 
     A kernel begins at the outermost loop that is bound. Where one of its loops has fewer iterations than the axis has threads, the
-    others do nothing. What stands in no loop of an axis is run by all its threads if it writes memory of their own, and by the first
-    alone if several see what it writes. Loops and blocks annotated ``warp_execution`` are run by the threads of a warp together:
-    these are bound to ``threadIdx.x``.
+    others do nothing. What stands in no loop of an axis is run by all its threads if it writes memory of their own or they meet in it,
+    and by the first alone if several see what it writes. Loops and blocks annotated ``warp_execution`` are run by the threads of a
+    warp together: these are bound to ``threadIdx.x``.
 
     Before::
 

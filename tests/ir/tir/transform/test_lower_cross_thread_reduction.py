@@ -5,14 +5,30 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from experiments.operators import suite
 from ir import IRModule, tir
 from ir.error import IRValueError
 from ir.script import from_source
 from ir.script import tir as T
-from ir.tir import PrimFunc
-from ir.tir.transform import LowerCrossThreadReduction, PlanAndUpdateBufferAllocationLocation
+from ir.target import Target
+from ir.tir import PrimFunc, transform
+from ir.tir.interpreter import run
+from ir.tir.transform import (
+    LowerCrossThreadReduction,
+    LowerThreadAllreduce,
+    PlanAndUpdateBufferAllocationLocation,
+)
+from ir.transform import Sequential
+from schedules import ScheduleError
+from schedules.postproc import postprocess
+from schedules.space import PostOrderApply
+
+from .differential import arguments
 
 
 @T.prim_func
@@ -240,6 +256,175 @@ def test_memory_of_a_thread_lies_within_its_loop() -> None:
 
     tir.post_order_visit(lowered.body, look)
     assert sorted(buffer.name for buffer in inside) == ["cross_thread_B", "in_thread_B"]
+
+
+# -- numbers: loops before the pass, threads behind it -----------------------------
+def on_threads(func: PrimFunc) -> PrimFunc:
+    """The program with launches in the place of loops, and exchanges in that of shared reductions."""
+    names = [
+        LowerCrossThreadReduction(), transform.LowerInitBlock(), transform.PlanAndUpdateBufferAllocationLocation(),
+        transform.PlaceThreadMemory(), transform.ConvertBlocksToOpaque(), transform.UnifyThreadBinding(),
+        transform.LowerMatchBuffer(), transform.CompactBufferAllocation(), transform.LowerOpaqueBlock(),
+        transform.FlattenBuffer(), transform.SimplifyIndices(), transform.ThreadSync("shared"),
+    ]  # fmt: skip
+    return Sequential(names)(IRModule({"main": func}))["main"]
+
+
+def assert_same_on_threads(func: PrimFunc, exact: bool = True) -> None:
+    """Loops, threads that exchange, and threads with shuffles and shared memory compute the same."""
+    exchanging = on_threads(func)
+    shuffling = LowerThreadAllreduce()(IRModule({"main": exchanging}))["main"]
+    assert "tvm_thread_allreduce" in exchanging.script() and "tvm_thread_allreduce" not in shuffling.script()
+    expected = arguments(func)
+    run(func, *expected)
+    for program in (exchanging, shuffling):
+        found = arguments(func)
+        run(program, *found)
+        for got, wanted in zip(found, expected, strict=True):
+            if exact:
+                np.testing.assert_array_equal(got, wanted)
+            else:
+                np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-6)
+
+
+_UPDATES = {
+    "sum": ("T.const(0, '{0}')", "B[vi] + A[vi, vk]"),
+    "max": ("T.min_value('{0}')", "T.max(B[vi], A[vi, vk])"),
+    "min": ("T.max_value('{0}')", "T.min(A[vi, vk], B[vi])"),
+    "wide": ("0", "B[vi] + T.Cast('int32', A[vi, vk])"),
+}
+
+
+def shared_rows(
+    groups: int, threads: int, extent: int, combiner: str, dtype: str, inner: bool, scope: str
+) -> PrimFunc:
+    """Rows of an array, each reduced by the threads along x; rows are in threads along y or in a loop of each thread."""
+    rounds = -(-extent // threads)
+    to = "int32" if combiner == "wide" else dtype
+    init, update = (text.format(to) for text in _UPDATES[combiner])
+    loops = [
+        f"for k_0 in range({rounds}):",
+        f'for k_1 in T.thread_binding({threads}, thread="threadIdx.x"):',
+    ]
+    rows = (
+        f"for i in range({groups}):"
+        if inner
+        else f'for i in T.thread_binding({groups}, thread="threadIdx.y"):'
+    )
+    nest = [*loops, rows] if inner else [rows, *loops]
+    text = "".join(f"{'    ' * depth}{line}\n" for depth, line in enumerate(nest, 1))
+    program: Any = from_source(f"""@T.prim_func
+def main(A: T.Buffer(({groups}, {extent}), "{dtype}"), C: T.Buffer(({groups},), "{to}")):
+    B = T.alloc_buffer(({groups},), "{to}", scope="{scope}")
+    for b in T.thread_binding(1, thread="blockIdx.x"):
+{"".join(f"    {line}" + chr(10) for line in text.splitlines())}
+                    with T.block("B"):
+                        vi = T.axis.spatial({groups}, i)
+                        vk = T.axis.reduce({extent}, k_0 * {threads} + k_1)
+                        T.where(k_0 * {threads} + k_1 < {extent})
+                        with T.init():
+                            B[vi] = {init}
+                        B[vi] = {update}
+        for j in T.thread_binding({groups}, thread="threadIdx.y"):
+            with T.block("C"):
+                vj = T.axis.spatial({groups}, j)
+                C[vj] = B[vj]
+""")
+    return program
+
+
+@given(st.data())
+@settings(max_examples=30, deadline=None)
+def test_rows_are_the_same_on_threads(data: st.DataObject) -> None:
+    threads = data.draw(st.sampled_from([1, 2, 3, 5, 31, 32, 33, 64, 96]))
+    extent = data.draw(st.sampled_from([1, threads, 2 * threads - 1, 3 * threads + 1]))
+    combiner, dtype = data.draw(
+        st.sampled_from(
+            [("sum", "int32"), ("max", "float32"), ("min", "float16"), ("wide", "int8"), ("max", "int8")]
+        )
+    )
+    groups = data.draw(st.sampled_from([1, 2, 3]))
+    assert_same_on_threads(
+        shared_rows(groups, threads, extent, combiner, dtype, data.draw(st.booleans()), "shared")
+    )
+
+
+@pytest.mark.parametrize("threads", [1, 31, 64, 256, 1024])
+def test_long_rows_are_the_same_on_threads(threads: int) -> None:
+    assert_same_on_threads(shared_rows(1, threads, 1500, "sum", "int32", False, "shared"))
+
+
+def test_threads_beyond_the_extent_of_the_loop_come_to_the_exchange_and_give_nothing() -> None:
+    """Another loop of the kernel is bound to more threads along each axis."""
+    program: Any = from_source("""@T.prim_func
+def main(A: T.Buffer((3, 100), "int32"), B: T.Buffer((3, 100), "int32")):
+    S = T.alloc_buffer((3,), "int32", scope="shared")
+    for b in T.thread_binding(1, thread="blockIdx.x"):
+        for k in T.thread_binding(40, thread="threadIdx.x"):
+            for l in range(3):
+                for i in T.thread_binding(3, thread="threadIdx.y"):
+                    with T.block("S"):
+                        vi = T.axis.spatial(3, i)
+                        vk = T.axis.reduce(100, l * 40 + k)
+                        T.where(l * 40 + k < 100)
+                        with T.init():
+                            S[vi] = 0
+                        S[vi] = S[vi] + A[vi, vk]
+        for i in T.thread_binding(4, thread="threadIdx.y"):
+            for j in T.thread_binding(100, thread="threadIdx.x"):
+                with T.block("B"):
+                    vi = T.axis.spatial(3, i)
+                    vj = T.axis.spatial(100, j)
+                    T.where(i < 3)
+                    B[vi, vj] = A[vi, vj] - S[vi]
+""")
+    assert_same_on_threads(program)
+
+
+def test_threads_along_an_axis_that_the_reduction_does_not_know_run_it_too() -> None:
+    program: Any = from_source("""@T.prim_func
+def main(A: T.Buffer((64,), "int32"), B: T.Buffer((2, 64), "int32")):
+    S = T.alloc_buffer((1,), "int32", scope="shared")
+    for b in T.thread_binding(1, thread="blockIdx.x"):
+        for k in T.thread_binding(64, thread="threadIdx.x"):
+            with T.block("S"):
+                vk = T.axis.reduce(64, k)
+                with T.init():
+                    S[0] = 0
+                S[0] = S[0] + A[vk]
+        for i in T.thread_binding(2, thread="threadIdx.y"):
+            for j in T.thread_binding(64, thread="threadIdx.x"):
+                with T.block("B"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    B[vi, vj] = A[vj] * (vi + 1) - S[0]
+""")
+    assert_same_on_threads(program)
+
+
+_SHAPES = {
+    "layer_norm": (4, 24), "rms_norm": (3, 40), "group_norm": (1, 4, 3, 5, 2), "softmax": (3, 13), "argmax": (3, 70),
+    "NRM": (2, 9, 11), "SFM": (3, 37), "max_pool_nchw": (1, 2, 4, 4, 3, 2, 1), "global_pool_nchw": (1, 2, 7, 7),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", _SHAPES)
+def test_candidates_of_the_operator_suites_are_the_same_on_threads(name: str) -> None:
+    target = Target("nvidia/nvidia-a100")
+    module = IRModule({"main": suite.workload(name, _SHAPES[name])})
+    shared = 0
+    for sketch in PostOrderApply().generate_sketches(module, target):
+        for row in np.unique(sketch.sample(2, np.random.default_rng(0)), axis=0):
+            try:
+                candidate = sketch.materialize(module, row)
+                if not postprocess(candidate, target):
+                    continue
+            except ScheduleError:
+                continue
+            program = candidate.mod
+            if LowerCrossThreadReduction()(program) is not program:
+                assert_same_on_threads(program["main"], exact=False)
+                shared += 1
+    assert shared
 
 
 # -- what is refused ---------------------------------------------------------------

@@ -213,3 +213,27 @@ def test_functions_without_threads_are_left_alone():
 
     module = IRModule({"main": plain})
     assert tir.transform.UnifyThreadBinding()(module) is module
+
+
+def test_all_threads_come_to_where_they_meet():
+    text = unified("""
+        @T.prim_func
+        def main(A: T.Buffer((64,), "float32"), B: T.Buffer((4, 64), "float32")):
+            s = T.alloc_buffer((1,), scope="shared")
+            for bx in T.thread_binding(1, thread="blockIdx.x"):
+                for i in T.thread_binding(64, thread="threadIdx.x"):
+                    with T.block(""):
+                        r = T.alloc_buffer((1,), scope="local")
+                        with T.attr(
+                            T.comm_reducer(lambda x, y: x + y, [T.float32(0)]), "reduce_scope", T.reinterpret("handle", T.uint64(0))
+                        ):
+                            T.tvm_thread_allreduce(T.uint32(1), A[i], T.bool(True), r[0], i)
+                        if i == 0:
+                            s[0] = r[0]
+                for y in T.thread_binding(4, thread="threadIdx.y"):
+                    for i in T.thread_binding(64, thread="threadIdx.x"):
+                        B[y, i] = s[0]
+    """)
+    before, behind = text.split("T.tvm_thread_allreduce")
+    assert "threadIdx_y == 0" not in before
+    assert "if threadIdx_y == 0:" in behind
