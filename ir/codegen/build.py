@@ -343,7 +343,7 @@ def build(
         unroll: whether LLVM may unroll scalar loops; compiling large ones without it takes a fifth of the time.
 
     Raises:
-        CodegenError: for what has no native form.
+        CodegenError: for what has no native form, and for targets that are no CPU.
         IRValueError: for an intrinsic that has no form for this kind of target.
     """
     if not isinstance(mod_or_func, PrimFunc | IRModule):
@@ -355,6 +355,10 @@ def build(
         target = Target.current(allow_none=True) or "cpu"
     if not isinstance(target, Target):
         target = Target(target)
+    if target.is_gpu:
+        raise CodegenError(
+            f"this is the build for CPUs, and the target is of kind {target.kind_name!r}; ir.build(func, target) builds for CUDA"
+        )
     if isinstance(mod_or_func, PrimFunc):
         symbol = name or str(mod_or_func.attrs.get("global_symbol", "main"))
         mod_or_func = IRModule({symbol: mod_or_func.with_attr("global_symbol", symbol)})

@@ -467,6 +467,8 @@ def test_memory_that_is_common_has_no_copies():
                 C[v * 32 + i * 4 + tx] = rows_1[v * 32 + i * 4 + tx]
     """
     notes = ', annotations={"tir.common_to_virtual_threads": 1}'
-    own, common = (injected(from_source(source.replace("{annotations}", text))).script() for text in ("", notes))
+    own, common = (
+        injected(from_source(source.replace("{annotations}", text))).script() for text in ("", notes)
+    )
     assert "T.allocate([128]" in own and "T.allocate([64]" in common
     assert "rows_1[v * 32 + i * 4 + tx] = A[" in common
