@@ -29,6 +29,7 @@ from .inject_virtual_thread import InjectVirtualThread
 from .keep_float_order import KeepFloatOrder
 from .keep_shaped_loops import KeepShapedLoops
 from .loop_partition import LoopPartition
+from .lower_auto_copy import LowerAutoCopy
 from .lower_cross_thread_reduction import LowerCrossThreadReduction
 from .lower_device_kernel_launch import LowerDeviceKernelLaunch
 from .lower_floor_div import LowerFloorDiv

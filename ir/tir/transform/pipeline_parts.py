@@ -48,7 +48,7 @@ def _clipped(item: Range, extent: PrimExpr) -> Range:
     return Range.from_min_extent(const(first, low.dtype), const(max(end - first, 0), size.dtype))
 
 
-class _Tidy(SimplifyMutator):
+class Tidy(SimplifyMutator):
     """Simplifies indices and conditions; declarations of buffers stay."""
 
     def visit_Buffer(self, buffer: Buffer) -> Buffer:
@@ -195,7 +195,7 @@ class _Scope:
         for name, domain in (*ranges.items(), (var, inside)):
             self._analyzer.bind(name, domain)
             simplifier.bind_range(name, domain.min, domain.extent)
-        self._tidy = _Tidy(simplifier)
+        self._tidy = Tidy(simplifier)
 
     def simplified(self, expr: PrimExpr) -> PrimExpr:
         """An index in short form."""

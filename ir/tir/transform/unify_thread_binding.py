@@ -20,7 +20,10 @@ from ..operators import cast, const, logical_and
 from ..stmt import AttrStmt, Block, BufferStore, Evaluate, For, ForKind, IfThenElse, Stmt
 from ..stmt_functor import substitute, variables_in
 from ..thread_axis import LAUNCH_ORDER, WARP_EXECUTION, is_barrier, is_launched, is_private_scope
+from .auto_copy_nest import shared_out
 from .prim_func_pass import PrimFuncPass
+
+_THREADS = frozenset(tag for tag in LAUNCH_ORDER if tag.startswith("threadIdx"))
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,8 @@ class _Look(Visitor):
                 self._bind("threadIdx.x", None)
         elif isinstance(node, Block) and WARP_EXECUTION in node.annotations:
             self._bind("threadIdx.x", None)
+        elif isinstance(node, Block) and shared_out(node):
+            self._now |= _Facts(tags=_THREADS)
         self.generic_visit(node)
         if isinstance(node, Block):
             own = {buffer.data for buffer in node.alloc_buffers}
@@ -129,6 +134,8 @@ class _Kernel(Mutator):
                 self._unbound -= {"threadIdx.x"}
                 kept = {key: item for key, item in node.annotations.items() if key != WARP_EXECUTION}
                 node = node.replace(annotations=kept)
+            elif isinstance(node, Block) and shared_out(node):
+                self._unbound -= _THREADS
             result = self.generic_visit(node)
         self._unbound = before
         return result
@@ -205,7 +212,8 @@ class UnifyThreadBinding(PrimFuncPass):
     A kernel begins at the outermost loop that is bound. Where one of its loops has fewer iterations than the axis has threads, the
     others do nothing. What stands in no loop of an axis is run by all its threads if it writes memory of their own or they meet in it,
     and by the first alone if several see what it writes. Loops and blocks annotated ``warp_execution`` are run by the threads of a
-    warp together: these are bound to ``threadIdx.x``.
+    warp together: these are bound to ``threadIdx.x``. Blocks annotated ``auto_copy`` between memories that all
+    threads see are run by all of them: LowerAutoCopy shares them out.
 
     Before::
 

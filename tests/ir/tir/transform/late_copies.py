@@ -118,6 +118,10 @@ class LateCopies:
             case tir.AttrStmt(attr_key="async_wait_queue_scope"):
                 self._wait(node.value.value, self._value(node.body.value))
                 self._run(node.body.body)
+            case tir.AttrStmt(attr_key="thread_extent"):
+                assert self._value(node.value) == 1
+                self._values[node.node.var] = 0
+                self._run(node.body)
             case tir.BufferStore():
                 place, value = self._place(node.buffer.data, *node.indices), self._value(node.value)
                 (self._copy if self._is_async else self._store)(place, value)

@@ -11,7 +11,7 @@ from ir.error import IRValueError
 from ir.script import from_source
 from ir.script import tir as T
 from ir.tir.interpreter import run
-from ir.transform import PassContext, Sequential
+from ir.transform import Sequential
 
 from .late_copies import LateCopies
 from .test_inject_software_pipeline import pipelines
@@ -20,7 +20,7 @@ PASS = tir.transform.InjectPTXAsyncCopy()
 
 
 def injected(func):
-    return PASS.transform_function(func, IRModule({"main": func}), PassContext.current())
+    return PASS(IRModule({"main": func}))["main"]
 
 
 def equals(func, expected):
@@ -206,12 +206,18 @@ LOWERED = Sequential(
 )
 
 
+def in_a_thread(func):
+    """Asynchronous copies have a meaning in threads only."""
+    thread = tir.IterVar(tir.Range(0, 1), tir.Var("tx"), tir.IterVar.ThreadIndex, "threadIdx.x")
+    return func.replace(body=tir.AttrStmt(thread, "thread_extent", 1, func.body))
+
+
 @settings(max_examples=60, deadline=None)
 @given(pipelines())
 def test_random_pipelines_compute_the_same_however_late_their_copies_arrive(drawn):
     func, extent, *_ = drawn
     try:
-        after = injected(LOWERED(IRModule({"main": func}))["main"])
+        after = injected(in_a_thread(LOWERED(IRModule({"main": func}))["main"]))
     except IRValueError:
         event("refused")
         return
