@@ -74,6 +74,7 @@ for _name, _type, _doc in (
     ("tir.disable_storage_rewrite", bool, "allocations do not share memory"),
     ("tir.disable_vectorize", bool, "vectorized loops become serial ones"),
     ("tir.merge_static_smem", bool, "MergeSharedMemoryAllocations takes shared memory of constant size, too"),
+    ("tir.ptx_ldg32", bool, "InjectPTXLDG32 does its work"),
     ("tir.vtcm_capacity", int, "bytes of tightly coupled memory that a candidate may use"),
     ("relax.FuseOps.max_depth", int, "operators in a fused group at most"),
     ("relax.backend.use_cuda_graph", bool, "RewriteCUDAGraph does its work"),

@@ -251,6 +251,20 @@ def _atomic_add(expressions: Expressions, node: E.Call) -> Closure:
     return run
 
 
+def _guarded_load(expressions: Expressions, node: E.Call) -> Closure:
+    """Writes what is loaded, or zero, to an element behind an address."""
+    register, guard, value, index = node.args
+    pointer, place = expressions.data(register), expressions.index(index)
+    holds, load, name = expressions.condition(guard), expressions.data(value), str(register)
+
+    def run(env: dict[Any, Any]) -> int:
+        found = load(env) if holds(env) else 0.0
+        pointer(env).elements(value.dtype).write(place(env), found, name)
+        return 0
+
+    return run
+
+
 def _call_packed(expressions: Expressions, node: E.Call) -> Closure:
     args, machine = [(expressions.data(arg), arg.dtype) for arg in node.args], expressions.machine
 
@@ -295,6 +309,7 @@ INTRINSIC_FORMS: dict[str, Form] = {
     "tir.ptx_cp_async": copy_async,
     "tir.ptx_commit_group": commit_group,
     "tir.ptx_wait_group": wait_group,
+    "tir.ptx_ldg32": _guarded_load,
     "tir.tvm_call_packed": _call_packed,
     "tir.tvm_call_cpacked": _call_packed,
 }

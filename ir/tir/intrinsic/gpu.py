@@ -293,6 +293,19 @@ def ptx_wait_group(num: Any) -> Call:
     return call("ptx_wait_group", num)
 
 
+@intrinsic(arity=4, result="handle", effect=CallEffectKind.UPDATE_STATE)
+def ptx_ldg32(register: Any, guard: Any, value: Any, index: Any) -> Call:
+    """Load a float32 where a condition holds, else zero, in one instruction, to element ``index`` at the address ``register``.
+
+    Args:
+        register: the address that is written.
+        guard: the condition; where it does not hold, nothing is read.
+        value: the element of global memory to load, which nobody writes while the kernel runs.
+        index: of the element that is written.
+    """
+    return call("ptx_ldg32", register, guard, value, index)
+
+
 @intrinsic(arity=(1, None), result=None, effect=CallEffectKind.UPDATE_STATE)
 def texture2d_load(dtype: str, *args: Any) -> Call:
     """Load a texel: the texture and its coordinates."""

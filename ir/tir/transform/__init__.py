@@ -24,6 +24,7 @@ from .if_conversion import IfConversion
 from .inject_dot_product import InjectDotProduct
 from .inject_matrix_tiles import InjectMatrixTiles
 from .inject_ptx_async_copy import InjectPTXAsyncCopy
+from .inject_ptx_ldg32 import InjectPTXLDG32
 from .inject_software_pipeline import InjectSoftwarePipeline
 from .inject_virtual_thread import InjectVirtualThread
 from .keep_float_order import KeepFloatOrder
