@@ -21,6 +21,7 @@ from .force_narrow_index_to_int32 import ForceNarrowIndexToInt32
 from .hoist_if_then_else import HoistIfThenElse
 from .hoist_sign_correction import HoistSignCorrection
 from .if_conversion import IfConversion
+from .infer_fragment import InferFragment
 from .inject_dot_product import InjectDotProduct
 from .inject_matrix_tiles import InjectMatrixTiles
 from .inject_ptx_async_copy import InjectPTXAsyncCopy
