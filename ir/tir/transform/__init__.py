@@ -62,6 +62,7 @@ from .simplify import Simplify
 from .split_host_device import SplitHostDevice
 from .storage_rewrite import StorageRewrite
 from .thread_sync import ThreadSync
+from .transform_mma_buffer_layout import TransformMmaBufferLayout
 from .transpose_in_registers import TransposeInRegisters
 from .unify_thread_binding import UnifyThreadBinding
 from .unite_masks import UniteMasks
