@@ -9,7 +9,7 @@ from ....module import IRModule
 from ....registry import registered
 from ....target.target import Target
 from ....tir.function import PrimFunc
-from ....tir.interpreter import run
+from ....tir.interpreter.machine import run
 from ....tir.kernel_launch import DYNAMIC_SHARED_MEMORY, KernelLaunch, is_kernel
 from ....tir.lower import lower
 from ..codegen import CudaSource, generate
