@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -19,12 +19,10 @@ from ..intrinsic.matrix_registers import (
 )
 from .lanes import Closure
 from .memory import Elements, Pointer
-
-if TYPE_CHECKING:
-    from .expressions import Expressions
+from .protocol import Translator
 
 
-def _elements(expressions: Expressions, address: E.PrimExpr) -> Callable[[dict[Any, Any]], Elements]:
+def _elements(expressions: Translator, address: E.PrimExpr) -> Callable[[dict[Any, Any]], Elements]:
     """The memory from an address on."""
     pointer, dtype = expressions.data(address), pointed_to(address).buffer.dtype
 
@@ -35,20 +33,20 @@ def _elements(expressions: Expressions, address: E.PrimExpr) -> Callable[[dict[A
     return find
 
 
-def matrix_load(expressions: Expressions, node: E.Call) -> Closure:
+def matrix_load(expressions: Translator, node: E.Call) -> Closure:
     """Rows of memory to a register."""
     register, memory, stride = node.args
     return _moved(expressions, register, memory, stride, register_is_read=False)
 
 
-def matrix_store(expressions: Expressions, node: E.Call) -> Closure:
+def matrix_store(expressions: Translator, node: E.Call) -> Closure:
     """A register's rows to memory."""
     memory, register, stride = node.args
     return _moved(expressions, register, memory, stride, register_is_read=True)
 
 
 def _moved(
-    expressions: Expressions,
+    expressions: Translator,
     register: E.PrimExpr,
     memory: E.PrimExpr,
     stride: E.PrimExpr,
@@ -76,7 +74,7 @@ def _moved(
     return move
 
 
-def matrix_accumulate(expressions: Expressions, node: E.Call) -> Closure:
+def matrix_accumulate(expressions: Translator, node: E.Call) -> Closure:
     """Products of a register's groups with another's, in order, each step rounded or wrapped to the dtype of the sums."""
     buffers = [register_of(arg) for arg in node.args]
     sums, first, second = (_elements(expressions, arg) for arg in node.args)

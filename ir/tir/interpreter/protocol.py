@@ -6,7 +6,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from ...expr import GlobalVar
+from ..expr import PrimExpr
 from .async_copies import Copies
+from .kernels import Kernel
+from .lanes import Closure
 from .meetings import Meeting
 from .memory import Memory
 from .races import Watch
@@ -68,3 +71,21 @@ class Machine(Protocol):
 
     def order(self, iterations: range) -> Iterable[int]:
         """The order in which the iterations of a parallel or vectorized loop run, or blocks and threads."""
+
+
+class Translator(Protocol):
+    """:class:`.expressions.Expressions`, as families of intrinsics see it."""
+
+    machine: Machine
+    kernel: Kernel
+    accesses: Any
+    """:class:`.access.Accesses`."""
+
+    def data(self, expr: PrimExpr) -> Closure:
+        """The closure of a value that wraps."""
+
+    def index(self, expr: PrimExpr) -> Closure:
+        """The closure of a number of ℤ."""
+
+    def condition(self, expr: PrimExpr) -> Closure:
+        """The closure of what decides."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ... import dtype as dt
 from .. import expr as E
@@ -14,15 +14,12 @@ from .lanes import Closure
 from .meetings import WARP, Barrier, Place, Reduction, Roll, Shuffle
 from .memory import SHARED_SCOPES, WARP_SCOPE
 from .numbers import number
-from .protocol import Thread
-
-if TYPE_CHECKING:
-    from .expressions import Expressions
+from .protocol import Thread, Translator
 
 Env = dict[Any, Any]
 
 
-def _running(expressions: Expressions, node: E.Call) -> Callable[[], Thread]:
+def _running(expressions: Translator, node: E.Call) -> Callable[[], Thread]:
     """What finds the thread that makes a call, which must be one of a kernel."""
     machine = expressions.machine
 
@@ -37,14 +34,14 @@ def _running(expressions: Expressions, node: E.Call) -> Callable[[], Thread]:
     return find
 
 
-def _place(expressions: Expressions, node: E.Call) -> Place:
+def _place(expressions: Translator, node: E.Call) -> Place:
     return Place(next(expressions.kernel.places), str(node))
 
 
 # ---- barriers ----------------------------------------------------------------------------------------------------
 
 
-def storage_sync(expressions: Expressions, node: E.Call) -> Closure:
+def storage_sync(expressions: Translator, node: E.Call) -> Closure:
     """A barrier: of a block, or of a warp."""
     running, place = _running(expressions, node), _place(expressions, node)
     scope = getattr(node.args[0], "value", None)
@@ -95,7 +92,7 @@ def _shuffle(source: Callable[[int, int, int], int], is_offset: bool) -> Callabl
         is_offset: whether the operand must be in [0, 32).
     """
 
-    def form(expressions: Expressions, node: E.Call) -> Closure:
+    def form(expressions: Translator, node: E.Call) -> Closure:
         mask, value, operand, width, size = [expressions.data(arg) for arg in node.args]
         running, place, lanes = (
             _running(expressions, node),
@@ -143,7 +140,7 @@ shuffle_down = _shuffle(_behind, True)
 shuffle_xor = _shuffle(_crossed, True)
 
 
-def active_mask(expressions: Expressions, node: E.Call) -> Closure:
+def active_mask(expressions: Translator, node: E.Call) -> Closure:
     """The threads of the warp that come to this call together."""
     running, place = _running(expressions, node), _place(expressions, node)
 
@@ -158,7 +155,7 @@ def active_mask(expressions: Expressions, node: E.Call) -> Closure:
 # ---- reductions --------------------------------------------------------------------------------------------------
 
 
-def thread_allreduce(expressions: Expressions, node: E.Call) -> Closure:
+def thread_allreduce(expressions: Translator, node: E.Call) -> Closure:
     """Values of several threads combined: each of them gets the result."""
     combiner = expressions.kernel.combiner
     if combiner is None:
@@ -193,7 +190,7 @@ def thread_allreduce(expressions: Expressions, node: E.Call) -> Closure:
     return run
 
 
-def _tag(expressions: Expressions, axis: E.PrimExpr) -> str:
+def _tag(expressions: Translator, axis: E.PrimExpr) -> str:
     """The tag of an axis along which threads share a reduction; none for a number, which stands for an axis of one thread."""
     var = axis.value if isinstance(axis, E.Cast) else axis
     if isinstance(var, E.IntImm):
@@ -206,7 +203,7 @@ def _tag(expressions: Expressions, axis: E.PrimExpr) -> str:
     return tag
 
 
-def _stored(expressions: Expressions, result: E.PrimExpr, dtype: str) -> Callable[[Env, Any], None]:
+def _stored(expressions: Translator, result: E.PrimExpr, dtype: str) -> Callable[[Env, Any], None]:
     """What stores a result of a reduction: in an element, or at an address."""
     if not isinstance(result, E.BufferLoad):
         address = expressions.data(result)
@@ -219,7 +216,7 @@ def _stored(expressions: Expressions, result: E.PrimExpr, dtype: str) -> Callabl
 # ---- asynchronous copies -----------------------------------------------------------------------------------------
 
 
-def copy_async(expressions: Expressions, node: E.Call) -> Closure:
+def copy_async(expressions: Translator, node: E.Call) -> Closure:
     """Begins to copy bytes; zeros where a predicate does not hold."""
     shared, shared_offset, source, source_offset, bytes_of_it = node.args[:5]
     to = _moved(expressions, shared, shared_offset, node.dtype)
@@ -240,14 +237,14 @@ def copy_async(expressions: Expressions, node: E.Call) -> Closure:
 
 
 def _moved(
-    expressions: Expressions, address: E.PrimExpr, offset: E.PrimExpr, dtype: str
+    expressions: Translator, address: E.PrimExpr, offset: E.PrimExpr, dtype: str
 ) -> Callable[[Env, int], Stretch]:
     """The bytes so many elements behind an address."""
     pointer, distance, name = expressions.data(address), expressions.index(offset), str(address)
     return lambda env, size: Stretch(pointer(env).moved(distance(env), dtype), size, name)
 
 
-def commit_group(expressions: Expressions, node: E.Call) -> Closure:
+def commit_group(expressions: Translator, node: E.Call) -> Closure:
     """Makes a group of the copies that the thread has begun."""
     running = _running(expressions, node)
 
@@ -258,7 +255,7 @@ def commit_group(expressions: Expressions, node: E.Call) -> Closure:
     return run
 
 
-def wait_group(expressions: Expressions, node: E.Call) -> Closure:
+def wait_group(expressions: Translator, node: E.Call) -> Closure:
     """Waits until at most so many groups are under way."""
     running, count = _running(expressions, node), expressions.index(node.args[0])
 
