@@ -21,16 +21,12 @@ from ..expr import PrimExpr, Var
 from ..intrinsic.declaration import CallEffectKind, effect_of
 from ..operators import const, floordiv, floormod
 from ..stmt_functor import pre_order_visit, substitute
+from ..thread_axis import LAUNCH_ORDER, is_private_scope, is_virtual
 
 WARP = 32
 """Threads of a block that run together."""
 
-VIRTUAL_TAGS = ("vthread", "cthread", "virtual")
-"""How tags of instances within one thread begin."""
-
-_BLOCK_TAGS = ("threadIdx.x", "threadIdx.y", "threadIdx.z")
-_GRID_TAGS = ("blockIdx.x", "blockIdx.y", "blockIdx.z")
-_PRIVATE_SCOPES = ("local", "warp", "wmma.", "m16n8k8.", "metal.", "amx.")
+_GRID_TAGS, _BLOCK_TAGS = LAUNCH_ORDER[:3], LAUNCH_ORDER[3:]
 
 
 @dataclass(frozen=True)
@@ -128,7 +124,7 @@ def _axes(kernel: S.Stmt) -> dict[str, list[tuple[Var, PrimExpr]]]:
         thread = node.thread if isinstance(node, S.AttrStmt) else None
         if thread is None:
             return isinstance(node, S.Stmt)
-        if thread.thread_tag.startswith(VIRTUAL_TAGS) or node.attr_key == "virtual_thread":
+        if is_virtual(thread.thread_tag) or node.attr_key == "virtual_thread":
             raise IRValueError(
                 f"virtual thread {thread.var.name} is left; InjectVirtualThread comes before barriers are placed"
             )
@@ -286,4 +282,4 @@ def storage_scope(data: Var) -> str:
 
 def _is_private(data: Var) -> bool:
     """Whether each thread has memory of its own behind an address variable."""
-    return storage_scope(data).startswith(_PRIVATE_SCOPES)
+    return is_private_scope(storage_scope(data))

@@ -12,7 +12,6 @@ from ...node import Visitor, post_order_visit
 from ...transform import PassContext
 from .. import expr as E
 from ..analysis.reads_memory import reads_memory
-from ..analysis.thread_groups import VIRTUAL_TAGS
 from ..buffer import Buffer, decl_buffer
 from ..effects import is_effect
 from ..expr import IntImm, PrimExpr, Var
@@ -39,7 +38,7 @@ from ..stmt import (
     seq,
 )
 from ..stmt_functor import StmtExprMutator, substitute
-from ..thread_axis import COMMON_TO_VIRTUAL_THREADS
+from ..thread_axis import COMMON_TO_VIRTUAL_THREADS, is_virtual
 from .fresh_copy import fresh_copy
 from .prim_func_pass import PrimFuncPass
 
@@ -444,9 +443,7 @@ class _Inject(StmtExprMutator):
     def visit_AttrStmt(self, stmt: AttrStmt) -> Stmt:
         body = self.visit(stmt.body)
         thread = stmt.thread
-        if thread is None or not (
-            stmt.attr_key == "virtual_thread" or thread.thread_tag.startswith(VIRTUAL_TAGS)
-        ):
+        if thread is None or not (stmt.attr_key == "virtual_thread" or is_virtual(thread.thread_tag)):
             return stmt if body is stmt.body else stmt.replace(body=body)
         if not isinstance(stmt.value, IntImm):
             raise IRValueError(
