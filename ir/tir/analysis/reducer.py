@@ -89,6 +89,35 @@ def reduction_of(init: Stmt | None, update: Stmt, name: str) -> Reduction:
     Raises:
         UnknownReducerError: the combiner is not known to be associative and commutative, or the init is not its identity.
     """
+    found = updates_of(init, update, name)
+    init_values = [item.value for item in found.inits]
+    if len(found.outputs) == 1:
+        operands, combine = _single_combiner(found.values[0], found.own[0], init_values[0], name)
+    else:
+        operands, combine = _tuple_combiner(found.values, found.own, init_values, name)
+    for operand in operands:
+        _require(
+            not any(load.buffer in found.outputs for load in loads_in(operand)),
+            f"what block {name!r} combines its result with depends on that result: {operand}",
+        )
+    return Reduction(found.outputs, found.indices, found.inits, operands, combine)
+
+
+@dataclass
+class Updates:
+    """What a block stores, whatever it combines."""
+
+    outputs: list[Buffer]
+    indices: tuple[PrimExpr, ...]
+    inits: list[BufferStore]
+    values: list[PrimExpr]
+    """What is stored, lets looked through."""
+    own: list[BufferLoad]
+    """What is there before."""
+
+
+def updates_of(init: Stmt | None, update: Stmt, name: str) -> Updates:
+    """What a block stores; raises UnknownReducerError where it does not store and initialize the same elements of its outputs."""
     stores, values = _updates(update, name)
     inits, init_values = _updates(init, name)
     outputs = [store.buffer for store in stores]
@@ -102,17 +131,8 @@ def reduction_of(init: Stmt | None, update: Stmt, name: str) -> Reduction:
             structural_equal(a, b) for a, b in zip(store.indices, indices, strict=True)
         )
         _require(same, f"the outputs of block {name!r} are not stored at the same indices")
-    own = [BufferLoad(buffer, indices) for buffer in outputs]
-    if len(stores) == 1:
-        operands, combine = _single_combiner(values[0], own[0], init_values[0], name)
-    else:
-        operands, combine = _tuple_combiner(values, own, init_values, name)
-    for operand in operands:
-        _require(
-            not any(load.buffer in outputs for load in loads_in(operand)),
-            f"what block {name!r} combines its result with depends on that result: {operand}",
-        )
-    return Reduction(outputs, indices, inits, operands, combine)
+    begun = [item.replace(value=value) for item, value in zip(inits, init_values, strict=True)]
+    return Updates(outputs, indices, begun, values, [BufferLoad(buffer, indices) for buffer in outputs])
 
 
 def _updates(stmt: Stmt | None, name: str) -> tuple[list[BufferStore], list[PrimExpr]]:

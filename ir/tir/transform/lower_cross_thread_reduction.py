@@ -12,7 +12,8 @@ from ...module import IRModule
 from ...node import Mutator, Node, post_order_visit
 from ...transform import PassContext
 from ..analysis.block_access_region import stating_its_accesses
-from ..analysis.reducer import Reduction, UnknownReducerError, reduction_of, stored
+from ..analysis.reducer import Reduction, UnknownReducerError, stored
+from ..analysis.reducer_by_hand import reduction_with_any_combiner
 from ..buffer import Buffer, decl_buffer
 from ..conjunction import conjunction, conjuncts, marked_conjuncts
 from ..expr import EQ, BufferLoad, IntImm, IterVar, PrimExpr, Range, Var
@@ -227,7 +228,7 @@ class _Shared:
         if block.alloc_buffers or block.match_buffers:
             _refuse(block, f"shares its reduction over {names} and allocates or matches buffers")
         try:
-            reduction = reduction_of(block.init, block.body, block.name_hint)
+            reduction = reduction_with_any_combiner(block.init, block.body, block.name_hint)
         except UnknownReducerError as error:
             raise IRValueError(
                 f"LowerCrossThreadReduction: threads cannot share the reduction over {names}: {error}"
@@ -491,7 +492,7 @@ class LowerCrossThreadReduction(PrimFuncPass):
                     B[vi] = cross_thread_B[0]
 
     Raises:
-        IRValueError: the combiner is not known to be associative and commutative, or the block has no init; other statements stand in the
+        IRValueError: the combiner is no reducer, also none written by hand, or the block has no init; other statements stand in the
             loops of the reduction; such a loop is bound to something other than threads of a block, or decides where the result lies.
     """
 

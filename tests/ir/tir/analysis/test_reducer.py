@@ -9,6 +9,7 @@ import pytest
 from ir import tir
 from ir.script import from_source
 from ir.tir.analysis.reducer import Reduction, UnknownReducerError, reduction_of
+from ir.tir.analysis.reducer_by_hand import reduction_with_any_combiner
 
 
 def block_of(init: str, update: str, dtype: str = "float32") -> tir.Block:
@@ -111,3 +112,74 @@ def test_what_is_not_known_is_refused_with_the_name_of_the_block(
     with pytest.raises(UnknownReducerError, match=message) as refused:
         reduction(init, update)
     assert "'C'" in str(refused.value)
+
+
+# -- written by hand ---------------------------------------------------------------
+def by_hand(init: str, update: str, dtype: str = "float32") -> Reduction:
+    """What is found with any combiner."""
+    indented = [
+        "\n".join(f"{space}{line}" for line in text.split("; "))
+        for space, text in ((" " * 16, init), (" " * 12, update))
+    ]
+    block = block_of(*indented, dtype)
+    return reduction_with_any_combiner(block.init, block.body, block.name_hint)
+
+
+@pytest.mark.parametrize(
+    ("init", "update", "dtype", "combined", "operands"),
+    [
+        ("C[0] = T.float32(0)", "C[0] = C[0] + A[vk]", "float32", ["x + y"], ["A[vk]"]),
+        (
+            "C[0] = T.float32(0)",
+            "C[0] = C[0] + T.abs(A[vk]) - C[0] * T.abs(A[vk])",
+            "float32",
+            ["x + y - x * y"],
+            ["T.fabs(A[vk])"],
+        ),
+        ("C[0] = True", "C[0] = C[0] and A[vk]", "bool", ["x and y"], ["A[vk]"]),
+        ("C[0] = False", "C[0] = A[vk] or C[0]", "bool", ["y or x"], ["A[vk]"]),
+        ("C[0] = 0", "C[0] = T.bitwise_xor(C[0], A[vk])", "int32", ["T.bitwise_xor(x, y)"], ["A[vk]"]),
+        (  # the maximum, and the sum of powers relative to it
+            'C[0] = T.min_value("float32"); D[0] = T.float32(0)',
+            "a: T.float32 = T.max(C[0], A[vk]); b: T.float32 = D[0] * T.exp(C[0] - T.max(C[0], A[vk]))"
+            " + T.cos(A[0]) * T.exp(A[vk] - T.max(C[0], A[vk])); C[0] = a; D[0] = b",
+            "float32",
+            [
+                "T.max(x0, y0)",
+                "x1 * T.exp(x0 - T.max(x0, y0)) + y1 * T.exp(y0 - T.max(x0, y0))",
+            ],
+            ["A[vk]", "T.cos(A[0])"],
+        ),
+    ],
+)
+def test_a_combiner_written_by_hand(
+    init: str, update: str, dtype: str, combined: list[str], operands: list[str]
+) -> None:
+    found = by_hand(init, update, dtype)
+    assert [str(item) for item in found.combiner.result] == combined
+    assert [str(item) for item in found.operands] == operands
+
+
+@pytest.mark.parametrize(
+    ("init", "update", "dtype"),
+    [
+        ("C[0] = T.float32(0)", "C[0] = A[vk] - C[0]", "float32"),  # depends on the order
+        ("C[0] = T.float32(0)", "C[0] = (C[0] + A[vk]) * T.float32(0.5)", "float32"),  # and on the grouping
+        (
+            "C[0] = T.float32(1)",
+            "C[0] = C[0] + A[vk] - C[0] * A[vk]",
+            "float32",
+        ),  # begins with something else
+        ("C[0] = T.float32(0)", "C[0] = C[0] + A[vk] - C[0] * A[0]", "float32"),  # two operands
+        ("C[0] = T.float32(0)", "C[0] = C[0] * C[0] + A[vk]", "float32"),
+        (  # infinities less infinities, where a thread has no part
+            'C[0] = T.float32("-inf"); D[0] = T.float32(0)',
+            "a: T.float32 = T.max(C[0], A[vk]); b: T.float32 = D[0] * T.exp(C[0] - T.max(C[0], A[vk]))"
+            " + T.cos(A[0]) * T.exp(A[vk] - T.max(C[0], A[vk])); C[0] = a; D[0] = b",
+            "float32",
+        ),
+    ],
+)
+def test_what_disobeys_the_laws_of_a_reducer_is_refused(init: str, update: str, dtype: str) -> None:
+    with pytest.raises(UnknownReducerError, match="'C'"):
+        by_hand(init, update, dtype)

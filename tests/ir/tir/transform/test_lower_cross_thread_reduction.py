@@ -23,7 +23,6 @@ from ir.tir.transform import (
     LowerThreadAllreduce,
     PlanAndUpdateBufferAllocationLocation,
 )
-from ir.transform import Sequential
 from schedules import ScheduleError
 from schedules.postproc import postprocess
 from schedules.space import PostOrderApply
@@ -261,13 +260,15 @@ def test_memory_of_a_thread_lies_within_its_loop() -> None:
 # -- numbers: loops before the pass, threads behind it -----------------------------
 def on_threads(func: PrimFunc) -> PrimFunc:
     """The program with launches in the place of loops, and exchanges in that of shared reductions."""
-    names = [
+    module = IRModule({"main": func})
+    for item in (
         LowerCrossThreadReduction(), transform.LowerInitBlock(), transform.PlanAndUpdateBufferAllocationLocation(),
         transform.PlaceThreadMemory(), transform.ConvertBlocksToOpaque(), transform.UnifyThreadBinding(),
         transform.LowerMatchBuffer(), transform.CompactBufferAllocation(), transform.LowerOpaqueBlock(),
         transform.FlattenBuffer(), transform.SimplifyIndices(), transform.ThreadSync("shared"),
-    ]  # fmt: skip
-    return Sequential(names)(IRModule({"main": func}))["main"]
+    ):  # fmt: skip
+        module = item(module)
+    return module["main"]
 
 
 def assert_same_on_threads(func: PrimFunc, exact: bool = True) -> None:
@@ -399,6 +400,45 @@ def main(A: T.Buffer((64,), "int32"), B: T.Buffer((2, 64), "int32")):
                     B[vi, vj] = A[vj] * (vi + 1) - S[0]
 """)
     assert_same_on_threads(program)
+
+
+@pytest.mark.parametrize("threads", [5, 32, 64])
+def test_combiners_written_by_hand_are_the_same_on_threads(threads: int) -> None:
+    """Whether all hold; and the greatest with the sum of weights relative to it, as a softmax needs them."""
+    every: Any = from_source(f"""@T.prim_func
+def main(A: T.Buffer((3, 100), "bool"), B: T.Buffer((3,), "bool")):
+    for i in T.thread_binding(3, thread="blockIdx.x"):
+        for k_0 in range({-(-100 // threads)}):
+            for k_1 in T.thread_binding({threads}, thread="threadIdx.x"):
+                with T.block("B"):
+                    vi = T.axis.spatial(3, i)
+                    vk = T.axis.reduce(100, k_0 * {threads} + k_1)
+                    T.where(k_0 * {threads} + k_1 < 100)
+                    with T.init():
+                        B[vi] = True
+                    B[vi] = B[vi] and (A[vi, vk] or vk % 50 != vi)
+""")
+    assert_same_on_threads(every)
+    pairs: Any = from_source(f"""@T.prim_func
+def main(
+    A: T.Buffer((3, 100), "float32"), W: T.Buffer((3, 100), "float32"), M: T.Buffer((3,), "float32"), S: T.Buffer((3,), "float32")
+):
+    for i in T.thread_binding(3, thread="blockIdx.x"):
+        for k_0 in range({-(-100 // threads)}):
+            for k_1 in T.thread_binding({threads}, thread="threadIdx.x"):
+                with T.block("softmax"):
+                    vi = T.axis.spatial(3, i)
+                    vk = T.axis.reduce(100, k_0 * {threads} + k_1)
+                    T.where(k_0 * {threads} + k_1 < 100)
+                    with T.init():
+                        M[vi] = T.min_value("float32")
+                        S[vi] = T.float32(0)
+                    m: T.float32 = T.max(M[vi], A[vi, vk])
+                    s: T.float32 = S[vi] * T.exp(M[vi] - m) + W[vi, vk] * T.exp(A[vi, vk] - m)
+                    M[vi] = m
+                    S[vi] = s
+""")
+    assert_same_on_threads(pairs, exact=False)
 
 
 _SHAPES = {
