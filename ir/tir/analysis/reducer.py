@@ -97,7 +97,7 @@ def reduction_of(init: Stmt | None, update: Stmt, name: str) -> Reduction:
         operands, combine = _tuple_combiner(found.values, found.own, init_values, name)
     for operand in operands:
         _require(
-            not any(load.buffer in found.outputs for load in loads_in(operand)),
+            not any(structural_equal(load, own) for load in loads_in(operand) for own in found.own),
             f"what block {name!r} combines its result with depends on that result: {operand}",
         )
     return Reduction(found.outputs, found.indices, found.inits, operands, combine)

@@ -22,7 +22,7 @@ from ..intrinsic.bits import reinterpret
 from ..intrinsic.gpu import tvm_thread_allreduce
 from ..operators import const
 from ..stmt import AttrStmt, Block, BlockRealize, BufferStore, Evaluate, For, ForKind, LetStmt, Stmt, seq
-from ..stmt_functor import substitute, variables_in
+from ..stmt_functor import loads_in, substitute, variables_in
 from ..thread_axis import is_launched
 from .prim_func_pass import PrimFuncPass
 
@@ -233,6 +233,9 @@ class _Shared:
             raise IRValueError(
                 f"LowerCrossThreadReduction: threads cannot share the reduction over {names}: {error}"
             ) from error
+        loads = [load for operand in reduction.operands for load in loads_in(operand)]
+        if any(load.buffer in reduction.outputs for load in loads):
+            _refuse(block, f"shares its reduction over {names} and reads other elements of what it writes")
         reduced = {axis.var for axis, _ in self._axes() if axis.iter_type == IterVar.CommReduce}
         if reduced & set(variables_in(*reduction.indices)):
             _refuse(block, f"writes at a place that its reduction over {names} decides")

@@ -482,6 +482,7 @@ _BLOCK = """
     ("old", "new", "message"),
     [
         ("B[vi] + A[vi, vk]", "B[vi] - A[vi, vk]", r"'k_1'.*block 'B' is not out = out"),
+        ("+ A[vi, vk]", "+ A[vi, vk] * B[3 - vi]", "block 'B'.*'k_1'.*other elements of what it writes"),
         ("T.float32(0)", "T.float32(3)", "'k_1'.*block 'B'.*identity"),
         ("with T.init():\n                    B[vi] = T.float32(0)\n                ", "", "block 'B'.*'k_1'.*no init"),
         ("threadIdx.x", "blockIdx.x", "block 'B'.*'k_1'.*blockIdx.x.*bind it to threadIdx"),
