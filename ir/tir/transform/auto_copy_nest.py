@@ -10,7 +10,7 @@ from ...error import IRValueError
 from ..buffer import Buffer
 from ..expr import BufferLoad, IntImm, PrimExpr, Var
 from ..operators import const
-from ..stmt import Block, BufferStore, For, IfThenElse, Stmt
+from ..stmt import Block, BlockRealize, BufferStore, For, IfThenElse, Stmt
 from ..stmt_functor import loads_in, substitute
 
 AUTO_COPY = "auto_copy"
@@ -29,6 +29,11 @@ def is_auto_copy(block: Block) -> bool:
     """Whether a block is annotated as a copy."""
     given = block.annotations.get(AUTO_COPY, False)
     return bool(getattr(given, "value", given))
+
+
+def holds_statements_alone(block: Block) -> bool:
+    """Whether a block has no variables, init, views or buffers of its own."""
+    return not (block.iter_vars or block.match_buffers or block.alloc_buffers) and block.init is None
 
 
 class CopyNest:
@@ -70,6 +75,10 @@ class CopyNest:
             elif isinstance(stmt, IfThenElse) and stmt.else_case is None:
                 self.conditions.append(stmt.condition)
                 stmt = stmt.then_case
+            elif isinstance(stmt, BlockRealize) and holds_statements_alone(stmt.block):
+                if number(stmt.predicate) != 1:
+                    self.conditions.append(stmt.predicate)
+                stmt = stmt.block.body
             else:
                 raise self.refusal(f"there is a {type(stmt).__name__} where one store is expected")
         return stmt

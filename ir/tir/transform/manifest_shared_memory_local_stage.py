@@ -13,6 +13,7 @@ from ..function import PrimFunc
 from ..operators import const
 from ..stmt import Block, BlockRealize, BufferStore, For, ForKind, IfThenElse, Stmt, seq
 from ..stmt_functor import StmtExprMutator, loads_in
+from .auto_copy_nest import holds_statements_alone
 from .fresh_copy import fresh_copy
 from .pipeline_parts import PIPELINE, stated
 from .prim_func_pass import PrimFuncPass
@@ -79,8 +80,7 @@ class _Copy:
     def __init__(self, nest: Stmt, block: Block) -> None:
         self._block = block
         self._loops: list[For] = []
-        plain = not block.iter_vars and not block.match_buffers and not block.alloc_buffers
-        if not plain or block.init is not None:
+        if not holds_statements_alone(block):
             raise self._refusal("it has variables, views, buffers or an init of its own")
         self.store: BufferStore = self._found(nest)
         if self.store.predicate is not None or not self.store.buffer.scope().startswith("shared"):
@@ -105,7 +105,7 @@ class _Copy:
             if isinstance(stmt, For):
                 self._loops.append(stmt)
                 stmt = stmt.body
-            elif isinstance(stmt, BlockRealize) and stmt.block is self._block:
+            elif isinstance(stmt, BlockRealize) and holds_statements_alone(stmt.block):
                 stmt = stmt.block.body
             elif isinstance(stmt, IfThenElse) and stmt.else_case is None:
                 stmt = stmt.then_case
