@@ -17,6 +17,7 @@ from ..stmt import (
     Allocate,
     AttrStmt,
     BufferStore,
+    DeclBuffer,
     Evaluate,
     For,
     IfThenElse,
@@ -62,10 +63,39 @@ class _FindVar(Visitor):
         self.is_found = self.is_found or var is self.var
 
 
-def _mentions(stmt: Stmt, var: Var) -> bool:
-    finder = _FindVar(var)
-    finder.visit(stmt)
-    return finder.is_found
+class _FindReader(_FindVar):
+    """Looks for a use of an address that is no store there."""
+
+    def visit_BufferStore(self, store: BufferStore) -> None:
+        for part in (store.value, *store.indices, store.predicate):
+            if part is not None:
+                self.visit(part)
+
+    def visit_DeclBuffer(self, node: DeclBuffer) -> None:
+        self.visit(node.body)
+
+
+class _DropStores(Mutator):
+    """Leaves out the stores to memory that nobody reads, and what declares buffers there."""
+
+    def __init__(self, data: Var) -> None:
+        super().__init__()
+        self._data = data
+
+    def visit_PrimExpr(self, node: PrimExpr) -> PrimExpr:
+        return node
+
+    def visit_BufferStore(self, store: BufferStore) -> Stmt:
+        if store.buffer.data is not self._data:
+            return store
+        parts = [part for part in (*store.indices, store.predicate, store.value) if part is not None]
+        return seq([Evaluate(part) for part in parts if not _pure(part)])
+
+    def visit_DeclBuffer(self, node: DeclBuffer) -> Stmt:
+        body = self.visit(node.body)
+        if node.buffer.data is self._data:
+            return body
+        return node if body is node.body else node.replace(body=body)
 
 
 class _Remove(Mutator):
@@ -116,7 +146,11 @@ class _Remove(Mutator):
         mapped = self.generic_visit(node)
         if _nothing(mapped.body):
             return mapped.body
-        return mapped if _mentions(mapped.body, node.buffer_var) else mapped.body
+        reader = _FindReader(node.buffer_var)
+        reader.visit(mapped.body)
+        if reader.is_found:
+            return mapped
+        return self.visit(_DropStores(node.buffer_var).visit(mapped.body))
 
     def visit_Evaluate(self, node: Evaluate) -> Stmt:
         return Evaluate(const(0)) if _pure(node.value) and not _nothing(node) else node
@@ -140,7 +174,7 @@ class _Remove(Mutator):
 
 @dataclass(frozen=True)
 class RemoveNoOp(PrimFuncPass):
-    """Remove empty loops and branches, unused allocations, evaluations without effect, and stores of what is there.
+    """Remove empty loops and branches, allocations that nobody reads, evaluations without effect, and stores of what is there.
 
     Before::
 

@@ -75,7 +75,7 @@ def test_what_is_called_for_a_name_that_nobody_uses_is_called():
     register_func("test_remove_no_op.next", lambda: 1, override=True)
     value = tir.Call("int32", "tir.tvm_call_packed", (tir.StringImm("test_remove_no_op.next"),))
     func = tir.PrimFunc([], tir.LetStmt(tir.Var("x"), value, tir.Evaluate(tir.const(0))))
-    body = tir.transform.RemoveNoOp()(IRModule({"main": func}))["main"].body
+    body = tir.transform.tir.transform.RemoveNoOp()(IRModule({"main": func}))["main"].body
     assert isinstance(body, tir.Evaluate) and body.value is value
 
 
@@ -102,3 +102,43 @@ def test_a_masked_load_is_zero_where_it_does_not_read(check):
             A[i] = A.vload([i], predicate=i < 3)
 
     check(tir.transform.RemoveNoOp(), before, before)
+
+
+def test_memory_that_nobody_reads_is_not_written(check):
+    @T.prim_func
+    def before(A: T.Buffer((16,), "float32"), C: T.Buffer((16,), "float32")):
+        unread_data = T.allocate([16], "float32", "global")
+        unread = T.Buffer((16,), data=unread_data)
+        for i in range(16):
+            unread[i] = A[i] + T.float32(1)
+            C[i] = A[i]
+
+    @T.prim_func
+    def expected(A: T.Buffer((16,), "float32"), C: T.Buffer((16,), "float32")):
+        for i in range(16):
+            C[i] = A[i]
+
+    check(tir.transform.RemoveNoOp(), before, expected)
+
+
+def test_memory_whose_address_goes_somewhere_stays(apply):
+    @T.prim_func
+    def func(A: T.Buffer((16,), "float32")):
+        shown_data = T.allocate([1], "float32", "global")
+        shown = T.Buffer((1,), data=shown_data)
+        shown[0] = A[0]
+        T.evaluate(T.call_extern("int32", "show", shown_data))
+
+    after = tir.transform.RemoveNoOp()(IRModule({"main": func}))["main"]
+    assert "shown_1[0] = A[0]" in after.script() or "shown[0] = A[0]" in after.script()
+
+
+def test_what_an_unread_value_does_stays(apply):
+    @T.prim_func
+    def func(A: T.Buffer((16,), "float32")):
+        unread_data = T.allocate([1], "int32", "global")
+        unread = T.Buffer((1,), "int32", data=unread_data)
+        unread[0] = T.call_extern("int32", "tick")
+
+    text = tir.transform.RemoveNoOp()(IRModule({"main": func}))["main"].script()
+    assert "tick" in text and "allocate" not in text
