@@ -75,7 +75,7 @@ def test_what_is_called_for_a_name_that_nobody_uses_is_called():
     register_func("test_remove_no_op.next", lambda: 1, override=True)
     value = tir.Call("int32", "tir.tvm_call_packed", (tir.StringImm("test_remove_no_op.next"),))
     func = tir.PrimFunc([], tir.LetStmt(tir.Var("x"), value, tir.Evaluate(tir.const(0))))
-    body = tir.transform.tir.transform.RemoveNoOp()(IRModule({"main": func}))["main"].body
+    body = tir.transform.RemoveNoOp()(IRModule({"main": func}))["main"].body
     assert isinstance(body, tir.Evaluate) and body.value is value
 
 
