@@ -10,21 +10,13 @@ from ...error import IRValueError
 from ...node import Visitor
 from ..buffer import Buffer, number_of_elements
 from ..expr import BufferLoad, Call, IntImm, PrimExpr, Range, Var
+from ..intrinsic.address_arguments import ADDRESS_ARGUMENTS
 from ..operators import const, convert
 from ..stmt import BufferRegion, BufferStore, DeclBuffer, Stmt
 from ..stmt_functor import StmtExprMutator
 
-ADDRESSES: dict[str, tuple[tuple[int, int], ...]] = {
-    "tir.tvm_access_ptr": ((1, 2),),
-    "tir.ptx_cp_async": ((0, 1), (2, 3)),
-    "tir.ptx_ldmatrix": ((3, 4), (5, 6)),
-    "tir.ptx_mma": ((6, 7), (8, 9), (10, 11)),
-    "tir.ptx_mma_sp": ((6, 7), (8, 9), (10, 11), (12, 13)),
-    "tir.mma_fill": ((1, 2),),
-    "tir.mma_store": ((3, 4),),
-    "tir.ptx_ldg32": ((0, 3),),
-}
-"""By intrinsic: the places of addresses among its arguments, each with that of its offset in elements."""
+ADDRESSES: dict[str, tuple[tuple[int, int], ...]] = {"tir.tvm_access_ptr": ((1, 2),), **ADDRESS_ARGUMENTS}
+"""By intrinsic: the places of addresses among its arguments, each with that of its offset in elements of what lies there."""
 
 FRAGMENTS: dict[str, tuple[tuple[int, int], ...]] = {
     "tir.tvm_load_matrix_sync": ((0, 4),),
