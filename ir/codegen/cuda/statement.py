@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from math import gcd
+
 from ... import dtype as dt
 from ...tir import expr as E
 from ...tir import stmt as S
 from ...tir.expr import Range
 from ...tir.intrinsic.declaration import CallEffectKind, effect_of
 from ...tir.operators import const
+from ...type import PointerType, PrimType
 from ..error import CodegenError
 from .emitter import KernelEmitter, prints_statement
 from .expression import bound
@@ -54,11 +57,42 @@ def _store(emitter: KernelEmitter, node: S.BufferStore) -> None:
 
 @prints_statement(S.LetStmt)
 def _let(emitter: KernelEmitter, node: S.LetStmt) -> None:
+    if node.var.dtype == "handle":
+        _pointer(emitter, node.var, node.value)
+        emitter.statement(node.body)
+        return
     lanes = bound(emitter, node.var, node.value)
     emitter.variables[node.var] = [emitter.kept(lane, node.var.dtype, node.var.name) for lane in lanes]
     if dt.is_index(node.var.dtype) and emitter.is_index(node.value):
         emitter.analyzer.bind(node.var, node.value)
     emitter.statement(node.body)
+
+
+def _pointer(emitter: KernelEmitter, var: E.Var, value: E.PrimExpr) -> None:
+    """A variable that is bound to an address: what is there has the type that the variable's annotation says.
+
+    Raises:
+        CodegenError: it has none.
+    """
+    annotation = var.type_annotation
+    if not isinstance(annotation, PointerType) or not isinstance(annotation.element_type, PrimType):
+        raise CodegenError(f"{var.name} is bound to an address, and does not say of which elements")
+    dtype = annotation.element_type.dtype
+    emitter.type_of(dtype)
+    address, name, type_ = emitter.scalar(value), emitter.fresh(var.name), memory_type(dtype)
+    emitter.line(f"{type_}* const {name} = reinterpret_cast<{type_}*>({address.code});")
+    emitter.variables[var] = [Text(name)]
+    emitter.scopes[var] = annotation.storage_scope
+    emitter.aligned[var] = _alignment(emitter, value)
+
+
+def _alignment(emitter: KernelEmitter, address: E.PrimExpr) -> int:
+    """Bytes to which an address is aligned, as far as is known; 0 where it is not."""
+    load = address.args[0] if isinstance(address, E.Call) and address.args else None
+    if not isinstance(load, E.BufferLoad) or not isinstance(load.indices[0], E.IntImm):
+        return 0
+    offset = load.indices[0].value * dt.bytes_of(load.buffer.dtype)
+    return gcd(emitter.aligned.get(load.buffer.data, 0), offset)
 
 
 @prints_statement(S.Evaluate)

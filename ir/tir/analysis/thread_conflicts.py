@@ -28,6 +28,9 @@ from .thread_groups import ThreadGroup
 _MOST_POINTS = 1 << 19
 """How many accesses are enumerated at most, for each of the two."""
 
+_MOST_VALUES = 64
+"""How many values of what is the same for both are enumerated for the sake of conditions, at most."""
+
 _MOST_STEPS = 4000
 """How many assignments of variables are looked at."""
 
@@ -276,6 +279,12 @@ class _Pair:
             if found is None:
                 return None
             ranges[var] = found
+        for var in variables_in(*self.guards[0], *self.guards[1]):
+            low, high = self.bounds(var)
+            is_same = var not in ranges and not self.is_own(var, 0) and not self.is_own(var, 1)
+            values = (high - low + 1) * prod(b - a + 1 for a, b in ranges.values())
+            if is_same and values <= _MOST_VALUES:  # what conditions say of it counts
+                ranges[var] = low, high
         keys = prod(high - low + 1 for low, high in ranges.values())
         touched: list[_Touched] = []
         is_exact = self._is_box()

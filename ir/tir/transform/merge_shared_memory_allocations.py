@@ -254,10 +254,10 @@ class MergeSharedMemoryAllocations(PrimFuncPass):
     """Make one allocation of bytes of all allocations of scope "shared.dyn" in a kernel, as devices have one of that kind.
 
     An allocation becomes a let that binds its variable to an address within the bytes, a multiple of 16, or of 128 where
-    instructions of tensor cores read or write it; all accesses stay as they are. Two allocations have bytes in common where neither is used while
-    the other one is (what is allocated outside of a loop lasts for all of the loop) and barriers stand between: it runs behind
-    ThreadSync, whose barriers it counts, and takes space without barriers of its own. ThreadSync may run behind it as well: it knows the
-    places.
+    instructions of tensor cores read or write it; all accesses stay as they are. Two allocations have bytes in common where neither
+    is used while the other one is (what is allocated outside of a loop lasts for all of the loop) and barriers stand between: it runs
+    behind ThreadSync, whose barriers it counts, and takes no space for which another one would be wanted. ThreadSync may run behind it
+    as well: it knows the places.
 
     The option ``tir.merge_static_smem`` of the PassContext does the same with allocations of scope "shared".
 
