@@ -225,14 +225,19 @@ class Uniformity(Visitor):
 
     def visit_Var(self, var: Var) -> None:
         """An address that goes somewhere: what is there may be written there."""
-        if var.dtype == "handle" and _is_private(var):
+        if var.dtype == "handle" and self._is_private(var):
             self.varying.add(var)
 
     def visit_Buffer(self, buffer: Buffer) -> None:
         """A declaration."""
 
+    def _is_private(self, data: Var) -> bool:
+        """Whether each thread of the group has memory of its own behind an address variable."""
+        scope = storage_scope(data)
+        return is_private_scope(scope) and not (scope == "warp" and self.group.kind is LANES)
+
     def _written(self, buffer: Buffer) -> None:
-        if _is_private(buffer.data):
+        if self._is_private(buffer.data):
             self.varying.add(buffer.data)
 
     def visit_BufferStore(self, store: S.BufferStore) -> None:
@@ -278,8 +283,3 @@ class Uniformity(Visitor):
 def storage_scope(data: Var) -> str:
     """The scope of the memory behind an address variable."""
     return getattr(data.type_annotation, "storage_scope", "") or "global"
-
-
-def _is_private(data: Var) -> bool:
-    """Whether each thread has memory of its own behind an address variable."""
-    return is_private_scope(storage_scope(data))

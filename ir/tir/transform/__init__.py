@@ -41,6 +41,7 @@ from .lower_match_buffer import LowerMatchBuffer
 from .lower_opaque_block import LowerOpaqueBlock
 from .lower_parallel import LowerParallel
 from .lower_thread_allreduce import LowerThreadAllreduce
+from .lower_warp_memory import LowerWarpMemory
 from .manifest_shared_memory_local_stage import ManifestSharedMemoryLocalStage
 from .merge_shared_memory_allocations import MergeSharedMemoryAllocations
 from .narrow_data_type import NarrowDataType

@@ -17,7 +17,7 @@ from ..effects import is_effect
 from ..expr import IntImm, PrimExpr, Var
 from ..faults import may_fault
 from ..function import PrimFunc
-from ..intrinsic.address_arguments import ADDRESS_ARGUMENTS
+from ..intrinsic.address_arguments import ADDRESSES
 from ..operators import cast, const, logical_not
 from ..spelled import spelled
 from ..stmt import (
@@ -388,7 +388,7 @@ class _Shift(StmtExprMutator):
     def visit_Call(self, call: E.Call) -> PrimExpr:
         args = list(call.args)
         is_access = _name(call) == "tir.tvm_access_ptr"
-        pairs = ((1, 2),) if is_access else ADDRESS_ARGUMENTS.get(_name(call), ())
+        pairs = ADDRESSES.get(_name(call), ())
         known = set()
         for position, offset in pairs:
             data = args[position]

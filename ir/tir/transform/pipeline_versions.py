@@ -10,13 +10,10 @@ from ...error import IRValueError
 from ...node import Visitor
 from ..buffer import Buffer, number_of_elements
 from ..expr import BufferLoad, Call, IntImm, PrimExpr, Range, Var
-from ..intrinsic.address_arguments import ADDRESS_ARGUMENTS
+from ..intrinsic.address_arguments import ADDRESSES
 from ..operators import const, convert
 from ..stmt import BufferRegion, BufferStore, DeclBuffer, Stmt
 from ..stmt_functor import StmtExprMutator
-
-ADDRESSES: dict[str, tuple[tuple[int, int], ...]] = {"tir.tvm_access_ptr": ((1, 2),), **ADDRESS_ARGUMENTS}
-"""By intrinsic: the places of addresses among its arguments, each with that of its offset in elements of what lies there."""
 
 FRAGMENTS: dict[str, tuple[tuple[int, int], ...]] = {
     "tir.tvm_load_matrix_sync": ((0, 4),),
@@ -25,7 +22,7 @@ FRAGMENTS: dict[str, tuple[tuple[int, int], ...]] = {
     "tir.tvm_mma_sync": ((0, 1), (2, 3), (4, 5), (6, 7)),
     "tir.tvm_bmma_sync": ((0, 1), (2, 3), (4, 5), (6, 7)),
 }
-"""The same of fragments of matrices: offsets count fragments."""
+"""By intrinsic: the places of fragments of matrices among its arguments, each with that of its offset, which counts fragments."""
 
 _EXTENTS_OF_FRAGMENT = {"matrix_a": (1, 3), "matrix_b": (2, 3), "accumulator": (1, 2)}
 """By the kind of fragment: the arguments of loads, stores and fills that are its extents, of m, n and k behind the fragment."""

@@ -17,10 +17,10 @@ from ..buffer import Buffer, decl_buffer
 from ..evaluate import evaluate
 from ..expr import BufferLoad, Call, IntImm, PrimExpr, Range, Var
 from ..function import PrimFunc
+from ..intrinsic.address_arguments import ADDRESSES
 from ..operators import const, convert, floordiv, floormod
 from ..stmt import AttrStmt, Block, BufferRegion, BufferStore, For, Stmt
 from ..stmt_functor import StmtExprMutator, variables_in
-from .pipeline_versions import ADDRESSES
 from .prim_func_pass import PrimFuncPass
 
 _WARP = 32
