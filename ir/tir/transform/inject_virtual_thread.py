@@ -392,7 +392,7 @@ class _Shift(StmtExprMutator):
         known = set()
         for position, offset in pairs:
             data = args[position]
-            if data in self.sizes:
+            if isinstance(data, Var) and data in self.sizes:
                 dtype = args[0].dtype if is_access else self.sizes[data][1]
                 args[offset] = self._offset(data, dtype, self.visit(args[offset]))
                 known |= {position, offset}
