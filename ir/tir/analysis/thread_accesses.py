@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from enum import Enum
+from itertools import count
 from typing import Any, ClassVar
 
 from ... import dtype as dt
@@ -61,7 +62,17 @@ class Access:
     """Whether it happens at any time until something waits for it."""
     base: int = 0
     """Bytes that are added to where it is."""
+    content: int = -1
+    """A number that accesses have in common which differ in nothing but the statement."""
 
+    def of_any_iteration(self) -> Access:
+        """The same access in an iteration of the loops around that is not known."""
+        path = tuple([replace(step) for step in self.path])
+        return replace(self, path=path, content=next(_NUMBERS))
+
+
+_NUMBERS = count()
+"""Of accesses of different contents."""
 
 Reach = Callable[[E.Call], int | None]
 """How many bytes a call touches from an address on; None where that is not known."""
@@ -154,6 +165,7 @@ class AccessFinder(Visitor):
         self._names: dict[Var, tuple[Var, int | None]] = {}
         """Address variables that lead into memory which is known by another one, and how many bytes they begin behind that."""
         self._wanted = wanted
+        self._known: dict[tuple[Any, ...], tuple[Access, int]] = {}
         self._found: list[Access] = []
         self._stmt: Any = None
 
@@ -227,12 +239,16 @@ class AccessFinder(Visitor):
         data, base = self._names.get(data, (data, 0))
         if self._wanted(data):
             where = None if index is None or base is None else self.in_terms(index)
-            self._found.append(
-                Access(
-                    data, touch, where, scale, size, self.path, self.guards, self._stmt,
-                    is_collective, is_asynchronous, base or 0,
-                )
+            found = Access(
+                data, touch, where, scale, size, self.path, self.guards, self._stmt, is_collective, is_asynchronous, base or 0
             )  # fmt: skip
+            key = (
+                data, touch, id(where), scale, size, self.path, tuple(map(id, self.guards)), is_collective, is_asynchronous, base
+            )  # fmt: skip
+            known = self._known.setdefault(
+                key, (found, next(_NUMBERS))
+            )  # which is kept, as its parts' identities are the key
+            self._found.append(replace(found, content=known[1]))
 
     def _element(self, buffer: Buffer, indices: tuple[PrimExpr, ...], touch: Touch) -> None:
         scale = dt.bytes_of(buffer.dtype)

@@ -73,7 +73,6 @@ class Conflicts:
         self.group = group
         self._simplifier = group.simplifier
         self._answers: dict[tuple[int, int, int, int], Meets] = {}
-        self._kept: list[Access] = []  # whose identities are keys
         self._forms: dict[tuple[int, int, int], Linear | None] = {}
         self._later: dict[tuple[Var, Apart], PrimExpr] = {}
 
@@ -90,11 +89,13 @@ class Conflicts:
             return Meets.NEVER
         if Touch.ATOMIC is first.touch is second.touch:
             return Meets.NEVER
-        key = id(first), id(second), depth, int(apart)
+        shared = common_steps(first, second)
+        if shared < depth + (apart is not Apart.NONE):  # one of them may be of any iteration
+            depth, apart = min(shared, depth), Apart.NONE
+        key = first.content, second.content, depth, int(apart)
         found = self._answers.get(key)
         if found is None:
             found = self._answers[key] = self._decide(first, second, depth, apart)
-            self._kept += [first, second]
         return found
 
     def _decide(self, first: Access, second: Access, depth: int, apart: Apart) -> Meets:
@@ -113,10 +114,9 @@ class Conflicts:
 
     def form(self, access: Access, loop: Step | None, apart: Apart) -> Linear:
         """The first byte of an access, with the variable of a loop so many iterations later."""
-        key = id(access), id(loop), int(apart)
+        key = access.content, id(loop), int(apart)
         found = self._forms.get(key)
         if found is None:
-            self._kept.append(access)
             index = self.later(access.index, loop, apart)
             form = self._simplifier.linear(index).times(access.scale)
             found = self._forms[key] = form.plus(Linear({}, access.base))
@@ -144,6 +144,16 @@ class Conflicts:
         if loop is None or loop.var is None or apart is not Apart.MORE:
             return []
         return [var for var in variables_in(self.later(loop.var, loop, apart)) if var is not loop.var]
+
+
+def common_steps(first: Access, second: Access) -> int:
+    """How many steps around two accesses are the same."""
+    count = 0
+    for a, b in zip(first.path, second.path):
+        if a is not b:
+            break
+        count += 1
+    return count
 
 
 class _Pair:

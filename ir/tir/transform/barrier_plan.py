@@ -14,7 +14,7 @@ from ...error import IRValueError
 from .. import expr as E
 from .. import stmt as S
 from ..analysis.thread_accesses import Access, AccessFinder, Step, Touch
-from ..analysis.thread_conflicts import Apart, Conflicts, Meets
+from ..analysis.thread_conflicts import Apart, Conflicts, Meets, common_steps
 from ..analysis.thread_groups import GroupKind, ThreadGroup, Uniformity, barrier_of
 from ..expr import Var
 from ..spelled import spelled
@@ -134,7 +134,7 @@ class KernelTree:
         self._asynchronous: list[Access] = []
         self.root = self._sequence(kernel)
         for wait in self._waits:
-            wait.completes = tuple(self._asynchronous)
+            wait.completes = tuple([access.of_any_iteration() for access in self._asynchronous])
 
     def _leaf(self, stmt: S.Stmt, *parts: object) -> Leaf:
         leaf = Leaf(stmt, self._finder.of(stmt, *parts))
@@ -242,6 +242,7 @@ class BarrierPlan:
         self.placed = 0
         """How many barriers were placed."""
         self._meet = Conflicts(tree.group).between if meet is None else meet
+        self._is_same = meet is None
         self._sequence(tree.root, None, None)
 
     # -- what is seen of statements -------------------------------------------------------------------------------------
@@ -263,7 +264,9 @@ class BarrierPlan:
                 enter + then.head + other.head, rest + then.tail + other.tail, then.cut and other.cut
             )
         parts = [Exposed(enter, enter), then, other]
-        if node.other is not None and self._any(then.tail, other.head):
+        pending = _Pending()
+        pending.add(then.tail)
+        if node.other is not None and self._any(pending, other.head):
             self._refuse_inside(inside, other.head)
             node.cut_between = True
             self.placed += 1
@@ -317,7 +320,7 @@ class BarrierPlan:
 
     def _straight(self, slots: Sequence[_Slot], inside: S.Stmt | None) -> list[int]:
         """Before which places a barrier is wanted, when they are passed once."""
-        pending: list[Access] = []
+        pending = _Pending()
         cuts: list[int] = []
         for position, slot in enumerate(slots):
             wanted = self._any(pending, slot.exposed.head)
@@ -328,10 +331,10 @@ class BarrierPlan:
             if wanted:
                 self._refuse_inside(inside, slot.exposed.head)
                 cuts.append(position)
-                pending = []
+                pending.clear()
             if slot.exposed.cut:
-                pending = []
-            pending += slot.exposed.tail
+                pending.clear()
+            pending.add(slot.exposed.tail)
         return cuts
 
     def _is_carried(self, slots: Sequence[_Slot], cuts: Iterable[int], loop: Loop) -> bool:
@@ -340,12 +343,13 @@ class BarrierPlan:
         if extent is not None and extent <= 1:
             return False
         known = set(cuts)
-        pending: list[Access] = []
+        pending = _Pending()
         is_cut = False
         for position, slot in enumerate(slots):
             if position in known or slot.exposed.cut:
-                pending, is_cut = [], True
-            pending += slot.exposed.tail
+                pending.clear()
+                is_cut = True
+            pending.add(slot.exposed.tail)
         for position, slot in enumerate(slots):
             if position in known:
                 break
@@ -369,35 +373,36 @@ class BarrierPlan:
     def _circular(self, slots: Sequence[_Slot], start: int, loop: Loop) -> list[int]:
         """The barriers of a loop's body, of which one is at this place."""
         cuts = [start]
-        pending: list[tuple[Access, bool]] = []
+        pending, earlier = _Pending(), _Pending()
         for position in [*range(start, len(slots)), *range(start)]:
-            slot, is_later = slots[position], position < start
-            now = [access for access, later in pending if later == is_later]
-            earlier = [access for access, later in pending if later != is_later]
-            if self._any(now, slot.exposed.head) or self._any(
-                earlier, slot.exposed.head, loop.depth, Apart.ONE
-            ):
+            slot = slots[position]
+            if not position:  # the next iteration begins
+                pending, earlier = earlier, pending
+            head = slot.exposed.head
+            if self._any(pending, head) or self._any(earlier, head, loop.depth, Apart.ONE):
                 cuts.append(position)
-                pending = []
+                pending.clear()
+                earlier.clear()
             if slot.exposed.cut:
-                pending = []
-            pending += [(access, is_later) for access in slot.exposed.tail]
+                pending.clear()
+                earlier.clear()
+            pending.add(slot.exposed.tail)
         return cuts
 
     # -- pairs ----------------------------------------------------------------------------------------------------------------
     def _any(
         self,
-        before: Iterable[Access],
+        before: _Pending,
         behind: Sequence[Access],
         depth: int | None = None,
         apart: Apart = Apart.NONE,
     ) -> bool:
         """Whether some access meets some other one."""
         return any(
-            self._meet(first, second, _common(first, second) if depth is None else depth, apart)
+            self._meet(first, second, common_steps(first, second) if depth is None else depth, apart)
             is not Meets.NEVER
-            for first in before
             for second in behind
+            for first in before.rivals(second, self._is_same)
         )
 
     def _check_alone(self, leaf: Leaf) -> None:
@@ -406,7 +411,7 @@ class BarrierPlan:
         writes = [access for access in leaf.accesses if access.touch is Touch.WRITE]
         for read in reads:
             for write in writes:
-                if self._meet(read, write, _common(read, write), Apart.NONE) is Meets.SURELY:
+                if self._meet(read, write, common_steps(read, write), Apart.NONE) is Meets.SURELY:
                     raise IRValueError(
                         f"{spelled(leaf.stmt)!r} reads what other threads write in the same statement, where no barrier can stand;"
                         " let each thread keep what it reads, and write behind a barrier"
@@ -452,14 +457,32 @@ def _joined(parts: Sequence[Exposed]) -> Exposed:
 
 
 def _distinct(accesses: tuple[Access, ...]) -> tuple[Access, ...]:
-    return tuple(dict.fromkeys(accesses))
+    """The accesses, of those with one content the first."""
+    found: dict[int, Access] = {}
+    for access in accesses:
+        found.setdefault(access.content, access)
+    return tuple(found.values())
 
 
-def _common(first: Access, second: Access) -> int:
-    """How many steps around two accesses are the same."""
-    count = 0
-    for a, b in zip(first.path, second.path):
-        if a is not b:
-            break
-        count += 1
-    return count
+class _Pending:
+    """Accesses that no barrier is behind yet, each once; two that read never meet."""
+
+    def __init__(self) -> None:
+        self._reads: dict[Var, dict[int, Access]] = {}
+        self._others: dict[Var, dict[int, Access]] = {}
+
+    def add(self, accesses: Iterable[Access]) -> None:
+        """What happens next."""
+        for access in accesses:
+            kind = self._reads if access.touch is Touch.READ else self._others
+            kind.setdefault(access.data, {}).setdefault(access.content, access)
+
+    def clear(self) -> None:
+        """A barrier."""
+        self._reads, self._others = {}, {}
+
+    def rivals(self, access: Access, is_same: bool) -> Iterator[Access]:
+        """Those that may meet an access: of the same memory, or of any."""
+        for kind in (self._others,) if access.touch is Touch.READ else (self._others, self._reads):
+            for found in (kind.get(access.data, {}),) if is_same else kind.values():
+                yield from found.values()

@@ -456,6 +456,12 @@ def test_copies_in_three_stages():
     expect(COPY.format(barrier=""), COPY.format(barrier="sync\n    "))
 
 
+def test_a_wait_is_for_copies_of_earlier_iterations():
+    """That it waits for what this very iteration begins later on would not say."""
+    alone = COPY[COPY.index("for k") :]
+    expect(alone.format(barrier=""), alone.format(barrier="sync\n    "))
+
+
 def test_a_copy_is_done_at_the_wait():
     body = """
 T.evaluate(T.ptx_cp_async("float32", s, tx * 4, A.data, tx * 4, 16))
