@@ -102,6 +102,7 @@ def _cuda(target: Target, added: Callable[[int], list[Pass]]) -> list[Pass]:
         T.LowerDeviceKernelLaunch(),
         T.LowerFloorDiv(),
         T.LowerIntrin(),
+        T.WidenIndices(large_only=True),  # offsets that 32 bits may not hold
         T.CommonSubexprElimTIR(),
     ]
 

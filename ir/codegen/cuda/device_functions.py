@@ -7,6 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+MATHEMATICS = frozenset(
+    """exp exp2 exp10 expm1 erf erfc tanh log log2 log10 log1p sqrt rsqrt tan cos sin cosh sinh acos acosh asin asinh atan atanh pow fmod
+    atan2 ldexp hypot copysign fabs floor ceil trunc round nearbyint""".split()
+)
+"""Functions that CUDA's mathematical library has under the name of the intrinsic, and for float with an ``f`` behind it.
+
+In float32 they are off by at most 4 units in the last place (CUDA C++ Programming Guide, "Mathematical Functions"), compiled without
+``--use_fast_math``."""
+
 _WRAPPING = """template <class T> __device__ __forceinline__ T wrapping_{name}(T a, T b) {{
   return (T)((typename as_unsigned<T>::type)a {operator} (typename as_unsigned<T>::type)b);
 }}"""

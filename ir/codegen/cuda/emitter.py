@@ -6,6 +6,7 @@ printed lane by lane: registers of GPUs are scalars, and only memory is read and
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -16,6 +17,7 @@ from ...arith.index_arithmetic import IndexArithmetic
 from ...tir.expr import PrimExpr, Var
 from ...tir.stmt import Stmt
 from ..error import CodegenError
+from .device_functions import FUNCTIONS, MATHEMATICS
 from .text import Text
 from .types import HEADERS, value_type
 
@@ -27,12 +29,36 @@ _Statement = TypeVar("_Statement", bound=Callable[["KernelEmitter", Any], None])
 _EXPRESSIONS: dict[type, Callable[[KernelEmitter, Any], Lanes]] = {}
 _STATEMENTS: dict[type, Callable[[KernelEmitter, Any], None]] = {}
 
-_RESERVED = frozenset(
-    """alignas alignof and asm auto bool break case catch char class const continue default delete do double else enum explicit
-    export extern false float for friend goto if inline int long mutable namespace new not operator or private protected public
-    register return short signed sizeof static struct switch template this throw true try typedef typeid typename union unsigned
-    using virtual void volatile while xor half threadIdx blockIdx blockDim gridDim warpSize min max abs""".split()
+_KEYWORDS = frozenset(
+    """alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t class compl const const_cast
+    constexpr continue decltype default delete do double dynamic_cast else enum explicit export extern false float for friend goto if
+    inline int long mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected public register
+    reinterpret_cast return short signed sizeof static static_assert static_cast struct switch template this thread_local throw true
+    try typedef typeid typename union unsigned using virtual void volatile wchar_t while xor xor_eq
+    char8_t co_await co_return co_yield concept requires""".split()
 )
+"""Of C++17, and of C++20."""
+_MACROS = frozenset(
+    "NULL EOF NAN INFINITY HUGE_VAL CHAR_BIT RAND_MAX BUFSIZ assert errno stdin stdout stderr linux unix".split()
+)
+"""Of the standard headers and of compilers."""
+_MACRO = re.compile(
+    r"(M_|FP_|MATH_|FLT_|DBL_|LDBL_|U?(CHAR|SHRT|INT|LONG|LLONG)_(MAX|MIN)$|INT\d|UINT\d|CUDART?_)"
+)
+"""How others begin."""
+_OF_CUDA = frozenset(
+    "half vec threadIdx blockIdx blockDim gridDim warpSize min max abs memcpy atomicAdd".split()
+)
+
+_LIBRARY = frozenset(f"{name}{suffix}" for name in (*MATHEMATICS, "fma") for suffix in ("", "f"))
+
+
+def _is_taken(name: str) -> bool:
+    """Whether a name of C++, of CUDA or of the functions that kernels call would be hidden, or is no name."""
+    return (
+        any(name in group for group in (_KEYWORDS, _MACROS, _OF_CUDA, _LIBRARY, FUNCTIONS))
+        or _MACRO.match(name) is not None
+    )
 
 
 def prints(*classes: type[PrimExpr]) -> Callable[[_Expression], _Expression]:
@@ -105,7 +131,7 @@ class KernelEmitter:
     def fresh(self, hint: str) -> str:
         """A name that nothing has yet."""
         stem = "".join(ch if ch.isalnum() and ch.isascii() else "_" for ch in hint) or "value"
-        if stem[0].isdigit() or stem.startswith("__") or stem in _RESERVED:
+        if stem[0].isdigit() or stem.startswith("__") or _is_taken(stem):
             stem = f"v_{stem}"
         name, number = stem, 0
         while name in self._names:

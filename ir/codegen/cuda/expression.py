@@ -9,6 +9,8 @@ import numpy as np
 
 from ... import dtype as dt
 from ...tir import expr as E
+from ...tir.effects import has_effect
+from ...tir.operators import wrap_integer
 from ..error import CodegenError
 from .emitter import KernelEmitter, Lanes, prints
 from .text import Text, binary, call, cast, choice, negative
@@ -71,6 +73,10 @@ def _number(value: float, suffix: str, special: str, bits: tuple[str, str]) -> T
 
 @prints(E.Let)
 def _let(emitter: KernelEmitter, expr: E.Let) -> Lanes:
+    if emitter.is_conditional and has_effect(expr.value):
+        raise CodegenError(
+            f"let {expr.var.name} = {expr.value} has an effect and stands within a choice; make a statement of the choice"
+        )
     value = bound(emitter, expr.var, expr.value)
     emitter.variables[expr.var] = [emitter.kept(lane, expr.var.dtype, expr.var.name) for lane in value]
     return emitter.lanes(expr.body)
@@ -291,15 +297,16 @@ def from_memory(emitter: KernelEmitter, value: Text, dtype: str) -> Text:
 # -- vectors -----------------------------------------------------------------------
 @prints(E.Ramp)
 def _ramp(emitter: KernelEmitter, expr: E.Ramp) -> Lanes:
-    base = emitter.kept(emitter.scalar(expr.base), expr.base.dtype, "base")
+    dtype = expr.base.dtype
+    base = emitter.kept(emitter.scalar(expr.base), dtype, "base")
     stride = emitter.scalar(expr.stride)
     found = [base]
     for lane in range(1, expr.lanes):
         if isinstance(expr.stride, E.IntImm):
-            step = integer(lane * expr.stride.value, expr.stride.dtype)
+            step = integer(wrap_integer(lane * expr.stride.value, dtype), dtype)
         else:
-            step = binary("*", stride, integer(lane, expr.stride.dtype))
-        found.append(binary("+", base, step))
+            step = _sum_or_product(emitter, E.Mul, dtype, stride, integer(lane, dtype))
+        found.append(_sum_or_product(emitter, E.Add, dtype, base, step))
     return found
 
 

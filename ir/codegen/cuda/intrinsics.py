@@ -9,20 +9,14 @@ from ... import dtype as dt
 from ...tir import expr as E
 from ...tir.intrinsic.calls import LIBRARY
 from ..error import CodegenError
+from .device_functions import MATHEMATICS
 from .emitter import KernelEmitter, Lanes, prints
 from .expression import condition_of, from_memory
 from .memory import element, stored
 from .text import Text, binary, call, cast, choice
 from .types import memory_type
 
-_SAME_NAME = frozenset(
-    """exp exp2 exp10 expm1 erf erfc tanh log log2 log10 log1p sqrt rsqrt tan cos sin cosh sinh acos acosh asin asinh atan atanh pow fmod
-    atan2 ldexp hypot copysign fabs floor ceil trunc round nearbyint""".split()
-)
-"""Functions that CUDA's mathematical library has under the name of the intrinsic, and for float with an ``f`` behind it.
-
-In float32 they are off by at most 4 units in the last place (CUDA C++ Programming Guide, "Mathematical Functions"), compiled without
-``--use_fast_math``."""
+_ATOMIC = ("int32", "int64", "uint32", "uint64", "float16", "bfloat16", "float32", "float64")
 
 
 @prints(E.Call)
@@ -113,7 +107,7 @@ def _call_extern(emitter: KernelEmitter, node: E.Call) -> Lanes:
     is_double = dt.element_of(node.dtype) == "float64"
     if short == "sigmoid":
         return [call(emitter.use("sigmoid"), *lanes) for lanes in zip(*values, strict=True)]
-    if short not in _SAME_NAME:
+    if short not in MATHEMATICS:
         raise CodegenError(f"CUDA's mathematical library has no function {short}")
     if short == "ldexp":
         values[1] = [cast("int", lane) for lane in values[1]]
@@ -162,7 +156,15 @@ def _shuffle(function: str) -> Callable[[KernelEmitter, E.Call], Lanes]:
 
 def _atomic_add(emitter: KernelEmitter, node: E.Call) -> Lanes:
     address, value = node.args
-    return [call("atomicAdd", emitter.scalar(address), emitter.scalar(value))]
+    (added,) = stored(emitter, value)
+    where, dtype = emitter.scalar(address), value.dtype
+    if dtype not in _ATOMIC:
+        raise CodegenError(f"CUDA adds no {dtype} atomically; it adds {', '.join(_ATOMIC)}")
+    if dtype == "int64":  # which has the same bits
+        unsigned = memory_type("uint64")
+        sum_ = call("atomicAdd", cast(f"{unsigned}*", where), cast(unsigned, added))
+        return [cast(memory_type(dtype), sum_)]
+    return [from_memory(emitter, call("atomicAdd", where, added), dtype)]
 
 
 # -- memory ------------------------------------------------------------------------
@@ -183,7 +185,7 @@ def _argument(emitter: KernelEmitter, node: E.Call) -> Lanes:
 
 
 def _nothing(emitter: KernelEmitter, node: E.Call) -> Lanes:
-    return [Text("0")]
+    return []
 
 
 PRIMITIVES: dict[str, Callable[[KernelEmitter, E.Call], Lanes]] = {

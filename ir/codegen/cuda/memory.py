@@ -104,7 +104,8 @@ def _masked(emitter: KernelEmitter, load: E.BufferLoad, index: PrimExpr | None, 
     conditions = emitter.number(predicate)
     with emitter.conditionally():
         elements = _elements(emitter, load.buffer, index)
-    zero = call(memory_type(load.dtype), "0") if is_half(load.dtype) else Text("0")
+    type_ = memory_type(load.dtype)  # both sides of a choice have it: the value does, too
+    zero = call(type_, "0") if is_half(load.dtype) else cast(type_, Text("0"))
     if len(conditions) == 1:
         conditions = conditions * len(elements)
     return [choice(condition, item, zero) for condition, item in zip(conditions, elements, strict=True)]
@@ -148,12 +149,10 @@ def store(
     if conditions is None:
         _store(emitter, buffer, index, values)
         return
-    kept = [
-        emitter.kept(item, dt.element_of(value.dtype)) if not is_half(value.dtype) else item
-        for item in values
-    ]
-    for condition, place, item in zip(conditions, _elements(emitter, buffer, index), kept, strict=True):
-        emitter.line(f"if ({condition.code}) {place.code} = {item.code};")
+    tests = [emitter.kept(item, "bool", "holds") for item in conditions]
+    places, kept = _elements(emitter, buffer, index), _named(emitter, buffer, values)
+    for test, place, item in zip(tests, places, kept, strict=True):
+        emitter.line(f"if ({test.code}) {place.code} = {item.code};")
 
 
 def _store(emitter: KernelEmitter, buffer: Buffer, index: PrimExpr | None, values: Lanes) -> None:
@@ -166,13 +165,15 @@ def _store(emitter: KernelEmitter, buffer: Buffer, index: PrimExpr | None, value
         emitter.line(call(emitter.use("store_vec"), _address(emitter, buffer, index), joined).code + ";")
         return
     places = _elements(emitter, buffer, index)
-    if len(values) > 1:  # of which one may be read where another one is written
-        type_ = memory_type(buffer.dtype)
-        named = []
-        for item in values:
-            named.append(item if item.is_atom else Text(emitter.fresh("value")))
-            if not item.is_atom:
-                emitter.line(f"const {type_} {named[-1].code} = {item.code};")
-        values = named
-    for place, item in zip(places, values, strict=True):
+    for place, item in zip(places, _named(emitter, buffer, values), strict=True):
         emitter.line(f"{place.code} = {item.code};")
+
+
+def _named(emitter: KernelEmitter, buffer: Buffer, values: Lanes) -> Lanes:
+    """What is stored in several elements, under names: one of them may be read where another one is written."""
+    type_, named = memory_type(buffer.dtype), []
+    for item in values:
+        named.append(item if item.is_atom or len(values) == 1 else Text(emitter.fresh("value")))
+        if named[-1] is not item:
+            emitter.line(f"const {type_} {named[-1].code} = {item.code};")
+    return named

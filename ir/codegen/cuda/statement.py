@@ -7,6 +7,8 @@ from math import gcd
 from ... import dtype as dt
 from ...tir import expr as E
 from ...tir import stmt as S
+from ...tir.analysis.reads_memory import reads_memory
+from ...tir.effects import has_effect
 from ...tir.expr import Range
 from ...tir.intrinsic.declaration import CallEffectKind, effect_of
 from ...tir.operators import const
@@ -15,7 +17,7 @@ from ..error import CodegenError
 from .emitter import KernelEmitter, prints_statement
 from .expression import bound
 from .memory import store
-from .text import Text, binary
+from .text import UNARY, Text, binary
 from .types import memory_type
 
 _SHARED_ALIGNMENT = 16
@@ -98,13 +100,14 @@ def _alignment(emitter: KernelEmitter, address: E.PrimExpr) -> int:
 @prints_statement(S.Evaluate)
 def _evaluate(emitter: KernelEmitter, node: S.Evaluate) -> None:
     value = node.value
-    if not isinstance(value, E.Call):
-        return
-    if getattr(value.op, "name", "") == "tir.ret":
+    if isinstance(value, E.Call) and getattr(value.op, "name", "") == "tir.ret":
         emitter.line("return;")
-    elif effect_of(value) > CallEffectKind.READ_STATE:
+    elif isinstance(value, E.Call) and effect_of(value) > CallEffectKind.READ_STATE:
         for lane in emitter.data(value):
             emitter.line(f"{lane.code};")
+    elif has_effect(value):  # of which the value is nothing to C++
+        for lane in emitter.data(value):
+            emitter.line(f"(void){lane.within(UNARY)};")
 
 
 @prints_statement(S.AssertStmt)
@@ -126,11 +129,9 @@ def _for(emitter: KernelEmitter, node: S.For) -> None:
     start, extent = emitter.index(node.min), emitter.index(node.extent)
     name = emitter.fresh(node.loop_var.name)
     is_from_zero = isinstance(node.min, E.IntImm) and node.min.value == 0
-    end = (
-        extent
-        if is_from_zero
-        else emitter.kept(binary("+", start, extent), node.loop_var.dtype, f"{name}_end")
-    )
+    end = extent if is_from_zero else binary("+", start, extent)
+    if not is_from_zero or reads_memory(node.extent):  # which the body may change
+        end = emitter.kept(end, node.loop_var.dtype, f"{name}_end")
     emitter.variables[node.loop_var] = [Text(name)]
     emitter.analyzer.bind(node.loop_var, Range.from_min_extent(node.min, node.extent))
     if node.kind == S.ForKind.UNROLLED:

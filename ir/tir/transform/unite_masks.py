@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from ... import dtype as dt
 from ...arith.analyzer import Analyzer
-from ...arith.index_arithmetic import IndexArithmetic
 from ...module import IRModule
 from ...transform import PassContext
 from .. import expr as E
 from ..buffer import Buffer
 from ..expr import Broadcast, IntImm, PrimExpr, Ramp
 from ..function import PrimFunc
-from ..stmt_functor import StmtExprMutator
+from .positions import PositionedMutator
 from .prim_func_pass import PrimFuncPass
 
 _AS_POSITIVE: dict[type, tuple[bool, int]] = {
@@ -26,27 +24,29 @@ _AS_POSITIVE: dict[type, tuple[bool, int]] = {
 """A comparison of a and b holds where ``b - a`` (``a - b`` if swapped) plus a number is positive."""
 
 
-class _Unite(StmtExprMutator):
+class _Unite(PositionedMutator):
     def __init__(self) -> None:
         super().__init__()
         self._analyzer = Analyzer()
-        self._is_index = IndexArithmetic()
 
     def visit_Buffer(self, buffer: Buffer) -> Buffer:
         return buffer
 
-    def visit_CmpExpr(self, node: Any) -> PrimExpr:
+    def comparison(self, node: E.CmpExpr) -> PrimExpr:
+        """One condition for all lanes of a comparison of numbers; that of data may wrap between them."""
+        if self.in_data:
+            return self.generic_visit(node)  # type: ignore[no-any-return]
         lanes = dt.lanes(node.a.dtype)
         shape = _AS_POSITIVE.get(node.__class__)
         if lanes == 1 or shape is None:
-            return node  # type: ignore[no-any-return]
+            return node
         first, second = _first_and_step(node.a), _first_and_step(node.b)
-        if first is None or second is None or not self._is_index(first[0]) or not self._is_index(second[0]):
-            return node  # type: ignore[no-any-return]
+        if first is None or second is None:
+            return node
         swapped, more = shape
         (a, a_step), (b, b_step) = (second, first) if swapped else (first, second)
         if self._is_crossed(b - a + more, (b_step - a_step) * (lanes - 1)):
-            return node  # type: ignore[no-any-return]
+            return node
         return Broadcast(node.__class__(first[0], second[0]), lanes)
 
     def _is_crossed(self, value: PrimExpr, change: int) -> bool:

@@ -35,8 +35,9 @@ _WIDE = "int64"
 
 
 class _Widen(PositionedMutator):
-    def __init__(self, params: tuple[Var, ...]) -> None:
+    def __init__(self, params: tuple[Var, ...], large_only: bool) -> None:
         super().__init__()
+        self._large_only = large_only
         self.indices = {var for var in params if dt.is_index(var.dtype)}
         """Variables that stand for numbers without overflow: loops, sizes, integer arguments."""
         self.counters: dict[Var, Var] = {}
@@ -54,7 +55,7 @@ class _Widen(PositionedMutator):
         if var in self._data:
             self._become(var, is_data=False)
         self.indices.add(var)
-        if not dt.is_index(var.dtype) or var.dtype == _WIDE:
+        if self._large_only or not dt.is_index(var.dtype) or var.dtype == _WIDE:
             return self.generic_visit(loop)  # type: ignore[no-any-return]
         counter = self.counters.setdefault(var, type(var)(var.name, _WIDE))
         self.indices.add(counter)
@@ -112,7 +113,8 @@ class _Widen(PositionedMutator):
         return None if access.predicate is None else self.visit(access.predicate)
 
     def _indices(self, access: BufferLoad | BufferStore) -> tuple[PrimExpr, ...]:
-        indices = tuple(map(self._index, access.indices))
+        index = self.visit if self._large_only and _is_counted_in_32_bits(access.buffer) else self._index
+        indices = tuple(map(index, access.indices))
         return access.indices if all(map(is_, indices, access.indices)) else indices
 
     def _index(self, index: PrimExpr) -> PrimExpr:
@@ -128,6 +130,8 @@ class _Widen(PositionedMutator):
 
     def visit_CmpExpr(self, node: CmpExpr) -> PrimExpr:
         if not self.in_data and dt.is_index(node.a.dtype) and dt.lanes(node.a.dtype) == 1:
+            if self._large_only:
+                return self.generic_visit(node)  # type: ignore[no-any-return]
             if self._is_index(node.a) and self._is_index(node.b):
                 return type(node)(self._widened(node.a), self._widened(node.b))
         return self.as_data(node) if not self.in_data else self.generic_visit(node)  # type: ignore[no-any-return]
@@ -171,6 +175,16 @@ class _Widen(PositionedMutator):
         return cast(_WIDE, self.visit(expr))
 
 
+def _is_counted_in_32_bits(buffer: Buffer) -> bool:
+    """Whether int32 holds the number of elements, and so the offset of each."""
+    if len(buffer.shape) != 1:
+        return not buffer.shape
+    (count,) = buffer.shape
+    if isinstance(count, IntImm):
+        return count.value <= 1 << 31
+    return isinstance(count, Var) and count.dtype == "int32"
+
+
 @dataclass(frozen=True)
 class WidenIndices(PrimFuncPass):
     """Count loops, and compute the indices of accesses and comparisons of loop variables and sizes, in 64 bits.
@@ -178,6 +192,10 @@ class WidenIndices(PrimFuncPass):
     Indices must not overflow, so that their value stays; machines with 64-bit addresses then need no conversions between.
     Integers that are data (loaded, results of calls, a loop's variable and a comparison where they are values) keep their width and are
     converted where they meet an index; so do divisions, extremes and casts of them, for data may have wrapped.
+
+    Args:
+        large_only: leave all but the indices of buffers that may have more elements than 32 bits count: processors that have
+            registers of 32 bits compute in 64 with two of them.
 
     Before::
 
@@ -192,6 +210,7 @@ class WidenIndices(PrimFuncPass):
                 A[i * T.int64(8) + j] = B[T.Cast("int64", C[i]) + j]
     """
 
+    large_only: bool = False
     pass_name = "tir.WidenIndices"
 
     def transform_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
@@ -202,5 +221,5 @@ class WidenIndices(PrimFuncPass):
             for extent in (*buffer.shape, *buffer.strides)
             if isinstance(extent, Var)
         )
-        body = _Widen((*func.params, *sizes)).visit(func.body)
+        body = _Widen((*func.params, *sizes), self.large_only).visit(func.body)
         return func if body is func.body else func.replace(body=body)
