@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 _UNSIGNED = 1
-_CODES = {
+CODES = {
     "bfloat16": 4,
     "float8_e3m4": 7,
     "float8_e4m3": 8,
@@ -19,7 +19,7 @@ _CODES = {
     "float8_e5m2fnuz": 13,
     "float8_e8m0fnu": 14,
 }
-_NAMES = {code: name for name, code in _CODES.items()}
+NAMES = {code: name for name, code in CODES.items()}
 
 # Where the code of the dtype is in a capsule's memory: DLTensor has it behind a pointer, a device and the number of dimensions, and
 # DLManagedTensorVersioned begins with a version, two pointers and flags.
@@ -41,7 +41,7 @@ def exported(data: np.ndarray[Any, Any], **options: Any) -> Any:
         if options.get("copy") is False:
             raise BufferError("the array is read-only: constants of a model are; use .numpy() for a copy")
         data = data.copy()
-    code = _CODES.get(data.dtype.name)
+    code = CODES.get(data.dtype.name)
     if code is None:
         return data.__dlpack__(**options)
     capsule = data.view(f"u{data.dtype.itemsize}").__dlpack__(**options)
@@ -70,7 +70,7 @@ class _Source:
     def __dlpack__(self, **options: Any) -> Any:
         capsule = self._value.__dlpack__(**options)
         code = _code(capsule)
-        name = _NAMES.get(code.value)
+        name = NAMES.get(code.value)
         if name is not None:
             import ml_dtypes  # as slow to import as it is rarely needed
 

@@ -1,4 +1,4 @@
-"""Arrays with a device: numpy underneath on the processor, cupy on a CUDA device, exchanged with others without copies."""
+"""Arrays with a device: numpy underneath on the processor, memory of the driver on a CUDA device, exchanged with others without copies."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from .device import Device, cpu
 from .dlpack import exported, imported
 from .error import DeviceError, RunnerError, RunnerTypeError
 
+Array = np.ndarray[Any, Any]
 ALIGNMENT = 64
 """Bytes on which new arrays start: a cache line, and the width of the widest vector load."""
 _CPU = cpu()
@@ -90,17 +91,21 @@ class NDArray:
 
     On the processor it wraps a numpy array without copying it; ``numpy()`` copies, ``np.asarray(x)`` and ``from_dlpack`` share.
     What is read-only, as constants of a model are, is copied for DLPack: not all who take an array through it know of that.
+    On a CUDA device it has memory of the device. What it is given to do is done in order, on the stream of
+    :class:`runners.cuda.context.Context`; ``numpy()`` waits for it.
     """
 
     __slots__ = ("_data", "device")
 
     def __init__(self, data: Any, device: Device | None = None) -> None:
-        """``data`` is a numpy array, or a cupy array when ``device`` is a CUDA device.
+        """``data`` is a numpy array, or one with ``__cuda_array_interface__`` (as cupy's) when ``device`` is a CUDA device.
 
         Raises:
             RunnerError: elements are masked.
         """
         _refuse_masked(data)
+        if hasattr(data, "__cuda_array_interface__"):
+            data = _on_device().from_interface(data)
         self._data = data
         self.device = _CPU if device is None else device
 
@@ -131,7 +136,7 @@ class NDArray:
 
     @property
     def data(self) -> Any:
-        """The numpy or cupy array underneath; writing to it writes here."""
+        """What is underneath, a numpy array or a :class:`runners.cuda.array.DeviceArray`; writing to it writes here."""
         return self._data
 
     @property
@@ -139,7 +144,7 @@ class NDArray:
         """Address of the first element."""
         if self.device.device_type == Device.kDLCPU:
             return int(self._data.ctypes.data)
-        return int(self._data.data.ptr)
+        return int(self._data.ptr)
 
     def numpy(self) -> np.ndarray[Any, Any]:
         """A copy on the processor."""
@@ -163,10 +168,7 @@ class NDArray:
                 f"cannot copy an array of shape {tuple(values.shape)} into one of shape {self.shape}"
             )
         if self.device.device_type != Device.kDLCPU:
-            import cupy
-
-            with cupy.cuda.Device(self.device.device_id):
-                self._data[...] = cupy.asarray(values)
+            self._data.set(values)
         else:
             self._data[...] = values if isinstance(values, np.ndarray) else values.get()
         return self
@@ -195,6 +197,13 @@ class NDArray:
             return self._data.__dlpack__(**options)
         return exported(self._data, **options)
 
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        if self.device.device_type == Device.kDLCPU:
+            raise AttributeError("an array on the processor has no __cuda_array_interface__")
+        told: dict[str, Any] = self._data.interface
+        return told
+
     def __dlpack_device__(self) -> tuple[int, int]:
         return (self.device.device_type, self.device.device_id)
 
@@ -203,7 +212,10 @@ class NDArray:
 
     def __setitem__(self, index: Any, value: Any) -> None:
         _refuse_masked(value)
-        self._data[index] = value.data if isinstance(value, NDArray) else value
+        given = value.data if isinstance(value, NDArray) else value
+        if isinstance(self._data, np.ndarray) and isinstance(value, NDArray):
+            given = value.numpy() if value.device.device_type != Device.kDLCPU else given
+        self._data[index] = given
 
     def __len__(self) -> int:
         return len(self._data)
@@ -231,7 +243,7 @@ def array(value: Any, device: Device | None = None, dtype: Any = None) -> NDArra
     """
     _refuse_masked(value)
     if isinstance(value, NDArray):
-        value = value.numpy()
+        return empty(value.shape, value.dtype if dtype is None else dtype, device).copyfrom(value)
     if not isinstance(value, np.ndarray | np.generic):
         value = np.asarray(value)
         if dtype is None and value.dtype == np.float64:
@@ -246,20 +258,23 @@ def empty(shape: Iterable[int], dtype: Any = "float32", device: Device | None = 
 
     Raises:
         DeviceError: the device is not there.
+        CudaOutOfMemory: it has no memory for it.
     """
     where = device or cpu()
     if where.device_type == Device.kDLCPU:
         return NDArray(aligned_empty(shape, dtype), where)
     if where.device_type != Device.kDLCUDA:
         raise DeviceError(f"arrays on {where} are not supported; use cpu() or cuda()")
-    try:
-        import cupy
-    except ImportError as error:
-        raise DeviceError(
-            f"arrays on {where} need cupy; install it with: pip install 'loopsmith[cuda]'"
-        ) from error
-    with cupy.cuda.Device(where.device_id):
-        return NDArray(cupy.empty(tuple(shape), numpy_dtype(dtype)), where)
+    from .cuda.context import context  # what runs on the processor does without
+
+    return NDArray(_on_device().empty(context(where.device_id), tuple(shape), dtype), where)
+
+
+def _on_device() -> Any:
+    """The class of what lies on a CUDA device."""
+    from .cuda.array import DeviceArray
+
+    return DeviceArray
 
 
 def from_dlpack(value: Any) -> NDArray:
@@ -282,9 +297,7 @@ def from_dlpack(value: Any) -> NDArray:
         except (RuntimeError, BufferError) as error:
             raise RunnerError(f"{type(value).__name__} cannot be shared through DLPack: {error}") from error
     if int(kind) == Device.kDLCUDA:
-        import cupy
-
-        return NDArray(cupy.from_dlpack(value), Device(Device.kDLCUDA, int(number)))
+        return NDArray(_on_device().from_dlpack(value, int(number)), Device(Device.kDLCUDA, int(number)))
     raise RunnerError(
         f"DLPack device {(int(kind), int(number))} is not supported; move the array to cpu or cuda first"
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 from functools import lru_cache
 from typing import Any
 
@@ -20,11 +21,20 @@ _MAJOR, _MINOR = 75, 76
 _CLOCK_KHZ, _MEMORY_KHZ, _BUS_BITS = 13, 36, 37
 
 
+DRIVER_VARIABLE = "LOOPSMITH_CUDA_DRIVER"
+"""The environment variable that names another driver library, as the one that stands in for a GPU in tests."""
+
+
+def driver_library() -> str:
+    """The path of the CUDA driver's library, or the name by which the system's loader finds it."""
+    return os.environ.get(DRIVER_VARIABLE) or "libcuda.so.1"
+
+
 @lru_cache(maxsize=16)
 def cuda_attributes(index: int = 0) -> dict[str, Any] | None:
     """Target options of CUDA device ``index``, or None where there is no driver or no such device."""
     try:
-        driver = ctypes.CDLL("libcuda.so.1")
+        driver = ctypes.CDLL(driver_library())
     except OSError:
         return None
     device = ctypes.c_int()

@@ -444,7 +444,7 @@ class Target(Node, type_key="Target"):
         if text.startswith(("cpu", "llvm")):
             return Target("cpu")
         if text.startswith("cuda"):
-            index = int(text.partition(":")[2].strip(")") or 0) if ":" in text else 0
+            index = int("".join(filter(str.isdigit, text)) or 0)
             found = cuda_attributes(index)
             if found is None:
                 raise TargetError(f"there is no CUDA device {index} on this machine")

@@ -184,7 +184,15 @@ class EmulatedModule:
 
 
 def emulate(source: str, kernels: Sequence[str]) -> EmulatedModule:
-    """Compiles CUDA C++ for the CPU.
+    """Compiles CUDA C++ for the CPU, and loads it; arguments and errors are those of :func:`emulated_library`."""
+    with tempfile.TemporaryDirectory(prefix="loopsmith-emulation-") as temporary:
+        library = Path(temporary) / "kernels.so"
+        library.write_bytes(emulated_library(source, kernels))
+        return EmulatedModule(library, kernels)
+
+
+def emulated_library(source: str, kernels: Sequence[str]) -> bytes:
+    """Compiles CUDA C++ for the CPU to a shared library, which has ``launch_<kernel>`` for each kernel (launch.h).
 
     Args:
         source: CUDA C++. Headers of CUDA's that it includes need not exist.
@@ -215,28 +223,31 @@ def emulate(source: str, kernels: Sequence[str]) -> EmulatedModule:
             raise KernelSourceError(
                 f"{SOURCE_NAME} does not compile for the CPU", _diagnostics(source, done.stderr), done.stderr
             )
-        module = EmulatedModule(library, kernels)
-    for name, declared in module.static_shared_bytes.items():
+        code = library.read_bytes()
+    shared = static_shared_bytes(code)
+    for name in kernels:
+        declared = shared[name]
         if declared > MOST_STATIC_SHARED_BYTES:
             raise KernelSourceError(
                 f"kernel {name} declares {declared} bytes of shared memory, and {MOST_STATIC_SHARED_BYTES} is the most; use dynamic"
                 " shared memory (extern __shared__), whose size is given with the launch"
             )
-    return module
+    return code
 
 
 def has_compiler() -> bool:
     """Whether there is a C++ compiler, so that :func:`emulate` works."""
-    return _find_compiler() is not None
+    return find_compiler() is not None
 
 
-def _find_compiler() -> str | None:
+def find_compiler() -> str | None:
+    """The C++ compiler that is used: the one that ``CXX`` names, else the first of :data:`COMPILERS` on PATH; None where there is none."""
     candidates = [os.environ["CXX"]] if os.environ.get("CXX") else COMPILERS
     return next((found for name in candidates if (found := shutil.which(name))), None)
 
 
 def _compiler() -> str:
-    found = _find_compiler()
+    found = find_compiler()
     if found is None:
         looked_for = os.environ.get("CXX") or ", ".join(COMPILERS)
         raise NoCompilerError(
