@@ -126,11 +126,14 @@ class NativeModule:
         self._functions: dict[str, NativeFunction] = {}
         self._callback: Any = None
         self.raised = RaisedExceptions()
+        self.own_functions: dict[str, Any] = {}
+        """What the code calls by these names, in place of registered functions; it stays in this process."""
         self.scratch_bytes: int | None = None
         """Bytes of all buffers that exist at the same time in a call, each thread's own counted; None where that is not known."""
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_loaded": None, "_functions": {}, "_callback": None, "raised": None}
+        left = {"_loaded": None, "_functions": {}, "_callback": None, "raised": None, "own_functions": {}}
+        return {**self.__dict__, **left}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, raised=RaisedExceptions())
@@ -193,7 +196,7 @@ class NativeModule:
     def _call_python(self, number: int, values: Any, result: Any) -> int:
         try:
             site = self.packed_sites[number]
-            function = get_global_func(site.function)
+            function = self.own_functions.get(site.function) or get_global_func(site.function)
             assert function is not None
             returned = function(*[_argument(values, i, *item) for i, item in enumerate(site.arguments)])
             if isinstance(returned, float | np.floating):

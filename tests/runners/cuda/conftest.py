@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from ir.codegen.cuda.emulation.compile import has_compiler
+from ir.codegen.cuda.toolkit import toolkit
+from ir.codegen.error import CudaToolkitError
 from runners.cuda import stand_in
 
 
@@ -23,3 +25,12 @@ def device_library() -> Iterator[Path]:
 @pytest.fixture(autouse=True)
 def _every_test(device_library: Path) -> None:
     """All tests here find the stand-in."""
+
+
+@pytest.fixture(scope="session")
+def nvrtc() -> None:
+    """Skips where NVRTC is not installed."""
+    try:
+        toolkit()
+    except CudaToolkitError as error:
+        pytest.skip(str(error))

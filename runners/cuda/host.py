@@ -1,0 +1,102 @@
+"""Host functions of CUDA programs as native code finds them: they compute sizes and launch kernels, and touch no element of an array.
+
+What such a function allocates for its kernels is memory of the device. :class:`DeviceAllocations` makes of it a number, which calls of
+:data:`ALLOCATE` and :data:`FREE` give and take back; the module that owns the code answers them::
+
+    B = T.allocate([128], "float32", "global")         with T.LetStmt(T.call_packed(ALLOCATE, 512), var=B_address):
+    T.call_packed("main_kernel", B, A.data, 4, 32)  ->     T.call_packed("main_kernel", B_address, A.data, 4, 32)
+                                                           T.call_packed(FREE, B_address)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ir import dtype as dt
+from ir.attrs import DictAttrs
+from ir.module import IRModule
+from ir.node import Mutator, Visitor
+from ir.tir import expr as E
+from ir.tir import stmt as S
+from ir.tir.function import PrimFunc
+from ir.tir.intrinsic.calls import call_packed
+from ir.tir.kernel_launch import is_kernel
+
+from ..error import RunnerError
+
+ALLOCATE, FREE = "loopsmith.cuda.allocate", "loopsmith.cuda.free"
+
+
+def host_functions(lowered: IRModule) -> IRModule:
+    """The host's part of a lowered module, with its allocations on the device.
+
+    Raises:
+        RunnerError: there is none, or a host function reads or writes elements, which lie on the device.
+    """
+    found = {var: func for var, func in lowered.functions.items() if not is_kernel(func)}
+    if not found:
+        raise RunnerError(
+            "the module has kernels only; what is run is a function that launches them, as lowering a scheduled program gives"
+        )
+    hosts = {
+        var: _on_device(var.name_hint, func) if isinstance(func, PrimFunc) else func
+        for var, func in found.items()
+    }
+    return lowered.replace(functions=hosts)
+
+
+def _on_device(name: str, func: PrimFunc) -> PrimFunc:
+    body = DeviceAllocations().visit(func.body)
+    _NoElements(name).visit(body)
+    attrs = {key: value for key, value in func.attrs.dict.items() if key != "target"}
+    return func.replace(body=body, attrs=DictAttrs(attrs))
+
+
+class _NoElements(Visitor):
+    """Refuses accesses of elements."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self._name = name
+
+    def visit_BufferLoad(self, node: E.BufferLoad) -> None:
+        self._refuse(node.buffer)
+
+    def visit_BufferStore(self, node: S.BufferStore) -> None:
+        self._refuse(node.buffer)
+
+    def _refuse(self, buffer: Any) -> None:
+        raise RunnerError(
+            f"{self._name}: the host's code accesses {buffer.name}, which lies on the device; bind the loops around it to blockIdx.x and"
+            " threadIdx.x, as schedules.dlight does for what has no schedule"
+        )
+
+
+class DeviceAllocations(Mutator):
+    """Makes calls of the host's allocations; see above."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._addresses: dict[E.Var, E.Var] = {}
+
+    def visit_Allocate(self, node: S.Allocate) -> Any:
+        scope = getattr(node.buffer_var.type_annotation, "storage_scope", "") or "global"
+        if scope != "global":
+            raise RunnerError(
+                f"{node.buffer_var.name} is {scope} memory, which a block of threads has within one kernel, and it is used by several; put"
+                " its uses below one loop that is bound to blockIdx.x"
+            )
+        size: E.PrimExpr = E.IntImm("int64", dt.bytes_of(node.dtype))
+        for extent in node.extents:
+            size = size * (extent if extent.dtype == "int64" else E.Cast("int64", extent))
+        address = E.Var(f"{node.buffer_var.name}_address", "int64")
+        self._addresses[node.buffer_var] = address
+        body = self.visit(node.body)
+        freed = S.Evaluate(call_packed(FREE, address))
+        return S.LetStmt(address, call_packed(ALLOCATE, size, dtype="int64"), S.SeqStmt([body, freed]))
+
+    def visit_DeclBuffer(self, node: S.DeclBuffer) -> Any:
+        return self.visit(node.body) if node.buffer.data in self._addresses else self.generic_visit(node)
+
+    def visit_Var(self, var: E.Var) -> Any:
+        return self._addresses.get(var, var)

@@ -1,0 +1,161 @@
+"""Launches of kernels: arguments in the form of the driver, and what one call of a host function asks of the device."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ir.tir.function import PrimFunc
+from ir.tir.kernel_launch import DYNAMIC_SHARED_MEMORY, KernelLaunch
+
+from ..ndarray import numpy_dtype
+from .context import Context
+from .driver import CudaError
+from .memory import DeviceMemory, allocator
+
+_DYNAMIC_SHARED_BYTES = 8
+"""CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES; below 48 KiB nobody needs to say it."""
+_WITHOUT_ASKING = 48 << 10
+_TYPES: dict[str, Any] = {
+    "handle": ctypes.c_uint64, "bool": ctypes.c_bool,
+    "int8": ctypes.c_int8, "int16": ctypes.c_int16, "int32": ctypes.c_int32, "int64": ctypes.c_int64,
+    "uint8": ctypes.c_uint8, "uint16": ctypes.c_uint16, "uint32": ctypes.c_uint32, "uint64": ctypes.c_uint64,
+    "float32": ctypes.c_float, "float64": ctypes.c_double,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """A launch with everything that the driver takes, which may be repeated."""
+
+    name: str
+    arguments: tuple[Any, ...]
+    """Of ``cuLaunchKernel``, but for the stream."""
+    keep: tuple[Any, ...]
+    """What the arguments point to."""
+
+    def start(self, context: Context, stream: int) -> None:
+        """Put it into a stream; the context is that of this thread.
+
+        Raises:
+            CudaError: the driver refuses it.
+        """
+        head, tail = self.arguments[:8], self.arguments[8:]
+        status = context.driver.launch(*head, stream, *tail)
+        if status:
+            context.driver.check(status, f"launch of kernel {self.name}")
+
+
+class LoadedKernel:
+    """A kernel's code on one device.
+
+    Args:
+        context: of the device.
+        handle: of the module that has it.
+        name: of the kernel.
+        func: lowered.
+        launch: what a launch is given.
+    """
+
+    def __init__(
+        self, context: Context, handle: int, name: str, func: PrimFunc, launch: KernelLaunch
+    ) -> None:
+        self.name = name
+        self._context = context
+        self._function = context.driver.handle("cuModuleGetFunction", handle, name.encode())
+        self._dtypes = [param.dtype for param in func.params]
+        self._tags = list(launch.extents)
+        self._params = launch.params
+        self._shared_bytes = _WITHOUT_ASKING
+
+    def launch(self, given: Sequence[Any]) -> Launch | None:
+        """The launch that a host function asks for; None where there are no threads.
+
+        Args:
+            given: arguments, then the parameters of the launch.
+
+        Raises:
+            CudaError: a block asks for more shared memory than the device has for one.
+        """
+        count = len(self._dtypes)
+        told = dict(zip(self._params, map(int, given[count:]), strict=True))
+        if any(told[tag] == 0 for tag in self._tags):
+            return None
+        grid_and_block = [
+            told.get(f"{kind}.{axis}", 1) for kind in ("blockIdx", "threadIdx") for axis in "xyz"
+        ]
+        shared = told.get(DYNAMIC_SHARED_MEMORY, 0)
+        self._allow(shared)
+        values = tuple(_in_c(dtype, value) for dtype, value in zip(self._dtypes, given))
+        places = (ctypes.c_void_p * max(count, 1))(*map(ctypes.addressof, values))
+        return Launch(self.name, (self._function, *grid_and_block, shared, places, None), values)
+
+    def _allow(self, shared: int) -> None:
+        if shared <= self._shared_bytes:
+            return
+        if shared > self._context.most_shared_bytes:
+            raise CudaError(
+                f"kernel {self.name} asks for {shared} bytes of shared memory, and {self._context.device} ({self._context.name}) has"
+                f" {self._context.most_shared_bytes} for a block; use smaller tiles",
+                1,
+                "CUDA_ERROR_INVALID_VALUE",
+            )
+        self._context.driver.call("cuFuncSetAttribute", self._function, _DYNAMIC_SHARED_BYTES, shared)
+        self._shared_bytes = shared
+
+
+def _in_c(dtype: str, value: Any) -> Any:
+    """A value as the kernel's parameter holds it."""
+    kind = _TYPES.get(dtype)
+    if kind is not None:
+        return kind(value)
+    raw = np.asarray(value).astype(numpy_dtype(dtype)).tobytes()
+    return (ctypes.c_uint8 * len(raw)).from_buffer_copy(raw)
+
+
+class HostCall:
+    """What one call of a host function does: it allocates, and launches or only notes the launches.
+
+    Args:
+        context: of the device.
+        kernels: by name.
+        start: gets each launch.
+        filled: a byte that new memory is filled with; None leaves it as it is.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        kernels: dict[str, LoadedKernel],
+        start: Callable[[Launch], None],
+        filled: int | None = None,
+    ) -> None:
+        self._context, self._kernels, self._start, self._filled = context, kernels, start, filled
+        self.memory: dict[int, DeviceMemory] = {}
+        """What it has allocated, by address."""
+        self.kept: list[DeviceMemory] | None = None
+        """Where memory stays that it has freed, for launches that come later; None frees it."""
+
+    def allocate(self, nbytes: int) -> int:
+        """New memory of the device; its address."""
+        made = allocator(self._context).allocate(nbytes)
+        self.memory[made.address] = made
+        if self._filled is not None:
+            made.fill(self._filled)
+        return made.address
+
+    def free(self, address: int) -> None:
+        """Memory that the call needs no longer: work that is given later is done later."""
+        memory = self.memory.pop(address)
+        if self.kept is not None:
+            self.kept.append(memory)
+
+    def launch(self, name: str, *given: Any) -> None:
+        """A launch of a kernel."""
+        launch = self._kernels[name].launch(given)
+        if launch is not None:
+            self._start(launch)
