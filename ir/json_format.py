@@ -66,7 +66,7 @@ class _Writer:
             if item.derived is not None:
                 continue
             value = getattr(node, item.name)
-            if value is not None:
+            if value is not None or item.default is not None:  # what is left out becomes the default
                 fields[item.name] = self.encode(value)
         index = len(self.nodes)
         self.nodes.append([node._type_key, fields])

@@ -15,6 +15,7 @@ from .result import ResultKind
 
 if TYPE_CHECKING:
     from .builder import Builder, BuilderInput, BuilderResult, LocalBuilder
+    from .cuda.runner import CudaRunner
     from .evaluator import EvaluatorConfig
     from .executable import Executable, load_module
     from .final import final_choice
@@ -39,6 +40,7 @@ _LAZY = {
     "RunnerFuture": "runner",
     "EvaluatorConfig": "evaluator",
     "LocalRunner": "local",
+    "CudaRunner": "cuda.runner",
     "ReplayBuilder": "replay",
     "ReplayRunner": "replay",
     "MeasureRequest": "measure",
@@ -76,6 +78,7 @@ __all__ = [
     "RunnerResult",
     "RunnerFuture",
     "LocalRunner",
+    "CudaRunner",
     "ReplayBuilder",
     "ReplayRunner",
     "EvaluatorConfig",

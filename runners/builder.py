@@ -14,7 +14,7 @@ from ir.pass_context import PassContext
 
 from . import candidate
 from .error import RunnerError
-from .pool import Outcome, Worker, WorkerPool
+from .pool import CONTEXT_LOST, Outcome, Worker, WorkerPool
 from .result import ResultKind
 from .runner import are_measures
 from .session import SessionPart
@@ -228,7 +228,11 @@ def failure_kind(outcome: Outcome, *, in_build: bool) -> ResultKind:
             if in_build or outcome.phase in ("build", "schedule")
             else ResultKind.RUN_TIMEOUT
         )
-    if outcome.error == "MemoryError" or (outcome.kind == "died" and outcome.error == "SIGKILL"):
+    if outcome.error == CONTEXT_LOST:
+        return ResultKind.CRASH
+    if outcome.error in ("MemoryError", "CudaOutOfMemory") or (
+        outcome.kind == "died" and outcome.error == "SIGKILL"
+    ):
         return ResultKind.OUT_OF_MEMORY  # a kill that is not ours comes from the system's memory guard
     if outcome.kind == "died":
         return ResultKind.CRASH

@@ -14,10 +14,11 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ir.target import Target
 from ir.time_interval import TimeInterval
 
 from .checking import CheckedCalls, checked, confirmed
@@ -34,6 +35,9 @@ from .runner import RunnerResult
 from .sampling import CallTimer, Race, sample, take_group
 from .verify import VERSION, Array, Reference, ReferenceStore, entry, make_value, params_of, rounding_program
 from .worker import phase
+
+if TYPE_CHECKING:
+    from .cuda.place import Place
 
 Build = Callable[[Any, Any], Callable[..., Any]]
 
@@ -61,6 +65,8 @@ class RunSettings:
     reference_timeout_sec: float = REFERENCE_SECONDS
     """Seconds that one run of the unscheduled program may take."""
     measure_energy: bool = False
+    place: Place | None = None
+    """The devices to measure on; None for the processor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,15 +140,33 @@ def _build(program: Any, target: Any, f_build: Build | None, timeout_sec: float)
         program = program()
     phase("build", timeout_sec)
     if f_build is None:
-        # LLVM (llvmlite) is heavy, and a process that never builds does without.
-        from .native import build_native
-
-        f_build = build_native
+        f_build = _default_build(target)
     built = f_build(program, target)
     if not callable(built):
         name = getattr(f_build, "__name__", f_build)
         raise RunnerError(f"f_build={name!r} gives a function of numpy arrays, got {type(built).__name__}")
     return Kernel(program, built)
+
+
+def _default_build(target: Any) -> Build:
+    """How candidates for a kind of target are built."""
+    # LLVM (llvmlite) is heavy, and a process that never builds does without; so are modules of kernels.
+    if _is_cuda(target):
+        from .cuda.kernel import build_cuda
+
+        return build_cuda
+    from .native import build_native
+
+    return build_native
+
+
+def _is_cuda(target: Any) -> bool:
+    return (target if isinstance(target, Target) else Target(target)).kind.name == "cuda"
+
+
+def _alone(place: Place | None) -> AbstractContextManager[None]:
+    """The machine, or one of its devices, for a measurement."""
+    return machine(alone=True) if place is None else place.alone()
 
 
 def _keep(number: int, kernel: Kernel) -> None:
@@ -181,7 +205,7 @@ def run_candidate(
         RunnerError: ``args_info`` says something else than the program.
     """
     phase("waiting for the machine", None)
-    with machine(alone=True):
+    with _alone(settings.place):
         kernel = _kernel(number, program, target, f_build, settings.timeout_sec)
         if settings.cooldown_sec:
             phase("cooling down", settings.cooldown_sec + 10)
@@ -221,13 +245,14 @@ def confirm_candidate(
     reference: Any,
     limit: float,
     timeout_sec: float,
+    place: Place | None = None,
 ) -> str | None:
     """The whole check of a candidate that would become the best; what is wrong with it, or None.
 
     It is meant for a process that has not seen the candidate: there it is loaded, or built again where it was not ``shipped``.
     """
     phase("waiting for the machine", None)
-    with machine(alone=True):
+    with _alone(place):
         if shipped is None:
             kernel = _kernel(number, program, target, f_build, timeout_sec)
         else:
@@ -281,9 +306,11 @@ def _reference_run(
     mod: Any, target: Any, f_build: Build | None, limit: float, notice: str
 ) -> Callable[[list[Array]], object]:
     if f_build is None:
-        from .native import build_reference  # as above
+        from .native import build_reference  # LLVM is heavy
 
         f_build = build_reference
+        if _is_cuda(target):  # the processor has the unscheduled program of a device's candidates
+            target = "cpu"
     kernel = _build(in_fast_order(mod), target, f_build, limit)
 
     def run(arguments: list[Array]) -> object:
@@ -348,8 +375,10 @@ def _time(
         times = found.times
         if found.lost:
             metrics["disturbance"] = found.lost
+        metrics |= getattr(call, "conditions", dict)()
         if settings.measure_energy:
             metrics |= _energy(call, min(times), limit)
+    getattr(call, "fetch", int)()  # from a device, before the outputs are looked at
     if reference is not None and calls is not None:
         wrong = calls.wrong(outputs=reference.facts.repeatable)
         if wrong is not None:
@@ -364,14 +393,15 @@ def _bound(kernel: Kernel, arguments: list[Array], config: EvaluatorConfig) -> C
 
 def _energy(call: Callable[[], object], secs: float, limit: float) -> dict[str, float]:
     phase("measuring energy", 10 * energy_seconds(secs) + limit)
+    of_device = getattr(call, "joules_of_one_call", None)
+    if of_device is not None:
+        return {"energy": of_device(secs)}
     return {"energy": EnergyMeter().of_one_call(call, secs)}
 
 
 def _one_call(kernel: Kernel, arguments: list[Array], limit: float) -> float:
     phase("first call", limit)
-    begin = time.perf_counter()
-    kernel.call(*arguments)
-    return time.perf_counter() - begin
+    return kernel.timed(arguments)
 
 
 def run_rivals(
@@ -381,6 +411,7 @@ def run_rivals(
     round_secs: float,
     timeout_sec: float,
     config: EvaluatorConfig,
+    place: Place | None = None,
 ) -> list[RunReport]:
     """Time several candidates in turns, so that whatever disturbs the machine disturbs all; one time for each round.
 
@@ -389,7 +420,7 @@ def run_rivals(
     where its last entry says that it has passed the whole check before. ``config`` tells what the caches hold before a call.
     """
     phase("waiting for the machine", None)
-    with machine(alone=True):
+    with _alone(place):
         reports: list[RunReport] = []
         timers: list[CallTimer] = []
         for number, program, target, f_build, passed in candidates:

@@ -41,7 +41,7 @@ class EvaluatorConfig:
     min_repeat_ms: int = 20
     """A group is made longer until it takes about this many milliseconds."""
     enable_cpu_cache_flush: bool = False
-    """Empty the caches before every call, and time each call by itself."""
+    """Empty the caches before every call, and time each call by itself; of a CUDA device, the level-2 cache."""
     weight_distance: int | None = None
     """Bytes of weights that are read between two uses of a kernel's own, as in a model of so many; see :mod:`runners.cold_weights`. None
     for those of the model that is tuned, and 0 where none is."""
@@ -126,9 +126,12 @@ def _flusher() -> CacheFlusher:
 def _group_with_flush(
     call: Callable[[], object], config: EvaluatorConfig, number: int
 ) -> Callable[[], float]:
-    flush, clock = _flusher(), time.perf_counter
     # Flushing takes some milliseconds by itself; more calls than this would time the flush, not the kernel.
     number = max(config.number, min(number, _FLUSHED_CALLS // config.repeat))
+    flushed_timer = getattr(call, "time_flushed_calls", None)
+    if flushed_timer is not None:
+        return lambda: flushed_timer(number) / number
+    flush, clock = _flusher(), time.perf_counter
 
     def group() -> float:
         total = 0.0
@@ -145,11 +148,12 @@ def _group_with_flush(
 def warm_call(call: Callable[[], object]) -> float:
     """The fastest of as many calls as it takes until the machine is in the state that timing is about."""
     begin, calls, fastest = time.perf_counter(), 0, math.inf
+    timer = getattr(call, "time_calls", None)
     while True:
         start = time.perf_counter()
-        call()
+        told = call() if timer is None else timer(1)
         end = time.perf_counter()
-        calls, fastest = calls + 1, min(fastest, end - start)
+        calls, fastest = calls + 1, min(fastest, end - start if timer is None else told)
         if end - begin > (_COLD_SECS if calls >= 3 else PREEMPTED_SECS):
             return fastest
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import candidate
 from .builder import Artifact, BuilderInput, failure_kind, message_of
@@ -12,6 +12,9 @@ from .evaluator import EvaluatorConfig
 from .pool import WorkerPool, shared_pool
 from .result import ResultKind
 from .runner import RunnerResult
+
+if TYPE_CHECKING:
+    from .cuda.place import Place
 
 _LOST = set(ResultKind) - {ResultKind.OK, ResultKind.WRONG_RESULT}
 """How one candidate ends that takes the process, or the call, of all with it."""
@@ -27,6 +30,7 @@ def final_choice(
     evaluator_config: EvaluatorConfig | None = None,
     pool: WorkerPool | None = None,
     confirmed: Collection[int] = (),
+    place: Place | None = None,
 ) -> list[RunnerResult]:
     """Time candidates in ``rounds`` interleaved rounds of about ``round_secs`` seconds; ``run_secs`` is one time for each.
 
@@ -34,14 +38,14 @@ def final_choice(
     best, and one that is wrong gets no time; those whose places are in ``confirmed`` have gone through it before, and only through its
     first cases again. Without it inputs are made from each candidate, and nothing is checked. A
     candidate whose process dies gets none either, and the others are measured again without it. ``evaluator_config`` tells what the
-    caches hold before each call.
+    caches hold before each call. ``place`` has the devices that they run on; None stands for the processor.
     """
     processes, config = pool or shared_pool(), EvaluatorConfig._normalized(evaluator_config)
     artifacts = [_artifact(item) for item in inputs]
 
     def contest(rivals: list[int], rounds: int) -> list[RunnerResult]:
         chosen = [(artifacts[index], index in confirmed) for index in rivals]
-        return _together(chosen, reference, rounds, round_secs, timeout_sec, config, processes)
+        return _together(chosen, reference, rounds, round_secs, timeout_sec, config, processes, place)
 
     everyone = list(range(len(artifacts)))
     results = contest(everyone, rounds)
@@ -66,6 +70,7 @@ def _together(
     timeout_sec: float,
     config: EvaluatorConfig,
     pool: WorkerPool,
+    place: Place | None,
 ) -> list[RunnerResult]:
     """The results of rivals in one process; how it ended for each of them if it did."""
     entries = [(item.number, item.mod, item.target, item.build, passed) for item, passed in artifacts]
@@ -79,6 +84,7 @@ def _together(
         round_secs,
         timeout_sec,
         config,
+        place,
         limit=timeout_sec,
     )
     outcome = call.result()

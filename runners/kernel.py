@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -46,6 +47,23 @@ class Kernel:
             self.call(*arguments)
         else:
             filled(byte, *arguments)
+
+    def timed(self, arguments: list[Array], byte: int | None = None) -> float:
+        """The seconds of one call, without the copies to a device and back where it runs on one.
+
+        Args:
+            arguments: of the call.
+            byte: as for :meth:`call_filled`, where it is given.
+        """
+        on_device = getattr(self.call, "timed", None)
+        if on_device is not None:
+            return float(on_device(byte, *arguments))
+        begin = time.perf_counter()
+        if byte is None:
+            self.call(*arguments)
+        else:
+            self.call_filled(byte, arguments)
+        return time.perf_counter() - begin
 
     @property
     def metrics(self) -> dict[str, float]:

@@ -10,7 +10,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from . import candidate
 from .builder import REQUEST_SECONDS, Artifact, answer, failure_kind, message_of
@@ -26,12 +26,20 @@ from .session import SessionPart, SessionSettings
 from .settings import check_seconds
 from .verify import ReferenceStore
 
+if TYPE_CHECKING:
+    from .cuda.place import Place
+
 _CUT_RATIO = 3.5
 
 
 @Runner.kinds.register("local")
 class LocalRunner(SessionPart, Runner):
     """Checks and times artifacts of :class:`LocalBuilder` in isolated processes, with the machine to themselves."""
+
+    device_types: ClassVar[tuple[str, ...]] = ("cpu", "llvm", "c")
+    """What it runs on, by name."""
+    place: Place | None = None
+    """The devices that candidates are measured on; None for the processor."""
 
     def __init__(
         self,
@@ -68,7 +76,7 @@ class LocalRunner(SessionPart, Runner):
         ):
             check_seconds(f"LocalRunner: {name}", seconds)
         if measure_energy:
-            EnergyMeter()
+            self._require_energy()
         self._measure_energy = measure_energy
         self.timeout_sec = timeout_sec
         self._config = EvaluatorConfig._normalized(evaluator_config)
@@ -76,6 +84,10 @@ class LocalRunner(SessionPart, Runner):
         self._cut_ratio = cut_ratio
         self.reference_timeout_sec = reference_timeout_sec
         self._pool = pool
+
+    def _require_energy(self) -> None:
+        """Raises RunnerError where the energy of a call cannot be measured."""
+        EnergyMeter()
 
     @property
     def evaluator_config(self) -> EvaluatorConfig:
@@ -104,7 +116,7 @@ class LocalRunner(SessionPart, Runner):
             RunnerError: energy is to be measured and this machine does not tell it.
         """
         if session.measure_energy:
-            EnergyMeter()
+            self._require_energy()
         with super().serving(session):
             yield
 
@@ -123,6 +135,7 @@ class LocalRunner(SessionPart, Runner):
             evaluator_config=self.evaluator_config,
             pool=self.pool,
             confirmed=confirmed,
+            place=self.place,
         )
 
     measures_again = True
@@ -139,10 +152,12 @@ class LocalRunner(SessionPart, Runner):
         artifact = item.artifact
         if not isinstance(artifact, Artifact):
             raise RunnerError(
-                f"LocalRunner runs what LocalBuilder built, got {type(artifact).__name__}: {artifact!r}"
+                f"{type(self).__name__} runs what LocalBuilder built, got {type(artifact).__name__}: {artifact!r}"
             )
-        if item.device_type not in ("cpu", "llvm", "c"):
-            raise RunnerError(f"LocalRunner runs on cpu, not on {item.device_type!r}")
+        if item.device_type not in self.device_types:
+            raise RunnerError(
+                f"{type(self).__name__} runs on {self.device_types[0]}, not on {item.device_type!r}"
+            )
         future: Future[RunnerResult] = Future()
         self._start(item, artifact, future, again)
         return future
@@ -157,6 +172,7 @@ class LocalRunner(SessionPart, Runner):
             self.cooldown_sec,
             self.reference_timeout_sec,
             self.measure_energy,
+            self.place,
         )
         key = None if item.reference is None else _reference_key(item.reference, artifact.target)
         worker, generation = artifact.worker, artifact.generation
@@ -253,6 +269,7 @@ class LocalRunner(SessionPart, Runner):
             item.reference,
             self.timeout_sec,
             self.timeout_sec,
+            self.place,
             limit=max(self.timeout_sec, REQUEST_SECONDS),
             phase="request",
             apart=True,

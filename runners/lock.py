@@ -10,7 +10,8 @@ from __future__ import annotations
 import fcntl
 import os
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -18,6 +19,8 @@ from .error import RunnerError
 
 _SHARED = Path("/tmp")  # where all users of a machine find one file, whatever TMPDIR says to each
 _FOR_ALL = 0o666
+_PAUSE = 1e-3
+"""Seconds between two looks at devices that are all in use: nobody can wait for several locks at once."""
 
 
 def _folder() -> Path:
@@ -75,3 +78,31 @@ def machine(*, alone: bool) -> Iterator[None]:
     finally:
         os.close(lock)
         os.close(turnstile)
+
+
+@contextmanager
+def one_device(names: Sequence[str]) -> Iterator[int]:
+    """Use one of several devices alone: the first that is free; its place among them.
+
+    Args:
+        names: of the devices, the same in all processes.
+    """
+    handles = [_open(f"loopsmith-device-{name}.lock") for name in names]
+    try:
+        while (place := _first_free(handles)) is None:
+            time.sleep(_PAUSE)
+        yield place
+    finally:
+        for handle in handles:
+            os.close(handle)
+
+
+def _first_free(handles: Sequence[int]) -> int | None:
+    """Locks the first file that nobody has locked."""
+    for place, handle in enumerate(handles):
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            continue
+        return place
+    return None

@@ -38,6 +38,10 @@ DEFAULT_MEMORY_LIMIT = 8 << 30
 """Bytes that a worker may map beyond what it starts with; thread stacks count too."""
 
 
+CONTEXT_LOST = "CudaContextLost"
+"""Name of the error (:mod:`runners.cuda.driver`) after which a process can do nothing more with its device."""
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """How a call in a worker ended."""
@@ -268,6 +272,8 @@ class Worker:
                 f"{text}; a worker may map {_shown_bytes(self._pool.memory_limit)}, and more with"
                 " LocalRunner(pool=WorkerPool(memory_limit=...)), in bytes"
             )
+        if error == CONTEXT_LOST:  # the process has lost what it had on its device, for good
+            self._end(kill=True)
         return Outcome("raised", error=error, message=text, phase=phase, traceback=trace)
 
     def _call_apart(self, job: _Job) -> Outcome:

@@ -33,7 +33,8 @@ def layout_at(address: int, shape: Sequence[int], dtype: Any, strides: Sequence[
     if steps is None:
         steps = [kind.itemsize * math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
     # as bytes, since numpy makes strides for its own dtypes only
-    one = np.ndarray((), f"V{kind.itemsize}", (ctypes.c_uint8 * kind.itemsize).from_address(address))
+    element = memoryview((ctypes.c_uint8 * kind.itemsize).from_address(address))
+    one = np.ndarray((), f"V{kind.itemsize}", element)
     return as_strided(one, tuple(shape), tuple(steps)).view(kind)
 
 
@@ -87,12 +88,13 @@ class DeviceArray:
     @property
     def shape(self) -> tuple[int, ...]:
         """Extents."""
-        return self.layout.shape
+        return tuple(self.layout.shape)
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """Of the elements."""
-        return self.layout.dtype
+        found: np.dtype[Any] = self.layout.dtype
+        return found
 
     @property
     def size(self) -> int:

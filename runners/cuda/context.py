@@ -174,10 +174,8 @@ class Context:
 
     @cached_property
     def uuid(self) -> str:
-        """Its identity, as nvidia-smi writes it: the same in all processes, whatever CUDA_VISIBLE_DEVICES says."""
-        raw = (ctypes.c_ubyte * 16)()
-        self.driver.call("cuDeviceGetUuid_v2", raw, self._number)
-        return f"GPU-{uuid.UUID(bytes=bytes(raw))}"
+        """Its :func:`identity`."""
+        return identity(self.index)
 
     def memory_info(self) -> tuple[int, int]:
         """Bytes of its memory that are free, and all."""
@@ -185,6 +183,17 @@ class Context:
         self.make_current()
         self.driver.call("cuMemGetInfo_v2", ctypes.byref(free), ctypes.byref(total))
         return free.value, total.value
+
+
+def identity(index: int) -> str:
+    """A device as nvidia-smi writes it: the same in all processes, whatever CUDA_VISIBLE_DEVICES says. No context is made for it.
+
+    Raises:
+        CudaError: there is no such device.
+    """
+    raw, loaded = (ctypes.c_ubyte * 16)(), driver()
+    loaded.call("cuDeviceGetUuid_v2", raw, loaded.number("cuDeviceGet", index))
+    return f"GPU-{uuid.UUID(bytes=bytes(raw))}"
 
 
 _CONTEXTS: dict[tuple[Driver, int], Context] = {}

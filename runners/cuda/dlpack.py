@@ -80,17 +80,19 @@ _given_away: dict[int, tuple[Any, ...]] = {}
 """What consumers have: the structure with all that it points to and whatever owns the elements, by the structure's address."""
 
 
-@_Deleter
-def _delete(address: int) -> None:
+def _forget(address: int) -> None:
     _given_away.pop(address, None)
 
 
-@ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
 def _unused(capsule: int) -> None:
     """The destructor of a capsule: what nobody took is freed."""
     for name in _FORMS:
         if _is_valid_at(capsule, name):
             _given_away.pop(_pointer_at(capsule, name), None)
+
+
+_delete = _Deleter(_forget)
+_destructor = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(_unused)
 
 
 def capsule_of(layout: Array, device: tuple[int, int], owner: Any, *, versioned: bool) -> Any:
@@ -123,7 +125,7 @@ def capsule_of(layout: Array, device: tuple[int, int], owner: Any, *, versioned:
     tensor.shape, tensor.strides = extents, steps
     address = ctypes.addressof(made)
     _given_away[address] = (made, extents, steps, owner)
-    return _new(address, name, ctypes.cast(_unused, ctypes.c_void_p))
+    return _new(address, name, ctypes.cast(_destructor, ctypes.c_void_p))
 
 
 class CapsuleMemory:

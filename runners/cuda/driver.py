@@ -45,6 +45,8 @@ _ADVICE = {
     802: "the system's devices are not ready; is the fabric manager running?",
     803: "the driver library does not fit the system's driver; reboot, or install the one that fits",
 }
+_SIGN = "loopsmith_stand_in_message"
+"""A function that only the stand-in has."""
 _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "cuInit": (c_uint,),
     "cuDriverGetVersion": (POINTER(c_int),),
@@ -149,13 +151,13 @@ class Driver:
         """``cuLaunchKernel`` itself, for those who call it often: its status goes to :meth:`check`."""
         status = self._functions["cuInit"](0)
         if status:
-            error = self._error(status, "cuInit")
-            raise CudaUnavailable(f"CUDA does not start: {error}") from error
+            refused = self._error(status, "cuInit")
+            raise CudaUnavailable(f"CUDA does not start: {refused}") from refused
 
     @property
     def stands_in(self) -> bool:
         """Whether it is the library of :mod:`runners.cuda.stand_in`, which runs kernels on the processor."""
-        return hasattr(self._library, "loopsmith_stand_in_message")
+        return hasattr(self._library, _SIGN)
 
     @property
     def device_count(self) -> int:
@@ -244,6 +246,16 @@ def driver() -> Driver:
     if _loaded is None or _loaded.path != driver_library():
         _loaded = Driver(driver_library())
     return _loaded
+
+
+def stands_in() -> bool:
+    """Whether this process would use the library of :mod:`runners.cuda.stand_in`; a driver is not started to find out."""
+    if not os.environ.get(DRIVER_VARIABLE):
+        return False
+    try:
+        return hasattr(ctypes.CDLL(driver_library()), _SIGN)
+    except OSError:
+        return False
 
 
 def belongs_to_parent() -> bool:

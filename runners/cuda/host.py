@@ -49,7 +49,8 @@ def _on_device(name: str, func: PrimFunc) -> PrimFunc:
     body = DeviceAllocations().visit(func.body)
     _NoElements(name).visit(body)
     attrs = {key: value for key, value in func.attrs.dict.items() if key != "target"}
-    return func.replace(body=body, attrs=DictAttrs(attrs))
+    made: PrimFunc = func.replace(body=body, attrs=DictAttrs(attrs))
+    return made
 
 
 class _NoElements(Visitor):

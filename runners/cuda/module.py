@@ -36,7 +36,7 @@ from ..ndarray import NDArray, from_dlpack
 from .array import DeviceArray
 from .bound import BoundCall
 from .context import Context, context
-from .driver import CudaError, CudaUnavailable, driver
+from .driver import CudaError, stands_in
 from .host import ALLOCATE, FREE, host_functions
 from .launch import HostCall, Launch, LoadedKernel
 
@@ -145,7 +145,7 @@ class CudaModule:
     # -- code ----------------------------------------------------------------------
     def code_for(self, arch: str | None = None) -> bytes:
         """What the driver loads: a cubin for an architecture, or what the stand-in has in its place."""
-        key = "stand-in" if _stands_in() else arch or self.arch
+        key = "stand-in" if stands_in() else arch or self.arch
         found = self._images.get(key)
         if found is None:
             if key == "stand-in":
@@ -289,13 +289,6 @@ def _arch_of(of: Context) -> str:
     told = cuda_attributes(of.index)
     assert told is not None  # the context is of this driver
     return str(told["arch"])
-
-
-def _stands_in() -> bool:
-    try:
-        return driver().stands_in
-    except CudaUnavailable:
-        return False
 
 
 def build_module(

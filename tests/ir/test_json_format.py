@@ -89,3 +89,9 @@ def test_numbers_that_json_lacks_survive_strict_json(value: float) -> None:
     text = save_json({"x": value})
     json.loads(text, parse_constant=refuse)
     assert repr(load_json(text)["x"]) == repr(float(value))
+
+
+def test_a_field_that_is_none_without_having_to_be_survives() -> None:
+    axis = tir.IterVar(None, tir.Var("t", "int32"), tir.IterVar.ThreadIndex, "threadIdx.x")
+    again = load_json(save_json(axis))
+    assert again.dom is None and again.thread_tag == "threadIdx.x"

@@ -1,0 +1,69 @@
+"""Builders whose candidates go wrong on a device in every way that a kernel can."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Any
+
+from ir import IRModule
+from runners.cuda.kernel import DeviceKernel
+from runners.cuda.module import CudaModule, build_module
+from runners.native import build_native
+from runners.verify import entry
+
+FAULT = "test.fault"
+"""The attribute that says what is wrong with a candidate."""
+_INSERTED = {
+    "illegal access": "*(volatile float*)(1ull << 40) = 1.0f;",
+    "endless loop": "for (volatile int i = 0; i >= 0;) {}",
+    "trap": "__trap();",
+    "wrong element": "",
+}
+
+
+def with_fault(mod: Any, fault: str) -> IRModule:
+    return mod.replace(functions={var: func.with_attr(FAULT, fault) for var, func in mod.functions.items()})
+
+
+def build_faulty(mod: Any, target: Any) -> Any:
+    """Build for the device, with what the program's attribute says put into the text of its kernels."""
+    func = entry(mod)
+    if "thread_binding" not in mod.script() and "launch_thread" not in mod.script():
+        return build_native(mod, "cpu")  # the unscheduled program
+    module, fault = build_module(mod, target, compiled=False), func.attrs.get(FAULT)
+    if fault is None:
+        return DeviceKernel(module, module.functions()[0])
+    if fault == "no memory":
+        return _Greedy(module, module.functions()[0])
+    text = module.source()
+    if fault == "wrong result":
+        text = text.replace("* 2.0f", "* 2.5f")
+    elif fault == "beside its output":
+        text = text.replace("C[", "C[128 + ", 1)
+    elif fault == "too much shared memory":
+        return _Shared(module, module.functions()[0])
+    else:
+        text = text.replace("= threadIdx.x;", f"= threadIdx.x; {_INSERTED[fault]}", 1)
+    assert text != module.source()
+    changed = CudaModule(replace(module._source, text=text), module.host, module.arch)
+    return DeviceKernel(changed, changed.functions()[0])
+
+
+class _Greedy(DeviceKernel):
+    def timed(self, byte, *arrays):
+        from runners.cuda.memory import allocator
+        from runners.cuda.place import current_device
+
+        allocator(current_device()).allocate(1 << 40)
+        return time.perf_counter()
+
+
+class _Shared(DeviceKernel):
+    def timed(self, byte, *arrays):
+        from runners.cuda.place import current_device
+
+        of = current_device()
+        kernel = next(iter(self._module.kernels_on(of).values()))
+        kernel._allow(1 << 20)
+        return time.perf_counter()
