@@ -14,7 +14,7 @@ from ir import tir
 from ir.arith.deep_equal import expr_deep_equal
 from ir.arith.domain import is_number
 from ir.arith.linear_form import combined, multiplied
-from ir.dtype import integer_range
+from ir.dtype import bits, integer_range, is_int
 from ir.tir import expr as E
 
 Monomial = tuple[Any, ...]
@@ -210,6 +210,18 @@ def mentions(expr: Any, variables: Iterable[Any] | Mapping[Any, Any]) -> bool:
 def without_casts(index: tir.PrimExpr) -> tir.PrimExpr:
     """A variable, or whatever an index is, in the type that it had before it was cast from one index type to another."""
     while isinstance(index, tir.Cast) and is_number(index.dtype) and is_number(index.value.dtype):
+        index = index.value
+    return index
+
+
+def widened(index: tir.PrimExpr) -> tir.PrimExpr:
+    """What an index is of which a cast keeps every value: ``v`` of ``T.Cast("int64", v)``."""
+    while (
+        isinstance(index, tir.Cast)
+        and is_int(index.dtype)
+        and is_int(index.value.dtype)
+        and bits(index.dtype) >= bits(index.value.dtype)
+    ):
         index = index.value
     return index
 

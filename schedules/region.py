@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ir import tir
-from ir.arith import Analyzer, int_set
+from ir.arith import Analyzer, ProofStrength, int_set
 from ir.tir.operators import index_number
 from ir.tir.stmt_functor import substitute, variables_in
 
@@ -245,7 +245,10 @@ def lies_inside(item: tir.Range, domains: Mapping[Any, tir.Range], dim: Any) -> 
     analyzer = Analyzer()
     for var, dom in domains.items():
         analyzer.bind(var, dom)
-    return analyzer.can_prove(item.min >= 0) and analyzer.can_prove(item.min + item.extent <= dim)
+    inside = item.min + item.extent <= dim
+    return analyzer.can_prove(item.min >= 0) and (
+        analyzer.can_prove(inside) or analyzer.can_prove(inside, ProofStrength.SYMBOLIC_BOUND)
+    )
 
 
 def _is_number(expr: Any) -> bool:

@@ -1,3 +1,6 @@
 """Schedules without tuning: a sensible program for a kernel that no record covers."""
 
-from .cpu import default_schedule
+from . import gpu
+from .apply_default_schedule import ApplyDefaultSchedule
+from .base import ScheduleRule
+from .default import default_schedule, gpu_rules

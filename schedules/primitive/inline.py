@@ -13,7 +13,7 @@ from ir.tir.operators import index_number
 from ir.tir.stmt_functor import StmtExprMutator, loads_in, substitute, variables_in
 
 from ..access import access_regions
-from ..affine import constant_difference, mentions, polynomial, simplify_polynomial
+from ..affine import constant_difference, mentions, polynomial, simplify_polynomial, widened
 from ..analysis import (
     consumers_of,
     is_output_block,
@@ -114,8 +114,8 @@ class _InlineLoads(_Substitution):
 
     def value_at(self, indices: tuple[tir.PrimExpr, ...]) -> tir.PrimExpr:
         values = dict(self._units)  # of variables that no index has
-        for var, index in zip(self._store.indices, indices, strict=True):
-            if isinstance(var, tir.Var):
+        for stored, index in zip(self._store.indices, indices, strict=True):
+            if isinstance(var := widened(stored), tir.Var):
                 values[var] = tir.cast(var.dtype, index_number(index))
         found: tir.PrimExpr = _SimplifyIndices().visit(substitute(self._store.value, values))
         return found
@@ -265,13 +265,14 @@ def _require_plain_loads(blocks: list[BlockNode], buffer: tir.Buffer, primitive:
 def _require_plain_indices(block: BlockNode, store: tir.BufferStore) -> None:
     """The stored indices must be distinct block variables (constants where the dimension has extent 1)."""
     seen = set()
-    for index, dim in zip(store.indices, store.buffer.shape, strict=True):
+    for stored, dim in zip(store.indices, store.buffer.shape, strict=True):
+        index = widened(stored)
         if isinstance(index, tir.IntImm) and isinstance(dim, tir.IntImm) and dim.value == 1:
             continue
         require(
             isinstance(index, tir.Var) and index not in seen,
             "compute_inline",
-            f"block {block.name!r} stores at index {index}; inlining needs distinct iteration variables",
+            f"block {block.name!r} stores at index {stored}; inlining needs distinct iteration variables",
         )
         seen.add(index)
     for var in sorted(

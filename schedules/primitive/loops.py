@@ -16,7 +16,7 @@ from ir.tir.analysis.empty_domains import may_be_empty
 from ir.tir.buffer import exactly
 from ir.tir.faults import may_fault
 
-from ..affine import mentions, polynomial
+from ..affine import Polynomial, mentions, polynomial
 from ..analysis import is_affine, leaves_beside_blocks, loop_chain, require, why_two_names
 from ..argument import BlockOrLoop, Factors, Flag, Loop, Loops
 from ..bounds import analyzer_of
@@ -266,8 +266,9 @@ def _infer_factors(loop: LoopNode, factors: Sequence[Any], exact: bool) -> tuple
             inferred = tir.const(-(-loop.extent.value // product.value), dtype)
             divides = loop.extent.value % product.value == 0
         else:
-            inferred = tir.floordiv(loop.extent + (product - 1), product)
-            divides = False
+            quotient = _even_quotient(loop.extent, product)
+            divides = quotient is not None
+            inferred = tir.floordiv(loop.extent + (product - 1), product) if quotient is None else quotient
         return [inferred if item is None else item for item in extents], divides
     if exact:
         return extents, True
@@ -288,6 +289,17 @@ def _infer_factors(loop: LoopNode, factors: Sequence[Any], exact: bool) -> tuple
         f"the factors of loop {loop.var.name!r} are not certain to cover its extent {loop.extent}; leave one of them None",
     )
     return extents, False
+
+
+def _even_quotient(extent: tir.PrimExpr, divisor: tir.PrimExpr) -> tir.PrimExpr | None:
+    """A symbolic extent by a number that divides each of its terms, such as one that was rounded up to multiples of it; None of others."""
+    if not isinstance(divisor, tir.IntImm):
+        return None
+    found = polynomial(extent)
+    if any(coefficient % divisor.value for coefficient in found.terms.values()):
+        return None
+    parts = {monomial: coefficient // divisor.value for monomial, coefficient in found.terms.items()}
+    return tir.cast(divisor.dtype, Polynomial(parts, found.dtype).to_expr())
 
 
 def _check_fuse(chain: list[LoopNode]) -> None:

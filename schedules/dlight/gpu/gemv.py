@@ -1,0 +1,179 @@
+"""GEMV: products of a matrix and a vector, bound by reading the matrix once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ir import dtype as dt
+from ir import tir
+from ir.target.gpu_facts import ACCESS_BYTES
+
+from ...random_variable import BlockRV, LoopRV
+from ...rule.block_facts import elementwise_consumer, is_one, is_spatial, loop_position, node_of
+from ...tree import BlockNode
+from .product_form import ProductAxes, extent_of, product_axes
+from .reduction import schedule_columns
+from .rule import GPUScheduleRule, Nests
+
+_WARP, _MOST = 32, 256
+_STEPS = 4
+"""Loads of each thread at least, before a row has more threads than a warp."""
+_ROWS = 4
+"""Rows of a block of threads, of which each has a warp or more."""
+
+
+class GEMV(GPUScheduleRule):
+    """Share each row of ``y[i] = sum_k(A[i, k] * x[k])`` among threads that read neighbouring vectors of it.
+
+    Each thread adds up the products of its own elements, which it loads 16 bytes at a time where rows have a known and fitting length, and
+    the threads of a row add up their sums by shuffles. Where the matrix is contiguous along i, neighbouring
+    threads have neighbouring rows instead. An elementwise consumer is computed in the same kernel.
+    """
+
+    def stays(self, node: BlockNode) -> bool:
+        return self._axes(node) is not None
+
+    def schedule(self, nests: Nests) -> bool:
+        return schedule_rows_of_matrix(nests, self._axes)
+
+    def _axes(self, node: BlockNode) -> RowAxes | None:
+        axes = product_axes(node)
+        if axes is None or len(axes.k) != 1 or bool(axes.m) == bool(axes.n):
+            return None
+        rows = (*axes.batch, *axes.m, *axes.n)
+        return RowAxes(rows, (), axes.k[0], axes.lhs if axes.m else axes.rhs)
+
+
+@dataclass(frozen=True)
+class RowAxes:
+    """The axes of a product whose time goes into reading a matrix."""
+
+    rows: tuple[Any, ...]
+    own: tuple[Any, ...]
+    """Axes that the matrix does not have: each of its elements is used for all of their values."""
+    k: Any
+    matrix: int
+    """Its position among what the block reads."""
+
+
+def schedule_rows_of_matrix(nests: Nests, axes_of: Any) -> bool:
+    """Schedule the only nest of a function, but for an elementwise consumer, that has such axes."""
+    sch = nests.sch
+    found = [(block, axes) for block in nests.blocks() if (axes := axes_of(node_of(sch, block))) is not None]
+    if len(found) != 1:
+        return False
+    ((block, axes),) = found
+    consumer = elementwise_consumer(node_of(sch, block))
+    matrix = node_of(sch, block).reads[axes.matrix]
+    contiguous = _is_last(matrix, axes.k)
+    while makers := [item for item in sch.get_producers(block) if is_spatial(node_of(sch, item))]:
+        sch.compute_inline(makers[0])
+    if len(nests.blocks()) != (1 if consumer is None else 2):
+        return False
+    if not contiguous:
+        return not axes.own and consumer is None and schedule_columns(nests, block)
+    last = None if consumer is None else sch.get_block(consumer.name)
+    _share_rows(nests, block, last, axes)
+    return True
+
+
+def _is_last(region: tir.BufferRegion, var: Any) -> bool:
+    """Whether a buffer is contiguous along a variable."""
+    wide = [
+        item
+        for item, dim in zip(region.region, region.buffer.shape, strict=True)
+        if not is_one(dim)
+    ]
+    return bool(wide) and wide[-1].min is var
+
+
+def _share_rows(nests: Nests, block: BlockRV, last: BlockRV | None, axes: RowAxes) -> None:
+    sch = nests.sch
+    node = node_of(sch, block)
+    length = extent_of(node, [axes.k])
+    lanes = _lanes(node, axes, length)
+    threads = nests.number(_threads(length, lanes), [32, 64, 128, 256])
+    others, own, reduced = _loops_of(nests, block, axes)
+    sch.reorder(*others, *own, reduced)
+    _step, shared, _elements = sch.split(reduced, [None, threads, lanes])
+    parts = sch.rfactor(shared, 0)
+    sch.set_scope(parts, 0, "local")
+    if last is None:
+        row = _bind_rows(nests, sch.get_loops(block)[: len(others)], extent_of(node, axes.rows))
+    else:
+        rows, within, _ = _loops_of(nests, last, axes)
+        sch.reorder(*rows, *within)
+        row = _bind_rows(nests, rows, extent_of(node, axes.rows))
+        inner = sch.fuse(*within) if within else sch.add_unit_loop(last)
+        _outer, writing = sch.split(inner, [None, threads])
+        sch.bind(writing, "threadIdx.x")
+        sch.compute_at(block, row, preserve_unit_loops=True)
+        sch.set_scope(block, 0, "shared")
+    sch.bind(sch.get_loops(block)[-1], "threadIdx.x")
+    sch.compute_at(parts, row, preserve_unit_loops=True)
+    _add_up_parts(nests, parts, lanes)
+
+
+def _loops_of(nests: Nests, block: BlockRV, axes: RowAxes) -> tuple[list[LoopRV], list[LoopRV], LoopRV]:
+    """The loops of a nest over rows, over what is computed of each row, and over k."""
+    sch = nests.sch
+    node, loops = node_of(sch, block), sch.get_loops(block)
+    position_of = {var: loop_position(node, var) for var in (*axes.own, axes.k)}
+    own = [loops[position] for var in axes.own if (position := position_of[var]) is not None]
+    position = position_of[axes.k]
+    assert position is not None
+    reduced = loops[position]
+    return [loop for loop in loops if loop not in own and loop is not reduced], own, reduced
+
+
+def _bind_rows(nests: Nests, loops: list[LoopRV], count: int | None) -> LoopRV:
+    """Rows on blocks of threads, some rows each where they are known to share evenly; returns the innermost loop."""
+    sch = nests.sch
+    row = sch.fuse(*loops)
+    if count is None or count % _ROWS or count < _ROWS * int(nests.target.attrs.get("multi_processor_count", 1)):
+        sch.bind(row, "blockIdx.x")
+        return row
+    blocks, row = sch.split(row, [None, _ROWS])
+    sch.bind(blocks, "blockIdx.x")
+    sch.bind(row, "threadIdx.y")
+    return row
+
+
+def _add_up_parts(nests: Nests, parts: BlockRV, lanes: int) -> None:
+    """The sums of each thread, in loops of its own: the matrix is loaded once for all results that use it, in vectors."""
+    sch = nests.sch
+    count = len(node_of(sch, parts).iter_vars)
+    thread, *spatial, step, elements = sch.get_loops(parts)[-count:]
+    sch.reorder(thread, step, *spatial, elements)
+    sch.bind(thread, "threadIdx.x")
+    if lanes > 1:
+        for position in range(len(node_of(sch, parts).reads)):
+            _load_vectors(nests, parts, position, step)
+    sch.decompose_reduction(parts, step)
+
+
+def _load_vectors(nests: Nests, parts: BlockRV, position: int, step: LoopRV) -> None:
+    sch = nests.sch
+    copy = sch.cache_read(parts, position, "local")
+    sch.compute_at(copy, step, preserve_unit_loops=True)
+    sch.vectorize(sch.get_loops(copy)[-1])
+
+
+def _lanes(node: BlockNode, axes: RowAxes, length: int | None) -> int:
+    """Neighbours that a thread loads at once: as many as fit 16 bytes of every operand, and rows of a known length."""
+    if length is None or not all(_is_last(region, axes.k) for region in node.reads):
+        return 1
+    lanes = ACCESS_BYTES // max(dt.bytes_of(region.buffer.dtype) for region in node.reads)
+    while lanes > 1 and length % lanes:
+        lanes //= 2
+    return max(lanes, 1)
+
+
+def _threads(length: int | None, lanes: int) -> int:
+    """Threads of a row: a warp, and more where rows are long."""
+    threads = _WARP
+    while length is not None and threads < _MOST and threads * 2 * lanes * _STEPS <= length:
+        threads *= 2
+    return threads
