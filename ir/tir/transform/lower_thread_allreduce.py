@@ -24,6 +24,7 @@ from ..stmt import (
     Allocate,
     AttrStmt,
     BufferStore,
+    DeclBuffer,
     Evaluate,
     For,
     ForKind,
@@ -34,7 +35,7 @@ from ..stmt import (
 )
 from ..stmt_functor import StmtExprMutator
 from .prim_func_pass import PrimFuncPass
-from .thread_exchange import Exchange, Step, in_order, linear_index
+from .thread_exchange import Exchange, Step, in_order, linear_index, without_unused_names
 
 _TAGS = ("threadIdx.x", "threadIdx.y", "threadIdx.z")
 _INVARIANT = "tir.tvm_thread_invariant"
@@ -47,9 +48,9 @@ def _refuse(reason: str) -> NoReturn:
 
 
 class _Lower(StmtExprMutator):
-    def __init__(self, warp_size: int) -> None:
+    def __init__(self, warp_size: int, unread: set[Var]) -> None:
         super().__init__()
-        self._warp_size = warp_size
+        self._warp_size, self._unread = warp_size, unread
         self._combiners: list[CommReducer] = []
         self._threads: dict[str, IterVar] = {}
         """By tag, the axes of threads around."""
@@ -93,6 +94,14 @@ class _Lower(StmtExprMutator):
         for room in reversed(rooms):
             body = Allocate(room.data, room.dtype, room.shape, const(True), body)
         return mapped.replace(body=body)
+
+    def visit_Allocate(self, stmt: Allocate) -> Stmt:
+        mapped: Allocate = self.generic_visit(stmt)
+        return mapped.body if stmt.buffer_var in self._unread else mapped
+
+    def visit_DeclBuffer(self, stmt: DeclBuffer) -> Stmt:
+        mapped: DeclBuffer = self.generic_visit(stmt)
+        return mapped.body if stmt.buffer.data in self._unread else mapped
 
     def visit_For(self, loop: For) -> Stmt:
         apart = [bound for bound in (loop.min, loop.extent) if self._is_own(bound)]
@@ -170,8 +179,9 @@ class _Lower(StmtExprMutator):
                 [self.visit(index) for index in result.indices],
             )
             for result, value in zip(given.results, found, strict=True)
+            if result.buffer.data not in self._unread
         ]
-        return in_order([*steps, *stores])
+        return in_order(without_unused_names([*steps, *stores]))
 
     def _combiner_of(self, given: ThreadAllreduce) -> CommReducer:
         if not self._combiners:
@@ -219,6 +229,44 @@ class _Lower(StmtExprMutator):
         if not isinstance(extent, IntImm):
             _refuse(f"threads share a reduction, and the extent of {tag} is {extent}; it must be a number")
         return int(extent.value)
+
+
+class _Uses(Visitor):
+    """Collects memory that is allocated, and what is used otherwise than for results of reductions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.allocated: set[Var] = set()
+        self.used: set[Var] = set()
+
+    def visit_Allocate(self, stmt: Allocate) -> None:
+        self.allocated.add(stmt.buffer_var)
+        for part in (*stmt.extents, stmt.condition, stmt.body):
+            self.visit(part)
+
+    def visit_DeclBuffer(self, stmt: DeclBuffer) -> None:
+        self.visit(stmt.body)
+
+    def visit_Var(self, var: Var) -> None:
+        self.used.add(var)
+
+    def visit_Call(self, call: Call) -> None:
+        given = ThreadAllreduce.of(call)
+        if given is None:
+            self.generic_visit(call)
+            return
+        for part in (*given.values, given.condition, *given.threads):
+            self.visit(part)
+        for result in given.results:
+            for index in result.indices:
+                self.visit(index)
+
+
+def _unread_results(func: PrimFunc) -> set[Var]:
+    """The memory that takes results of reductions, and that nobody reads: one of several results often is of no use."""
+    uses = _Uses()
+    uses.visit(func.body)
+    return uses.allocated - uses.used
 
 
 class _Own(Visitor):
@@ -269,7 +317,7 @@ class LowerThreadAllreduce(PrimFuncPass):
     combines its own, leaves one value in shared memory, and combines what all of them have left. Where neither holds, because a group
     begins in the middle of a warp or its threads do not follow each other, halves of the threads combine values in shared memory. Threads
     count with x running fastest; how many are a warp is said by ``thread_warp_size`` of the function's target, 32 by default. All
-    threads of a reduction have the result.
+    threads of a reduction have the result. Of several results those that nobody reads are not kept.
 
     Before::
 
@@ -295,4 +343,4 @@ class LowerThreadAllreduce(PrimFuncPass):
 
     def transform_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         """The function without ``tvm_thread_allreduce``."""
-        return func.replace(body=_Lower(_warp_size(func)).visit(func.body))
+        return func.replace(body=_Lower(_warp_size(func), _unread_results(func)).visit(func.body))

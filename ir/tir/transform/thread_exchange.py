@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ... import dtype as dt
+from ...node import post_order_visit
 from ..buffer import Buffer, decl_buffer
 from ..expr import BufferLoad, CommReducer, IntImm, PrimExpr, Select, Var
 from ..intrinsic.gpu import tvm_storage_sync, tvm_warp_shuffle, tvm_warp_shuffle_down
@@ -260,6 +261,21 @@ def in_order(steps: Sequence[Step]) -> Stmt:
         else:
             body = [LetStmt(step[0], step[1], seq(*body))]
     return seq(*body)
+
+
+def without_unused_names(steps: Sequence[Step]) -> list[Step]:
+    """Steps without the names that nothing behind them uses; threads that need no value do not exchange it either."""
+    kept: list[Step] = []
+    used: set[Var] = set()
+    for step in reversed(steps):
+        if not isinstance(step, Stmt) and step[0] not in used:
+            continue
+        kept.append(step)
+        post_order_visit(
+            step if isinstance(step, Stmt) else step[1],
+            lambda node: used.add(node) if isinstance(node, Var) else None,
+        )
+    return kept[::-1]
 
 
 def _barrier() -> Stmt:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
 from ir import dtype as dt
 from ir import tir
 from ir.target.gpu_facts import ACCESS_BYTES
 
 from ...affine import mentions
+from ...analysis import producers_of
 from ...annotation import COOPERATIVE_FETCH
 from ...error import ScheduleError
 from ...random_variable import BlockRV, LoopRV
@@ -51,7 +53,7 @@ _TILES = (
 """From the one that reads memory least often to the one that fills small devices."""
 _SYMBOLIC = 512
 """What an unknown extent counts as."""
-_TILES_PER_PROCESSOR = 2
+_TILES_PER_PROCESSOR = 1
 _MOST_BLOCKS = (1 << 16) - 1
 """Along ``blockIdx.y`` and ``blockIdx.z``."""
 _BANKS, _OFFSET = 32, 4
@@ -96,6 +98,8 @@ def _share_alone(nests: Nests, block: BlockRV) -> None:
 def _tile(nests: Nests, block: BlockRV) -> None:
     sch = nests.sch
     consumer = elementwise_consumer(node_of(sch, block))
+    if consumer is not None and len(producers_of(consumer)) > 1:
+        consumer = None  # it waits for the others
     followers = [] if consumer is None else [sch.get_block(consumer.name)]
     axes = product_axes(node_of(sch, block))
     assert axes is not None
@@ -115,7 +119,7 @@ def _tile(nests: Nests, block: BlockRV) -> None:
         sch.reverse_compute_inline(follower)
     loops = _bind_tile(sch, block, axes, tile)
     for position in (axes.lhs, axes.rhs):
-        _fetch(nests, block, position, axes, loops.step)
+        _fetch(nests, block, position, axes, tile, loops.step)
     sch.reverse_compute_at(copy, loops.thread, preserve_unit_loops=True)
     sch.set_scope(block, 0, "local")
     _write_vectors(sch, copy)
@@ -187,11 +191,11 @@ def _split(sch: Schedule, loop: LoopRV, tile: Tile, side: int) -> list[LoopRV]:
 
 
 def _fetch(
-    nests: Nests, block: BlockRV, position: int, axes: ProductAxes, step: LoopRV
+    nests: Nests, block: BlockRV, position: int, axes: ProductAxes, tile: Tile, step: LoopRV
 ) -> None:
     """Copy an operand's part of a step into shared memory, with rows along m or n, by all threads in the order in which it lies in memory."""
     sch = nests.sch
-    copy = sch.cache_read(block, position, "shared")
+    copy = sch.cache_read(block, position, "shared", consumer_blocks=[block])
     _inline_makers(sch, copy)
     region = node_of(sch, block).reads[position].region
     k = next(i for i, item in enumerate(region) if item.min is axes.k[0])
@@ -206,15 +210,28 @@ def _fetch(
     if contiguous is not None and contiguous != count - 1:
         sch.reorder(loops[-1], loops[contiguous])
         loops[-1], loops[contiguous] = loops[contiguous], loops[-1]
+    lanes = 1 if contiguous is None else _lanes(node, node.reads[0])
+    while lanes > 1 and tile.threads[0] * tile.threads[1] * lanes > _elements_of(node, count):
+        lanes //= 2
     sch.fuse(*loops)
-    sch.annotate(copy, COOPERATIVE_FETCH, 1 if contiguous is None else _lanes(node, node.reads[0]))
+    sch.annotate(copy, COOPERATIVE_FETCH, lanes)
     sch.storage_align(copy, 0, axis=count - 2, factor=_BANKS, offset=_OFFSET)
 
 
 def _inline_makers(sch: Schedule, copy: BlockRV) -> None:
     """Compute in a copy what is computed of an operand element by element, a convolution's padding included."""
-    while makers := [item for item in sch.get_producers(copy) if is_spatial(node_of(sch, item))]:
+    while makers := [item for item in sch.get_producers(copy) if _can_go(node_of(sch, item))]:
         sch.compute_inline(makers[0])
+
+
+def _can_go(node: BlockNode) -> bool:
+    """Whether a block computes every element once, and is not what writes out another product's tiles."""
+    return is_spatial(node) and all(loop.thread_binding is None for loop in loops_around(node))
+
+
+def _elements_of(node: BlockNode, count: int) -> int:
+    """How often the innermost loops of a block run."""
+    return prod(loop.extent.value for loop in loops_around(node)[-count:] if isinstance(loop.extent, tir.IntImm))
 
 
 def _contiguous(node: BlockNode, count: int) -> int | None:

@@ -22,20 +22,20 @@ def as_matrices(sch: Schedule, block: BlockRV, axes: ProductAxes) -> BlockRV:
     Raises:
         ScheduleError: an operand is read in several ways, say.
     """
-    for position in (axes.lhs, axes.rhs):
-        sch.reindex(block, ("read", position))
-    write = sch.reindex(block, ("write", 0))
+    copies = {
+        ("read", axes.lhs): sch.reindex(block, ("read", axes.lhs)),
+        ("read", axes.rhs): sch.reindex(block, ("read", axes.rhs)),
+        ("write", 0): sch.reindex(block, ("write", 0)),
+    }
     node = node_of(sch, block)
     extents = {item.var: item.dom.extent for item in node.iter_vars}
-    for kind, position, regions in (
-        ("read", axes.lhs, node.reads),
-        ("read", axes.rhs, node.reads),
-        ("write", 0, node.writes),
-    ):
-        variables = [item.min for item in regions[position].region]
-        sch.transform_layout(block, (kind, position), _joined(variables, axes, extents))
+    for (kind, position), copy in copies.items():
+        region = (node.reads if kind == "read" else node.writes)[position]
+        joined = _joined([item.min for item in region.region], axes, extents)
+        sch.transform_layout(block, (kind, position), joined)
+        sch.transform_block_layout(copy, joined)
     sch.transform_block_layout(block, _joined([item.var for item in node.iter_vars], axes, extents))
-    return write
+    return copies["write", 0]
 
 
 def _joined(

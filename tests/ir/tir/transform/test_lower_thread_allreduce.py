@@ -327,6 +327,35 @@ def test_groups_of_threads_types_and_combiners(data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("threads", [1, 5, 32, 33, 64, 100])
 def test_pairs_of_a_position_and_a_value(threads: int) -> None:
+    program = pairs(threads)
+    values = np.random.default_rng(1).integers(0, 9, threads).astype("float32")
+    masked = np.where(np.arange(threads) % 7 == 2, -np.inf, values)
+    for func in (program, lowered(program)):
+        places, largest = np.zeros(threads, "int32"), np.zeros(threads, "float32")
+        run(func, values, places, largest)
+        assert (places == masked.argmax()).all()
+        assert (largest == masked.max()).all()
+
+
+@pytest.mark.parametrize("threads", [1, 5, 32, 100])
+def test_of_several_results_only_those_that_somebody_reads_are_kept(threads: int) -> None:
+    """NVRTC warns of memory and names that nobody reads."""
+    program = pairs(threads, second="T.float32(1)")
+    after = lowered(program)
+    assert "v_data" in program.script() and "v_data" not in after.script()
+    defined: list[tir.Var] = []
+    tir.post_order_visit(after.body, lambda node: defined.append(node.var) if isinstance(node, tir.LetStmt) else None)
+    for statement in defined:
+        assert after.script().count(statement.name) > 1
+    values = np.random.default_rng(1).integers(0, 9, threads).astype("float32")
+    masked = np.where(np.arange(threads) % 7 == 2, -np.inf, values)
+    places, ones = np.zeros(threads, "int32"), np.zeros(threads, "float32")
+    run(after, values, places, ones)
+    assert (places == masked.argmax()).all() and (ones == 1).all()
+
+
+def pairs(threads: int, second: str = "v[0]") -> PrimFunc:
+    """Threads find the largest value and its first position: each stores the position, and the value or something else."""
     first = "T.Select(a > b or a == b and i < j, i, j), T.Select(a > b, a, b)"
     combiner = f'T.comm_reducer(lambda i, a, j, b: ({first}), [2147483647, T.float32("-inf")])'
     program: Any = from_source(f"""@T.prim_func
@@ -339,12 +368,6 @@ def main(A: T.Buffer(({threads},), "float32"), P: T.Buffer(({threads},), "int32"
     with T.attr({combiner}, {_SCOPE}):
         T.tvm_thread_allreduce(T.uint32(2), tx, A[tx], tx % 7 != 2, p[0], v[0], tx)
     P[tx] = p[0]
-    V[tx] = v[0]
+    V[tx] = {second}
 """)
-    values = np.random.default_rng(1).integers(0, 9, threads).astype("float32")
-    masked = np.where(np.arange(threads) % 7 == 2, -np.inf, values)
-    for func in (program, lowered(program)):
-        places, largest = np.zeros(threads, "int32"), np.zeros(threads, "float32")
-        run(func, values, places, largest)
-        assert (places == masked.argmax()).all()
-        assert (largest == masked.max()).all()
+    return program
