@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,9 +12,9 @@ from ir.target.gpu_facts import ACCESS_BYTES
 from ...random_variable import BlockRV, LoopRV
 from ...rule.block_facts import elementwise_consumer, is_one, is_spatial, loop_position, node_of
 from ...tree import BlockNode
-from .product_form import ProductAxes, extent_of, product_axes
-from .reduction import schedule_columns
+from .product_form import extent_of, product_axes
 from .rule import GPUScheduleRule, Nests
+from .sharing import share_columns
 
 _WARP, _MOST = 32, 256
 _STEPS = 4
@@ -72,20 +71,17 @@ def schedule_rows_of_matrix(nests: Nests, axes_of: Any) -> bool:
         sch.compute_inline(makers[0])
     if len(nests.blocks()) != (1 if consumer is None else 2):
         return False
-    if not contiguous:
-        return not axes.own and consumer is None and schedule_columns(nests, block)
     last = None if consumer is None else sch.get_block(consumer.name)
-    _share_rows(nests, block, last, axes)
-    return True
+    if contiguous:
+        _share_rows(nests, block, last, axes)
+    elif not axes.own:
+        share_columns(sch, block, last)
+    return contiguous or not axes.own
 
 
 def _is_last(region: tir.BufferRegion, var: Any) -> bool:
     """Whether a buffer is contiguous along a variable."""
-    wide = [
-        item
-        for item, dim in zip(region.region, region.buffer.shape, strict=True)
-        if not is_one(dim)
-    ]
+    wide = [item for item, dim in zip(region.region, region.buffer.shape, strict=True) if not is_one(dim)]
     return bool(wide) and wide[-1].min is var
 
 
@@ -132,7 +128,11 @@ def _bind_rows(nests: Nests, loops: list[LoopRV], count: int | None) -> LoopRV:
     """Rows on blocks of threads, some rows each where they are known to share evenly; returns the innermost loop."""
     sch = nests.sch
     row = sch.fuse(*loops)
-    if count is None or count % _ROWS or count < _ROWS * int(nests.target.attrs.get("multi_processor_count", 1)):
+    if (
+        count is None
+        or count % _ROWS
+        or count < _ROWS * int(nests.target.attrs.get("multi_processor_count", 1))
+    ):
         sch.bind(row, "blockIdx.x")
         return row
     blocks, row = sch.split(row, [None, _ROWS])

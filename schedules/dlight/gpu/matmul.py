@@ -15,14 +15,13 @@ from ...analysis import producers_of
 from ...annotation import COOPERATIVE_FETCH
 from ...error import ScheduleError
 from ...random_variable import BlockRV, LoopRV
-from ...rule.block_facts import elementwise_consumer, is_spatial, node_of, reduce_vars
+from ...rule.block_facts import elementwise_consumer, is_spatial, node_of
 from ...schedule import Schedule
 from ...tree import BlockNode, loops_around
 from .matrix_form import as_matrices
 from .product_form import ProductAxes, extent_of, is_matrix_product, product_axes
-from .reduction import is_short
-from .rows import share_reduction
 from .rule import GPUScheduleRule, Nests
+
 
 @dataclass(frozen=True)
 class Tile:
@@ -79,20 +78,7 @@ class Matmul(GPUScheduleRule):
             _tile(nests, block)
         if not products:
             return False
-        for block in nests.blocks():
-            node = node_of(sch, block)
-            is_bound = any(loop.thread_binding is not None for loop in loops_around(node))
-            if not is_bound and reduce_vars(node) and not is_short(node):
-                _share_alone(nests, block)
         return True
-
-
-def _share_alone(nests: Nests, block: BlockRV) -> None:
-    """A reduction beside products in a kernel of its own, a warp for each result."""
-    sch = nests.sch
-    share_reduction(sch, block, nests.number(32, [32, 64, 128]))
-    rows = sch.get_loops(block)[: -2]
-    sch.bind(sch.fuse(*rows) if rows else sch.add_unit_loop(sch.get_loops(block)[0]), "blockIdx.x")
 
 
 def _tile(nests: Nests, block: BlockRV) -> None:
@@ -131,7 +117,9 @@ def _tile_for(nests: Nests, node: BlockNode, axes: ProductAxes) -> Tile:
     batch, m, n = (extent_of(node, side) or _SYMBOLIC for side in (axes.batch, axes.m, axes.n))
     processors = int(nests.target.attrs.get("multi_processor_count", 1))
     fitting = [
-        tile for tile in _TILES if batch * -(-m // tile.m) * -(-n // tile.n) >= processors * _TILES_PER_PROCESSOR
+        tile
+        for tile in _TILES
+        if batch * -(-m // tile.m) * -(-n // tile.n) >= processors * _TILES_PER_PROCESSOR
     ]
     return (fitting or _TILES[-1:])[0]
 
@@ -162,9 +150,7 @@ class _Loops:
 
 def _bind_tile(sch: Schedule, block: BlockRV, axes: ProductAxes, tile: Tile) -> _Loops:
     node = node_of(sch, block)
-    by_var = dict(
-        zip([item.var for item in node.iter_vars], sch.get_loops(block), strict=True)
-    )
+    by_var = dict(zip([item.var for item in node.iter_vars], sch.get_loops(block), strict=True))
     batch = [loop for var, loop in by_var.items() if var not in (*axes.m, *axes.n, *axes.k)]
     m_block, m_virtual, m_thread, m_own = _split(sch, by_var[axes.m[0]], tile, 0)
     n_block, n_virtual, n_thread, n_own = _split(sch, by_var[axes.n[0]], tile, 1)
@@ -177,7 +163,9 @@ def _bind_tile(sch: Schedule, block: BlockRV, axes: ProductAxes, tile: Tile) -> 
         sch.bind(sch.fuse(*batch), "blockIdx.x" if many else "blockIdx.z")
     sch.bind(m_block, "blockIdx.z" if many else "blockIdx.x")
     sch.bind(n_block, "blockIdx.y")
-    for loop, axis, count in zip((m_virtual, n_virtual), ("vthread.y", "vthread.x"), tile.virtual, strict=True):
+    for loop, axis, count in zip(
+        (m_virtual, n_virtual), ("vthread.y", "vthread.x"), tile.virtual, strict=True
+    ):
         if count > 1:
             sch.bind(loop, axis)
     sch.bind(m_thread, "threadIdx.y")
@@ -190,9 +178,7 @@ def _split(sch: Schedule, loop: LoopRV, tile: Tile, side: int) -> list[LoopRV]:
     return sch.split(loop, [None, tile.virtual[side], tile.threads[side], tile.results[side]])
 
 
-def _fetch(
-    nests: Nests, block: BlockRV, position: int, axes: ProductAxes, tile: Tile, step: LoopRV
-) -> None:
+def _fetch(nests: Nests, block: BlockRV, position: int, axes: ProductAxes, tile: Tile, step: LoopRV) -> None:
     """Copy an operand's part of a step into shared memory, with rows along m or n, by all threads in the order in which it lies in memory."""
     sch = nests.sch
     copy = sch.cache_read(block, position, "shared", consumer_blocks=[block])
@@ -231,7 +217,9 @@ def _can_go(node: BlockNode) -> bool:
 
 def _elements_of(node: BlockNode, count: int) -> int:
     """How often the innermost loops of a block run."""
-    return prod(loop.extent.value for loop in loops_around(node)[-count:] if isinstance(loop.extent, tir.IntImm))
+    return prod(
+        loop.extent.value for loop in loops_around(node)[-count:] if isinstance(loop.extent, tir.IntImm)
+    )
 
 
 def _contiguous(node: BlockNode, count: int) -> int | None:

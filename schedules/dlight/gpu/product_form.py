@@ -12,7 +12,6 @@ from ir.tir.stmt_functor import variables_in
 from ...rule.block_facts import is_leaf_block, is_one, operand_loads, reduce_vars, stands_alone
 from ...tree import BlockNode
 
-
 NARROW = 8
 """Products with fewer rows or columns are not worth tiles."""
 
@@ -103,7 +102,11 @@ def _factors(node: BlockNode) -> tuple[tir.BufferLoad, tir.BufferLoad] | None:
     if not isinstance(value, tir.Add):
         return None
     own, product = value.a, _without_casts(value.b)
-    if not isinstance(own, tir.BufferLoad) or own.buffer is not store.buffer or not isinstance(product, tir.Mul):
+    if (
+        not isinstance(own, tir.BufferLoad)
+        or own.buffer is not store.buffer
+        or not isinstance(product, tir.Mul)
+    ):
         return None
     first, second = _without_casts(product.a), _without_casts(product.b)
     if not isinstance(first, tir.BufferLoad) or not isinstance(second, tir.BufferLoad):

@@ -1,9 +1,9 @@
 """One kernel for chains of reductions over the same rows: a block of threads computes a row, its reductions shared by all threads.
 
-    for i: m[i] = max_j(A[i, j])                for i (blockIdx.x):
-    for i: s[i] = sum_j(exp(A[i, j] - m[i]))      for t (threadIdx.x): m_shared = max over the thread's j, and then over threads
-    for i, j: B[i, j] = exp(...) / s[i]           for t (threadIdx.x): s_shared = ...
-                                                  for j, t (threadIdx.x): B[i, j] = ...
+for i: m[i] = max_j(A[i, j])                for i (blockIdx.x):
+for i: s[i] = sum_j(exp(A[i, j] - m[i]))      for t (threadIdx.x): m_shared = max over the thread's j, and then over threads
+for i, j: B[i, j] = exp(...) / s[i]           for t (threadIdx.x): s_shared = ...
+                                              for j, t (threadIdx.x): B[i, j] = ...
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from ...rule.block_facts import (
     elementwise_prefix,
     node_of,
     reduce_vars,
-    reduction_loops,
     spatial_vars,
     stands_alone,
 )
 from ...schedule import Schedule
 from ...tree import BlockNode, loops_around
 from .rule import Nests
+from .sharing import move_reduction_inside, number_of, reduced_elements, share_reduction
 
 _FEWEST, _MOST = 32, 256
 """Threads of a row: a warp exchanges without shared memory, and more than eight of them wait for each other long."""
@@ -66,23 +66,6 @@ def schedule_rows(nests: Nests, blocks: Sequence[BlockRV]) -> bool:
     return True
 
 
-def share_reduction(sch: Schedule, block: BlockRV, threads: object) -> None:
-    """Bind the fused reduction loops of a block to threads; loops of its own that are none of its reduction stay outside of them."""
-    move_reduction_inside(sch, block)
-    loops = [sch.get_loops(block)[position] for position in reduction_loops(node_of(sch, block))]
-    _outer, own = sch.split(sch.fuse(*loops), [None, threads])  # type: ignore[list-item]
-    sch.bind(own, "threadIdx.x")
-
-
-def move_reduction_inside(sch: Schedule, block: BlockRV) -> None:
-    """Put the reduction loops of a block inside of all others."""
-    positions = reduction_loops(node_of(sch, block))
-    loops = sch.get_loops(block)
-    if positions != list(range(len(loops) - len(positions), len(loops))):
-        moved = [i for i in range(positions[0], len(loops)) if i not in positions]
-        sch.reorder(*[loops[i] for i in moved], *[loops[i] for i in positions])
-
-
 def _common_rows(nodes: Sequence[BlockNode]) -> int | None:
     """How many outer loops of the last block are rows: those that select what it reads of the reductions before it."""
     last = nodes[-1]
@@ -107,7 +90,7 @@ def _wide_spatial(node: BlockNode) -> list[tir.PrimExpr]:
     return [
         item.dom.extent
         for item in node.iter_vars
-        if item.iter_type == tir.IterVar.DataPar and _number(item.dom.extent) != 1
+        if item.iter_type == tir.IterVar.DataPar and number_of(item.dom.extent) != 1
     ]
 
 
@@ -123,7 +106,7 @@ def _split_rows(
         # Of a group of channels, say, with one mean: a row has several of them.
         rows, groups = _product(_loop_extents(nodes[-1])[:count]), _product(_wide_spatial(nodes[0]))
         shared = None if rows is None or not groups or rows % groups else rows // groups
-        innermost = _number(_loop_extents(nodes[-1])[count - 1])
+        innermost = number_of(_loop_extents(nodes[-1])[count - 1])
         if shared is not None and shared > 1 and innermost is not None and innermost % shared == 0:
             group, within = sch.split(outer[-1], [None, shared])
             outer, inner = [*outer[:-1], group], [within, *inner]
@@ -141,18 +124,18 @@ def _loop_extents(node: BlockNode) -> list[tir.PrimExpr]:
 def _threads_of_a_row(nests: Nests, nodes: Sequence[BlockNode]) -> int:
     """Threads for the longest row, of known lengths: so many that each has a few elements."""
     most = int(nests.target.max_threads_per_block)
-    lengths = [
-        _product([_loop_extents(node)[i] for i in reduction_loops(node)])
-        for node in nodes
-        if reduce_vars(node)
-    ]
+    lengths = [reduced_elements(node) for node in nodes if reduce_vars(node)]
     known = [length for length in lengths if length is not None]
     if len(known) < len(lengths):
         return min(_MOST, most)
     longest = max(known, default=1)
     limit = _MOST
     rows = _product(_wide_spatial(nodes[0]))
-    if longest >= _LONG and rows is not None and rows < int(nests.target.attrs.get("multi_processor_count", 1)):
+    if (
+        longest >= _LONG
+        and rows is not None
+        and rows < int(nests.target.attrs.get("multi_processor_count", 1))
+    ):
         limit = 1024
     threads = _FEWEST
     while threads * 2 * _PER_THREAD <= longest and threads < min(limit, most):
@@ -161,9 +144,5 @@ def _threads_of_a_row(nests: Nests, nodes: Sequence[BlockNode]) -> int:
 
 
 def _product(extents: Sequence[tir.PrimExpr]) -> int | None:
-    numbers = [_number(extent) for extent in extents]
+    numbers = [number_of(extent) for extent in extents]
     return None if None in numbers else prod(number for number in numbers if number is not None)
-
-
-def _number(extent: tir.PrimExpr) -> int | None:
-    return extent.value if isinstance(extent, tir.IntImm) else None

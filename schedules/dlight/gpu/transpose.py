@@ -46,9 +46,7 @@ def _is_plain(region: tir.BufferRegion) -> bool:
     return all(is_one(item.extent) and isinstance(item.min, tir.Var | tir.IntImm) for item in region.region)
 
 
-def _through_shared(
-    nests: Nests, block: BlockRV, region: tir.BufferRegion, written: int, other: int
-) -> None:
+def _through_shared(nests: Nests, block: BlockRV, region: tir.BufferRegion, written: int, other: int) -> None:
     sch = nests.sch
     node, loops = node_of(sch, block), sch.get_loops(block)
     operand = next(i for i, item in enumerate(node.reads) if item.buffer is region.buffer)
