@@ -47,7 +47,9 @@ def default_schedule(mod: IRModule | PrimFunc, target: Target, rank: cpu.Rank | 
     func = mod if isinstance(mod, PrimFunc) else _only_function(mod)
     sch = first_schedule(gpu_rules(), func, target)
     if sch is None:
-        raise ScheduleError(f"default schedule: no rule makes kernels of this function for {target.kind_name}")
+        raise ScheduleError(
+            f"default schedule: no rule makes kernels of this function for {target.kind_name}"
+        )
     return sch
 
 

@@ -62,8 +62,8 @@ _BANKS, _OFFSET = 32, 4
 class Matmul(GPUScheduleRule):
     """Tile sums of products, ``C[m, n] = sum_k(A[m, k] * B[k, n])``, on blocks of threads.
 
-    Axes are brought into the order batch, m, n, k and rounded up to tiles; parts of the operands are fetched into shared memory by all threads
-    together, with what is computed of them on the way (a convolution's padding, a cast); each thread keeps a tile of results in
+    Axes are brought into the order batch, m, n, k and rounded up to tiles; all threads together fetch parts of the operands into shared
+    memory, with what is computed of them on the way (a convolution's padding, a cast); each thread keeps a tile of results in
     registers, and writes it out as the elementwise consumer makes it. Other nests of the function become kernels of their own.
     Products with few rows or columns are left to others.
     """
@@ -179,7 +179,7 @@ def _split(sch: Schedule, loop: LoopRV, tile: Tile, side: int) -> list[LoopRV]:
 
 
 def _fetch(nests: Nests, block: BlockRV, position: int, axes: ProductAxes, tile: Tile, step: LoopRV) -> None:
-    """Copy an operand's part of a step into shared memory, with rows along m or n, by all threads in the order in which it lies in memory."""
+    """Let all threads copy an operand's part of a step into shared memory, in the order in which they find it, with rows along m or n."""
     sch = nests.sch
     copy = sch.cache_read(block, position, "shared", consumer_blocks=[block])
     _inline_makers(sch, copy)

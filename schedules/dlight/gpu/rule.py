@@ -67,7 +67,7 @@ class GPUScheduleRule(ScheduleRule):
         try:
             if not self.schedule(nests):
                 return None
-            bind_unbound_blocks(sch, target)
+            sch = bind_unbound_blocks(sch, target)
             return sch if _is_valid(sch, target) else None
         except ScheduleError as refusal:
             _LOG.debug("%s does not apply: %s", type(self).__name__, refusal)

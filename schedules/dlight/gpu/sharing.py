@@ -80,7 +80,8 @@ def share_columns(
         _bind_columns(sch, sch.get_loops(block)[:-count], columns)
     else:
         own = _bind_columns(sch, sch.get_loops(consumer), columns)
-        sch.bind(sch.add_unit_loop(consumer), "threadIdx.y")
+        _outer, writing = sch.split(sch.add_unit_loop(consumer), [None, sharing])
+        sch.bind(writing, "threadIdx.y")
         sch.compute_at(block, own, preserve_unit_loops=True)
         sch.set_scope(block, 0, "shared")
     share_reduction(sch, block, sharing, "threadIdx.y")

@@ -20,8 +20,8 @@ _BANKS = 32
 class Transpose(GPUScheduleRule):
     """Pass ``B[j, i] = A[i, j]`` through shared memory in tiles.
 
-    Threads read a tile along its rows and write it along its columns, so that both sides are accessed in whole sectors; rows of the tile are
-    one word longer than there are banks, so that a column has an element in each.
+    Threads read a tile along its rows and write it along its columns, so that both sides are accessed in whole sectors. Rows of the tile
+    are one word longer than there are banks, so that a column has an element in each.
     """
 
     def schedule(self, nests: Nests) -> bool:

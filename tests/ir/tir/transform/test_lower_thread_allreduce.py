@@ -344,7 +344,9 @@ def test_of_several_results_only_those_that_somebody_reads_are_kept(threads: int
     after = lowered(program)
     assert "v_data" in program.script() and "v_data" not in after.script()
     defined: list[tir.Var] = []
-    tir.post_order_visit(after.body, lambda node: defined.append(node.var) if isinstance(node, tir.LetStmt) else None)
+    tir.post_order_visit(
+        after.body, lambda node: defined.append(node.var) if isinstance(node, tir.LetStmt) else None
+    )
     for statement in defined:
         assert after.script().count(statement.name) > 1
     values = np.random.default_rng(1).integers(0, 9, threads).astype("float32")
