@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +10,7 @@ from ir import dtype as dt
 from ir import tir
 from ir.target.gpu_facts import ACCESS_BYTES
 
+from ...error import ScheduleError
 from ...random_variable import BlockRV, LoopRV
 from ...rule.block_facts import elementwise_consumer, is_one, is_spatial, loop_position, node_of
 from ...tree import BlockNode
@@ -16,7 +18,9 @@ from .product_form import extent_of, product_axes
 from .rule import GPUScheduleRule, Nests
 from .sharing import share_columns
 
-_WARP, _MOST = 32, 256
+_WARP = 32
+_THREADS = (8, 16, 32, 64, 128, 256)
+"""Candidates of the threads of a row."""
 _STEPS = 4
 """Loads of each thread at least, before a row has more threads than a warp."""
 _ROWS = 4
@@ -88,20 +92,27 @@ def _is_last(region: tir.BufferRegion, var: Any) -> bool:
 def _share_rows(nests: Nests, block: BlockRV, last: BlockRV | None, axes: RowAxes) -> None:
     sch = nests.sch
     node = node_of(sch, block)
-    length = extent_of(node, [axes.k])
+    length, n_rows = extent_of(node, [axes.k]), extent_of(node, axes.rows)
+    if length is None:
+        raise ScheduleError("GEMV: how threads share rows of unknown length is not known beforehand")
     lanes = _lanes(node, axes, length)
-    threads = nests.number(_threads(length, lanes), [32, 64, 128, 256])
-    others, own, reduced = _loops_of(nests, block, axes)
-    sch.reorder(*others, *own, reduced)
+    fitting = [count for count in _THREADS if length % (count * lanes) == 0]
+    if not fitting:
+        raise ScheduleError(f"GEMV: no warp shares rows of {length} elements evenly")
+    threads = nests.number(_threads(length, lanes, fitting), fitting)
+    others, own = _rows_and_own(nests, block, [*axes.own, axes.k])
+    sch.reorder(*others, *own)
+    *own, reduced = own
+    last_own = [] if last is None else _read_at(node_of(sch, last), node, axes.own)
     _step, shared, _elements = sch.split(reduced, [None, threads, lanes])
     parts = sch.rfactor(shared, 0)
     sch.set_scope(parts, 0, "local")
     if last is None:
-        row = _bind_rows(nests, sch.get_loops(block)[: len(others)], extent_of(node, axes.rows))
+        row = _bind_rows(nests, sch.get_loops(block)[: len(others)], n_rows)
     else:
-        rows, within, _ = _loops_of(nests, last, axes)
+        rows, within = _rows_and_own(nests, last, last_own)
         sch.reorder(*rows, *within)
-        row = _bind_rows(nests, rows, extent_of(node, axes.rows))
+        row = _bind_rows(nests, rows, n_rows)
         inner = sch.fuse(*within) if within else sch.add_unit_loop(last)
         _outer, writing = sch.split(inner, [None, threads])
         sch.bind(writing, "threadIdx.x")
@@ -112,16 +123,25 @@ def _share_rows(nests: Nests, block: BlockRV, last: BlockRV | None, axes: RowAxe
     _add_up_parts(nests, parts, lanes)
 
 
-def _loops_of(nests: Nests, block: BlockRV, axes: RowAxes) -> tuple[list[LoopRV], list[LoopRV], LoopRV]:
-    """The loops of a nest over rows, over what is computed of each row, and over k."""
-    sch = nests.sch
-    node, loops = node_of(sch, block), sch.get_loops(block)
-    position_of = {var: loop_position(node, var) for var in (*axes.own, axes.k)}
-    own = [loops[position] for var in axes.own if (position := position_of[var]) is not None]
-    position = position_of[axes.k]
-    assert position is not None
-    reduced = loops[position]
-    return [loop for loop in loops if loop not in own and loop is not reduced], own, reduced
+def _rows_and_own(
+    nests: Nests, block: BlockRV, variables: Sequence[Any]
+) -> tuple[list[LoopRV], list[LoopRV]]:
+    """The loops of a nest that some variables are not bound to, and those that they are, in the order of the variables."""
+    node, loops = node_of(nests.sch, block), nests.sch.get_loops(block)
+    positions = [position for var in variables if (position := loop_position(node, var)) is not None]
+    rows = [loop for position, loop in enumerate(loops) if position not in positions]
+    return rows, [loops[position] for position in positions]
+
+
+def _read_at(consumer: BlockNode, producer: BlockNode, variables: Sequence[Any]) -> list[Any]:
+    """The variables by which an elementwise consumer reads the dimensions that some variables of the producer index."""
+    written = producer.writes[0]
+    read = next(region for region in consumer.reads if region.buffer is written.buffer)
+    return [
+        mine.min
+        for mine, item in zip(read.region, written.region, strict=True)
+        if any(item.min is var for var in variables)
+    ]
 
 
 def _bind_rows(nests: Nests, loops: list[LoopRV], count: int | None) -> LoopRV:
@@ -161,9 +181,9 @@ def _load_vectors(nests: Nests, parts: BlockRV, position: int, step: LoopRV) -> 
     sch.vectorize(sch.get_loops(copy)[-1])
 
 
-def _lanes(node: BlockNode, axes: RowAxes, length: int | None) -> int:
+def _lanes(node: BlockNode, axes: RowAxes, length: int) -> int:
     """Neighbours that a thread loads at once: as many as fit 16 bytes of every operand, and rows of a known length."""
-    if length is None or not all(_is_last(region, axes.k) for region in node.reads):
+    if not all(_is_last(region, axes.k) for region in node.reads):
         return 1
     lanes = ACCESS_BYTES // max(dt.bytes_of(region.buffer.dtype) for region in node.reads)
     while lanes > 1 and length % lanes:
@@ -171,9 +191,6 @@ def _lanes(node: BlockNode, axes: RowAxes, length: int | None) -> int:
     return max(lanes, 1)
 
 
-def _threads(length: int | None, lanes: int) -> int:
-    """Threads of a row: a warp, and more where rows are long."""
-    threads = _WARP
-    while length is not None and threads < _MOST and threads * 2 * lanes * _STEPS <= length:
-        threads *= 2
-    return threads
+def _threads(length: int, lanes: int, fitting: list[int]) -> int:
+    """Threads of a row: a warp or less, and more where rows are long."""
+    return max([item for item in fitting if item <= _WARP or item * lanes * _STEPS <= length], default=fitting[0])
