@@ -16,7 +16,7 @@ from ...rule.block_facts import elementwise_consumer, is_one, is_spatial, loop_p
 from ...tree import BlockNode
 from .product_form import extent_of, product_axes
 from .rule import GPUScheduleRule, Nests
-from .sharing import share_columns
+from .sharing import move_reduction_inside, share_columns
 
 _WARP = 32
 _THREADS = (8, 16, 32, 64, 128, 256)
@@ -118,6 +118,7 @@ def _share_rows(nests: Nests, block: BlockRV, last: BlockRV | None, axes: RowAxe
         sch.bind(writing, "threadIdx.x")
         sch.compute_at(block, row, preserve_unit_loops=True)
         sch.set_scope(block, 0, "shared")
+    move_reduction_inside(sch, block)
     sch.bind(sch.get_loops(block)[-1], "threadIdx.x")
     sch.compute_at(parts, row, preserve_unit_loops=True)
     _add_up_parts(nests, parts, lanes)
