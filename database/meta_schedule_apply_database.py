@@ -202,7 +202,9 @@ class MetaScheduleApplyDatabase(ModulePass):
     def _plan(self, kernel: IRModule, target: Target, store: Database | None, name: str) -> _Plan:
         main = _main(kernel)
         if not has_static_arguments(main):
-            return _Plan(name, kernel, "unscheduled", "its arguments are scalars or of symbolic shape")
+            # Of such kernels there are no records; a GPU runs nothing without threads, and its default schedules know symbolic shapes.
+            source = "default" if target.is_gpu and self.fallback is not None else "unscheduled"
+            return _Plan(name, kernel, source, "its arguments are scalars or of symbolic shape")
         record = None if store is None else store.query_tuning_record(kernel, target, name)
         if record is not None:
             return _Plan(name, kernel, "record", _time_of(record), (record,))

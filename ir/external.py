@@ -17,6 +17,7 @@ EXTERNAL = {
     "Library": "runners.executable",
     "device": "runners.device",
     "VirtualMachine": "runners.virtual_machine",
+    "DefaultGPUSchedule": "schedules.dlight.default_gpu_schedule",
     "MetaScheduleApplyDatabase": "database.meta_schedule_apply_database",
     "MetaScheduleTuneIRMod": "tuner.passes.meta_schedule_tune_ir_mod",
     "MetaScheduleTuneTIR": "tuner.passes.meta_schedule_tune_tir",

@@ -3,4 +3,5 @@
 from . import gpu
 from .apply_default_schedule import ApplyDefaultSchedule
 from .base import ScheduleRule
+from .default_gpu_schedule import DefaultGPUSchedule
 from .default import default_schedule, gpu_rules

@@ -48,9 +48,9 @@ class ApplyDefaultSchedule(ModulePass):
         for var, func in mod.functions.items():
             if not isinstance(func, PrimFunc) or func.attrs.get(IS_SCHEDULED):
                 continue
-            sch = first_schedule(self.rules, func, _target_of(func))
+            sch = first_schedule(self.rules, func, target_of(func, "ApplyDefaultSchedule"))
             if sch is not None:
-                functions[var] = _only_function(sch).with_attrs({**func.attrs.dict, IS_SCHEDULED: True})
+                functions[var] = only_function(sch.mod).with_attrs({**func.attrs.dict, IS_SCHEDULED: True})
         return mod.replace(functions=functions)
 
 
@@ -65,13 +65,19 @@ def first_schedule(
     return None
 
 
-def _target_of(func: PrimFunc) -> Target:
+def target_of(func: PrimFunc, name: str) -> Target:
+    """A function's own target, or the one in force.
+
+    Raises:
+        ScheduleError: there is none; ``name`` is the pass that needs it.
+    """
     target = func.attrs.get("target") or Target.current(allow_none=True)
     if target is None:
-        raise ScheduleError("ApplyDefaultSchedule needs a target; apply it within `with Target(...):`")
+        raise ScheduleError(f"{name} needs a target; apply it within `with Target(...):`")
     return target
 
 
-def _only_function(sch: Schedule) -> PrimFunc:
-    (func,) = [item for item in sch.mod.functions.values() if isinstance(item, PrimFunc)]
+def only_function(mod: IRModule) -> PrimFunc:
+    """The PrimFunc of a module that has one."""
+    (func,) = [item for item in mod.functions.values() if isinstance(item, PrimFunc)]
     return func

@@ -9,7 +9,7 @@ from ir.tir import PrimFunc
 from ..error import ScheduleError
 from ..schedule import Schedule
 from . import cpu
-from .apply_default_schedule import first_schedule
+from .apply_default_schedule import first_schedule, only_function
 from .base import ScheduleRule
 from .gpu import GEMV, Fallback, GeneralReduction, LowBatchGEMV, Matmul, Reduction, RMSNorm, Transpose
 
@@ -44,15 +44,10 @@ def default_schedule(mod: IRModule | PrimFunc, target: Target, rank: cpu.Rank | 
     """
     if not target.is_gpu:
         return cpu.default_schedule(mod, target, rank)
-    func = mod if isinstance(mod, PrimFunc) else _only_function(mod)
+    func = mod if isinstance(mod, PrimFunc) else only_function(mod)
     sch = first_schedule(gpu_rules(), func, target)
     if sch is None:
         raise ScheduleError(
             f"default schedule: no rule makes kernels of this function for {target.kind_name}"
         )
     return sch
-
-
-def _only_function(mod: IRModule) -> PrimFunc:
-    (func,) = [item for item in mod.functions.values() if isinstance(item, PrimFunc)]
-    return func

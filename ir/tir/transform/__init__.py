@@ -3,8 +3,9 @@
 A pass in a file of its name is found without a line here; the lines show it to editors and type checkers.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from ...external import EXTERNAL, external
 from ...package_door import by_file_name
 from .annotate_device_regions import AnnotateDeviceRegions
 from .annotate_entry_func import AnnotateEntryFunc
@@ -72,4 +73,8 @@ from .vectorize_loop import VectorizeLoop
 from .widen_indices import WidenIndices
 
 if not TYPE_CHECKING:
-    __getattr__ = by_file_name(__name__)
+    _in_its_file = by_file_name(__name__)
+
+    def __getattr__(name: str) -> Any:
+        """Find a pass that is defined above this package (see :mod:`ir.external`), or in a file that is not listed here."""
+        return external(name) if name in EXTERNAL else _in_its_file(name)

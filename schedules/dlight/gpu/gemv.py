@@ -194,4 +194,6 @@ def _lanes(node: BlockNode, axes: RowAxes, length: int) -> int:
 
 def _threads(length: int, lanes: int, fitting: list[int]) -> int:
     """Threads of a row: a warp or less, and more where rows are long."""
-    return max([item for item in fitting if item <= _WARP or item * lanes * _STEPS <= length], default=fitting[0])
+    return max(
+        [item for item in fitting if item <= _WARP or item * lanes * _STEPS <= length], default=fitting[0]
+    )
