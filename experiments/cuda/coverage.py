@@ -2,7 +2,8 @@
 
 Random candidates of all structures at small shapes are lowered and printed, compiled by NVRTC for some architectures, and run twice
 without a GPU: as C++ in the emulation, and lowered in the interpreter, which looks for races. What they compute is compared with the
-operator's reference, bit by bit where it is made of integers.
+operator's reference, bit by bit where it is made of integers. With ``--default`` there is one candidate: the schedule of builds without
+records, which is also compiled at the shapes of the suites.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from ir.target import Target
 from ir.tir.interpreter import run
 from ir.tir.lower import lower
 from schedules import ScheduleError
+from schedules.dlight import default_schedule
 from schedules.postproc import postprocess
 from schedules.space import PostOrderApply
 
@@ -108,8 +110,8 @@ class Judge:
         self._expected = suite.reference(name, self._inputs, self._shape)
         self._seen: set[str] = set()
 
-    def judge(self, module: IRModule, target: Target) -> None:
-        """Count what becomes of a candidate."""
+    def judge(self, module: IRModule, target: Target, runs: bool = True) -> None:
+        """Count what becomes of a candidate; it is compiled, and run unless it is said not to be."""
         try:
             lowered = lower(module, target)
             source = generate(lowered)
@@ -121,6 +123,8 @@ class Judge:
         self._seen.add(source.text)
         self._counts.sources += 1
         self._compile(source, str(target.attrs["arch"]))
+        if not runs:
+            return
         self._counts.emulated += self._is_computed("emulation", EmulatedProgram, lowered, source)
         self._counts.interpreted += self._is_computed("interpreter", _interpreted, lowered)
 
@@ -165,24 +169,45 @@ def cover(name: str, target: Target, count: int, seed: int = 0) -> Counts:
     return counts
 
 
+def cover_default(name: str, target: Target, at_suite_shapes: bool = True) -> Counts:
+    """What becomes of an operator's default schedule at its small shape and, compiled only, at those of the suite."""
+    counts = Counts()
+    judge = Judge(name, counts)
+    for shape in (SMALL[name], *(suite.find(name).shapes if at_suite_shapes else ())):
+        counts.candidates += 1
+        try:
+            schedule = default_schedule(suite.workload(name, shape), target)
+        except ScheduleError as error:
+            counts.fail("schedule", error)
+            counts.refused += 1
+            continue
+        judge.judge(schedule.mod, target, runs=shape == SMALL[name])
+    return counts
+
+
 def main() -> None:
-    """Prints a line per operator and target, and writes experiments/results/cuda_coverage.{json,md}."""
+    """Prints a line per operator and target, and writes experiments/results/cuda_coverage.{json,md}, or cuda_default.{json,md}."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("rows", nargs="*", help="operators of the suites; all of them by default")
     parser.add_argument("--target", action="append", help=f"by default {', '.join(TARGETS)}")
     parser.add_argument(
         "--count", type=int, default=50, help="candidates per operator and target (default 50)"
     )
+    parser.add_argument("--default", action="store_true", help="the schedule of builds without records")
     args = parser.parse_args()
-    path = RESULTS / "cuda_coverage.json"
+    path = RESULTS / ("cuda_default.json" if args.default else "cuda_coverage.json")
+    text = _DEFAULT if args.default else _RANDOM
     found: dict[str, dict[str, dict[str, Any]]] = json.loads(path.read_text()) if path.exists() else {}
     for name in args.rows or suite.WORKLOADS:
         for target in args.target or TARGETS:
-            counts = cover(suite.find(name).name, Target(target), args.count)
-            found.setdefault(suite.find(name).name, {})[target] = asdict(counts)
+            row = suite.find(name).name
+            counts = (
+                cover_default(row, Target(target)) if args.default else cover(row, Target(target), args.count)
+            )
+            found.setdefault(row, {})[target] = asdict(counts)
             print(f"{name:18s} {target:26s} {_line(asdict(counts))}", flush=True)
         path.write_text(json.dumps(found, indent=1) + "\n")
-        (RESULTS / "cuda_coverage.md").write_text(_page(found))
+        path.with_suffix(".md").write_text(_page(found, text))
 
 
 _COLUMNS = ("candidates", "refused", "sources", "compiled", "warnings", "spilled", "emulated", "interpreted")
@@ -194,13 +219,26 @@ def _line(counts: dict[str, Any]) -> str:
     )
 
 
-def _page(found: dict[str, dict[str, dict[str, Any]]]) -> str:
+_RANDOM = [
+    "# Candidates as CUDA kernels",
+    "",
+    "Random candidates of every operator of both suites at small shapes, compiled by NVRTC and run without a GPU; of the different"
+    " sources how many compile (with warnings, with registers kept in memory), and compute the right numbers in the emulation and in"
+    " the interpreter. `python -m experiments.cuda.coverage` writes this page.",
+]
+_DEFAULT = [
+    "# Default schedules as CUDA kernels",
+    "",
+    "The schedule that a build without records has of every operator of both suites: at a small shape compiled by NVRTC and run without a"
+    " GPU, at the shapes of the suites compiled; of the different sources how many compile (with warnings, with registers kept in"
+    " memory), and whether that of the small shape computes the right numbers in the emulation and in the interpreter."
+    " `python -m experiments.cuda.coverage --default` writes this page.",
+]
+
+
+def _page(found: dict[str, dict[str, dict[str, Any]]], text: list[str]) -> str:
     lines = [
-        "# Candidates as CUDA kernels",
-        "",
-        "Random candidates of every operator of both suites at small shapes, compiled by NVRTC and run without a GPU; of the different"
-        " sources how many compile (with warnings, with registers kept in memory), and compute the right numbers in the emulation and in"
-        " the interpreter. `python -m experiments.cuda.coverage` writes this page.",
+        *text,
         "",
         "| operator | target | " + " | ".join(_COLUMNS) + " |",
         "|---|---|" + "---:|" * len(_COLUMNS),
