@@ -12,7 +12,7 @@ from ir.dtype import integer_range
 from ir.tir.evaluate import evaluate
 from schedules.affine import exact_quotient
 from schedules.random_variable import DecisionVar
-from schedules.region import relax_index
+from schedules.region import lies_inside, relax_index
 
 A, B, C = (DecisionVar(name) for name in "abc")
 
@@ -93,3 +93,10 @@ def test_quotients_of_whole_tiles_have_the_box_that_numbers_give(offset: int) ->
         given = {B: b, C: c}
         touched = [(b * c * 4 + i + offset) // 4 for i in range(c * 4)]
         assert [value(item, given) for item in found] == [touched[0], touched[-1] - touched[0] + 1]
+
+
+def test_an_extent_that_is_rounded_up_holds_what_it_was() -> None:
+    n, index = tir.SizeVar("n", "int32"), tir.Var("i", "int32")
+    rounded, domains = tir.floordiv(n + 63, 64) * 64, {index: tir.Range(0, n)}
+    assert lies_inside(tir.Range.from_min_extent(index, 1), domains, rounded)
+    assert not lies_inside(tir.Range.from_min_extent(index, 1), domains, rounded - 1)

@@ -437,3 +437,42 @@ def test_a_load_that_is_data_and_index_at_once() -> None:
     run(sch.mod["main"], *arrays, found)
     square = arrays[0] * arrays[0]
     np.testing.assert_array_equal(found, square + arrays[1][square % 7])
+
+
+def test_a_producer_that_stores_at_a_widened_variable_is_inlined() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((8, 4), "float32"), C: T.Buffer((8, 4), "float32")):
+        B = T.alloc_buffer((T.int64(8), T.int64(4)))
+        for i, j in T.grid(8, 4):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[T.Cast("int64", vi), T.Cast("int64", vj)] = A[vi, vj] * T.float32(2)
+        for i, j in T.grid(T.int64(8), T.int64(4)):
+            with T.block("C"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                C[vi, vj] = B[vi, vj] + T.float32(1)
+
+    sch = Schedule(before)
+    sch.compute_inline("B")
+    assert "B[" not in sch.mod.script()
+    assert_same_meaning(before, sch)
+    assert_replays(sch, before)
+
+
+def test_a_producer_that_stores_at_a_narrowed_variable_is_not_inlined() -> None:
+    """Several values of the variable would be one element."""
+
+    @T.prim_func
+    def before(A: T.Buffer((T.int64(8),), "float32"), C: T.Buffer((8,), "float32")):
+        B = T.alloc_buffer((8,))
+        for i in range(T.int64(8)):
+            with T.block("B"):
+                vi = T.axis.spatial(T.int64(8), i)
+                B[T.Cast("int32", vi)] = A[vi] * T.float32(2)
+        for i in range(8):
+            with T.block("C"):
+                vi = T.axis.spatial(8, i)
+                C[vi] = B[vi] + T.float32(1)
+
+    sch = Schedule(before)
+    assert_refused(sch, lambda: sch.compute_inline("B"), "inlining needs distinct iteration variables")

@@ -98,6 +98,31 @@ def test_split_that_does_not_divide_adds_a_predicate() -> None:
     assert_replays(sch, elementwise)
 
 
+def test_split_of_a_symbolic_extent_that_the_factors_divide_needs_no_predicate() -> None:
+    @T.prim_func
+    def rounded(a: T.handle, n: T.int32):
+        A = T.match_buffer(a, ((n + 15) // 16 * 16 + n * 32,), "float32")
+        for i in range((n + 15) // 16 * 16 + n * 32):
+            with T.block("A"):
+                vi = T.axis.spatial((n + 15) // 16 * 16 + n * 32, i)
+                A[vi] = T.float32(1)
+
+    @T.prim_func
+    def expected(a: T.handle, n: T.int32):
+        A = T.match_buffer(a, ((n + 15) // 16 * 16 + n * 32,), "float32")
+        for i0, i1 in T.grid((n + 15) // 16 + n * 2, 16):
+            with T.block("A"):
+                vi = T.axis.spatial((n + 15) // 16 * 16 + n * 32, i0 * 16 + i1)
+                A[vi] = T.float32(1)
+
+    sch = Schedule(rounded)
+    sch.split(sch.get_loops("A")[0], [None, 16])
+    assert_program(sch, expected)
+    odd = Schedule(rounded)
+    odd.split(odd.get_loops("A")[0], [None, 32])
+    assert "T.where" in odd.mod.script()
+
+
 def test_split_without_predication_and_without_unit_iterators() -> None:
     @T.prim_func
     def expected(A: T.Buffer((128, 128, 128), "float32"), B: T.Buffer((128, 128, 128), "float32")):

@@ -49,7 +49,9 @@ def assert_computes(
         for way in ways if number == 0 else ways[:1]:
             found = np.full(expected.shape, 77, inputs[0].dtype)
             way(*inputs, found)
-            np.testing.assert_allclose(found, expected, rtol=0, atol=tolerance * max(1.0, np.abs(expected).max()))
+            np.testing.assert_allclose(
+                found, expected, rtol=0, atol=tolerance * max(1.0, np.abs(expected).max())
+            )
 
 
 def assert_replays(sch: Schedule, func: PrimFunc) -> None:

@@ -107,9 +107,7 @@ def gemv(rows: bool = True, few: int = 1) -> Program:
     extents = (n, 256) if rows else (12, n)
     a, x = _input(*extents, name="A"), _input(few, extents[1], name="x")
     k = te.reduce_axis((tir.IntImm("int64", 0), _long(extents[1])[0]), "k")
-    y = te.compute(
-        _long(few, extents[0]), lambda b, i: te.sum(x[b, k] * a[i, k], axis=k), name="y"
-    )
+    y = te.compute(_long(few, extents[0]), lambda b, i: te.sum(x[b, k] * a[i, k], axis=k), name="y")
     return Program(
         te.create_prim_func([a, x, y]),
         lambda extent: [(extent, 256), (few, 256)] if rows else [(12, extent), (few, extent)],

@@ -1,4 +1,4 @@
-"""Every operator of both suites has a default schedule for GPUs, which is valid, is replayed from its trace, and computes the right numbers."""
+"""Every operator of both suites has a default schedule for GPUs: valid, replayed from its trace, and right."""
 
 from __future__ import annotations
 
