@@ -8,12 +8,14 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from .device import Device, cpu, cuda, device
+from . import cuda
+from .device import Device, cpu, device
 from .error import DeviceError, RecordedTimeMissing, RunnerError, WorkerError
 from .ndarray import NDArray, aligned_empty, array, empty, from_dlpack
 from .result import ResultKind
 
 if TYPE_CHECKING:
+    from .device import cuda as cuda  # type: ignore[no-redef]
     from .builder import Builder, BuilderInput, BuilderResult, LocalBuilder
     from .cuda.runner import CudaRunner
     from .evaluator import EvaluatorConfig

@@ -207,6 +207,7 @@ def run_candidate(
     phase("waiting for the machine", None)
     with _alone(settings.place):
         kernel = _kernel(number, program, target, f_build, settings.timeout_sec)
+        kernel.load(settings.timeout_sec)
         if settings.cooldown_sec:
             phase("cooling down", settings.cooldown_sec + 10)
             time.sleep(settings.cooldown_sec)
@@ -258,6 +259,7 @@ def confirm_candidate(
         else:
             phase("load", timeout_sec)
             kernel = pickle.loads(shipped)
+        kernel.load(timeout_sec)
         known = _reference(reference_key, reference, target, f_build, candidate=kernel)
         known.once = True
         wrong = confirmed(kernel, known, limit)
@@ -425,6 +427,7 @@ def run_rivals(
         timers: list[CallTimer] = []
         for number, program, target, f_build, passed in candidates:
             kernel = _kernel(number, program, target, f_build, timeout_sec)
+            kernel.load(timeout_sec)
             report = _checked_rival(kernel, reference, target, f_build, timeout_sec, passed)
             reports.append(report)
             if report.message is not None:

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import ClassVar
 
+from . import cuda as _cuda
 from .error import DeviceError
 
 _TYPES = {"cpu": 1, "cuda": 2, "cuda_host": 3, "cuda_managed": 13}
@@ -41,9 +42,7 @@ class Device:
             return self.device_id == 0
         if self.device_type != self.kDLCUDA:
             return False
-        from .cuda.driver import device_count  # what runs on the processor does without
-
-        return device_count() > self.device_id
+        return int(_cuda.device_count()) > self.device_id
 
     def sync(self) -> None:
         """Wait for everything that was started on the device.
@@ -52,9 +51,7 @@ class Device:
             CudaError: some of it failed.
         """
         if self.device_type == self.kDLCUDA:
-            from .cuda.context import context  # as above
-
-            context(self.device_id).synchronize()
+            _cuda.synchronize(self.device_id)
 
     def __repr__(self) -> str:
         return f"{self.type}({self.device_id})"

@@ -151,10 +151,11 @@ def warm_call(call: Callable[[], object]) -> float:
     timer = getattr(call, "time_calls", None)
     while True:
         start = time.perf_counter()
-        told = call() if timer is None else timer(1)
-        end = time.perf_counter()
-        calls, fastest = calls + 1, min(fastest, end - start if timer is None else told)
-        if end - begin > (_COLD_SECS if calls >= 3 else PREEMPTED_SECS):
+        if timer is None:
+            call()
+        secs = time.perf_counter() - start if timer is None else float(timer(1))
+        calls, fastest = calls + 1, min(fastest, secs)
+        if time.perf_counter() - begin > (_COLD_SECS if calls >= 3 else PREEMPTED_SECS):
             return fastest
 
 

@@ -17,6 +17,7 @@ from ir.tir.stmt import ForKind
 from .error import RunnerError
 from .ndarray import aligned_empty
 from .verify import Array, Param, entry
+from .worker import phase
 
 Room = Callable[[int, list[int], Any], Array]
 
@@ -39,6 +40,13 @@ class Kernel:
             return pickle.dumps(self, protocol=pickle.HIGHEST_PROTOCOL)
         except (pickle.PicklingError, AttributeError, TypeError):  # a closure, or a handle of this process
             return None
+
+    def load(self, timeout_sec: float) -> None:
+        """Bring the code to the device that it will run on, where it runs on one; it may have to be compiled for it."""
+        load = getattr(self.call, "load", None)
+        if load is not None:
+            phase("build", timeout_sec)
+            load()
 
     def call_filled(self, byte: int, arguments: list[Array]) -> None:
         """A call that finds this byte in scratch memory that it has not written, where that can be told."""

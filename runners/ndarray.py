@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from . import cuda as _cuda
 from .device import Device, cpu
 from .dlpack import exported, imported
 from .error import DeviceError, RunnerError, RunnerTypeError
@@ -105,7 +106,7 @@ class NDArray:
         """
         _refuse_masked(data)
         if hasattr(data, "__cuda_array_interface__"):
-            data = _on_device().from_interface(data)
+            data = _cuda.DeviceArray.from_interface(data)
         self._data = data
         self.device = _CPU if device is None else device
 
@@ -265,16 +266,7 @@ def empty(shape: Iterable[int], dtype: Any = "float32", device: Device | None = 
         return NDArray(aligned_empty(shape, dtype), where)
     if where.device_type != Device.kDLCUDA:
         raise DeviceError(f"arrays on {where} are not supported; use cpu() or cuda()")
-    from .cuda.context import context  # what runs on the processor does without
-
-    return NDArray(_on_device().empty(context(where.device_id), tuple(shape), dtype), where)
-
-
-def _on_device() -> Any:
-    """The class of what lies on a CUDA device."""
-    from .cuda.array import DeviceArray
-
-    return DeviceArray
+    return NDArray(_cuda.DeviceArray.empty(where.device_id, tuple(shape), dtype), where)
 
 
 def from_dlpack(value: Any) -> NDArray:
@@ -297,7 +289,7 @@ def from_dlpack(value: Any) -> NDArray:
         except (RuntimeError, BufferError) as error:
             raise RunnerError(f"{type(value).__name__} cannot be shared through DLPack: {error}") from error
     if int(kind) == Device.kDLCUDA:
-        return NDArray(_on_device().from_dlpack(value, int(number)), Device(Device.kDLCUDA, int(number)))
+        return NDArray(_cuda.DeviceArray.from_dlpack(value, int(number)), Device(Device.kDLCUDA, int(number)))
     raise RunnerError(
         f"DLPack device {(int(kind), int(number))} is not supported; move the array to cpu or cuda first"
     )

@@ -84,6 +84,7 @@ def _modules() -> list[Path]:
 
 LAZY = {
     "ir.codegen.model_library": "llvmlite",
+    "runners.cuda.kernel": "llvmlite",
     "runners.native": "llvmlite",
 }
 """Modules of ours that are imported inside of functions, for the library that they bring."""

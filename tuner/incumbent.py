@@ -67,7 +67,9 @@ class Incumbent:
         if self.artifact is None and not self._build(builder):
             self.seen_at = math.inf  # it is never looked at
             return None
-        found = runner.measure_again(RunnerInput(self.artifact, reference=reference))
+        target = self.record.target
+        device = "cpu" if target is None else target.device_type
+        found = runner.measure_again(RunnerInput(self.artifact, device, reference=reference))
         (result,) = require_results(found, 1, f"{type(runner).__name__}.measure_again")
         self.seen_at = time.monotonic()
         if result.kind is ResultKind.WRONG_RESULT:

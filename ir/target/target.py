@@ -202,6 +202,11 @@ class Target(Node, type_key="Target"):
         """DLPack's device type."""
         return self.kind.device_type
 
+    @property
+    def device_type(self) -> str:
+        """What runs its code, as runners call it: ``"cuda"`` or ``"cpu"``."""
+        return "cuda" if self.kind_name == "cuda" else "cpu"
+
     def _fact(self, *names: str) -> int | None:
         for name in names:
             if self.attrs.get(name) is not None:

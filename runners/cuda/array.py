@@ -55,15 +55,16 @@ class DeviceArray:
         self.memory = memory
 
     @staticmethod
-    def empty(of: Context, shape: Sequence[int], dtype: Any) -> DeviceArray:
-        """New elements with undefined values.
+    def empty(of: Context | int, shape: Sequence[int], dtype: Any) -> DeviceArray:
+        """New elements with undefined values, on a device that is given by its number or context.
 
         Raises:
             CudaOutOfMemory: the device has no memory for them.
         """
         extents, kind = tuple(int(extent) for extent in shape), numpy_dtype(dtype)
-        memory = allocator(of).allocate(math.prod(extents) * kind.itemsize)
-        return DeviceArray(of, layout_at(memory.address, extents, kind), memory)
+        owner = context(of) if isinstance(of, int) else of
+        memory = allocator(owner).allocate(math.prod(extents) * kind.itemsize)
+        return DeviceArray(owner, layout_at(memory.address, extents, kind), memory)
 
     @staticmethod
     def from_interface(value: Any) -> DeviceArray:

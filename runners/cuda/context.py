@@ -218,3 +218,12 @@ def context(which: int | Device = 0) -> Context:
             found = _CONTEXTS.get((loaded, index)) or Context(loaded, index)
             _CONTEXTS[loaded, index] = found
     return found
+
+
+def synchronize(index: int) -> None:
+    """Wait for everything that was started on a device.
+
+    Raises:
+        CudaError: some of it failed.
+    """
+    context(index).synchronize()

@@ -39,6 +39,15 @@ class DeviceKernel:
         """``code_size``: bytes of what the driver loads."""
         return {"code_size": float(len(self._module.code_for()))}
 
+    def load(self) -> None:
+        """Load the code on the device that this process measures on.
+
+        Raises:
+            CudaError: the driver does not take it.
+            CudaCompileError: a kernel is too large for the device's architecture.
+        """
+        self._module.kernels_on(current_device())
+
     def __call__(self, *arrays: Any) -> None:
         self.timed(None, *arrays)
 

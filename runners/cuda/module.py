@@ -39,6 +39,7 @@ from .context import Context, context
 from .driver import CudaError, stands_in
 from .host import ALLOCATE, FREE, host_functions
 from .launch import HostCall, Launch, LoadedKernel
+from .stand_in import image
 
 
 class CudaModule:
@@ -149,8 +150,6 @@ class CudaModule:
         found = self._images.get(key)
         if found is None:
             if key == "stand-in":
-                from .stand_in import image
-
                 found = image(self._source.text, list(self._source.kernels))
             else:
                 found = compile_cached(self._source.text, key).cubin

@@ -389,6 +389,7 @@ class TaskScheduler(TuningRun, ABC):
                 reference=task.context.mod,
                 best_secs=best,
                 best_noise=task.best_noise,
+                device_type=task.context.target.device_type,
             )
 
     def _commit(self, task: TaskState, candidate: MeasureCandidate, result: MeasureResult | None) -> None:

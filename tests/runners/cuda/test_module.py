@@ -11,7 +11,8 @@ import ir
 import runners
 from ir.codegen.entry import KernelError
 from ir.script import tir as T
-from runners import array, cuda, empty
+from runners import EvaluatorConfig, array, cuda, empty
+from runners.cuda import time_evaluator
 from runners.cuda.context import context
 from runners.cuda.memory import allocator
 from runners.cuda.module import CudaModule, build_module
@@ -189,3 +190,12 @@ def test_sources_and_resources(turned, nvrtc):
     assert turned.resources["main_kernel1"].registers > 0
     with pytest.raises(runners.RunnerError, match="sources 'cuda', 'ptx' and 'llvm', not 'c'"):
         turned.source("c")
+
+
+@pytest.mark.parametrize("flush", [False, True])
+def test_a_function_is_timed(turned, flush):
+    a, c = array(VALUES, cuda(0)), empty((128,), "float32", cuda(0))
+    config = EvaluatorConfig(repeat=3, min_repeat_ms=1, enable_cpu_cache_flush=flush)
+    secs = time_evaluator(turned["turned"], a, c, config=config)
+    assert len(secs) == 3 and all(0 < item < 1 for item in secs)
+    np.testing.assert_array_equal(c.numpy(), programs.turned_values(VALUES))
