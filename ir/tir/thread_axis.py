@@ -45,6 +45,15 @@ def is_private_scope(scope: str) -> bool:
     return scope != _UNNAMED and not scope.startswith(_SHARED_SCOPES)
 
 
+def is_block_scope(scope: str) -> bool:
+    """Whether each block has memory of its own of a scope, which its threads share.
+
+    >>> [is_block_scope(scope) for scope in ("shared", "shared.dyn", "local", "global")]
+    [True, True, False, False]
+    """
+    return scope.startswith("shared")
+
+
 def is_barrier(stmt: Stmt) -> bool:
     """Whether a statement waits for other threads."""
     call = stmt.value if isinstance(stmt, Evaluate) else None

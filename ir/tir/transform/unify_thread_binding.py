@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
+from typing import NoReturn
 
 from ... import dtype as dt
 from ...arith.deep_equal import expr_deep_equal
@@ -17,9 +18,29 @@ from ..buffer import Buffer
 from ..expr import IntImm, IterVar, PrimExpr, Range, StringImm, Var
 from ..function import PrimFunc
 from ..operators import cast, const, logical_and
-from ..stmt import AttrStmt, Block, BufferStore, Evaluate, For, ForKind, IfThenElse, Stmt
+from ..spelled import spelled
+from ..stmt import (
+    AttrStmt,
+    Block,
+    BlockRealize,
+    BufferStore,
+    Evaluate,
+    For,
+    ForKind,
+    IfThenElse,
+    LetStmt,
+    Stmt,
+    While,
+)
 from ..stmt_functor import substitute, variables_in
-from ..thread_axis import LAUNCH_ORDER, WARP_EXECUTION, is_barrier, is_launched, is_private_scope
+from ..thread_axis import (
+    LAUNCH_ORDER,
+    WARP_EXECUTION,
+    is_barrier,
+    is_block_scope,
+    is_launched,
+    is_private_scope,
+)
 from .auto_copy_nest import shared_out
 from .prim_func_pass import PrimFuncPass
 
@@ -33,7 +54,9 @@ class _Facts:
     tags: frozenset[str] = frozenset()
     """Of the thread axes that loops in it are bound to."""
     shared: bool = False
-    """Whether it writes memory that several threads see, or calls what may."""
+    """Whether it writes memory that all threads see, or calls what may."""
+    blocks: bool = False
+    """Whether it writes memory that the threads of a block see, of which each block has its own."""
     private: frozenset[Var] = frozenset()
     """Addresses of memory of a single thread that it writes and does not allocate."""
     meets: bool = False
@@ -43,6 +66,7 @@ class _Facts:
         return _Facts(
             self.tags | other.tags,
             self.shared or other.shared,
+            self.blocks or other.blocks,
             self.private | other.private,
             self.meets or other.meets,
         )
@@ -100,6 +124,8 @@ class _Look(Visitor):
     def _write(self, buffer: Buffer) -> None:
         if is_private_scope(buffer.scope()):
             self._now |= _Facts(private=frozenset([buffer.data]))
+        elif is_block_scope(buffer.scope()):
+            self._now |= _Facts(blocks=True)
         else:
             self._now |= _Facts(shared=True)
 
@@ -112,15 +138,33 @@ class _Kernel(Mutator):
         self._facts, self._axes = facts, axes
         self._unbound = frozenset(axes)
         """Tags of axes along which all threads run what is visited."""
+        self._around: dict[str, Var] = {}
+        """By tag: the variable of the innermost loop that is bound to it, around what is visited."""
+        self._active: dict[str, PrimExpr] = {}
+        """By tag: which threads run iterations of that loop, if not all; it guards what binds the axis no more."""
 
     def visit_PrimExpr(self, node: PrimExpr) -> PrimExpr:
         return node
 
     def visit_Stmt(self, node: Stmt) -> Stmt:
         facts = self._facts[id(node)]
-        idle = self._unbound - facts.tags
         is_whole = not isinstance(node, Block)  # which the statement that binds it holds
-        if not idle or not facts.shared or facts.private or facts.meets or not is_whole:
+        guards = [self._active[tag] for tag in self._active if tag not in facts.tags]
+        if guards and is_whole:
+            before = self._active
+            self._active = {tag: item for tag, item in before.items() if tag in facts.tags}
+            body = self.visit_Stmt(node)
+            self._active = before
+            return IfThenElse(reduce(logical_and, guards), body)
+        for tag in facts.tags & self._around.keys():
+            if self._around[tag] in variables_in(*_deciding(node)):
+                self._refuse_nested(tag, f"{spelled(node)!r} stands around one that is bound to it, too,")
+        idle = self._unbound - facts.tags
+        if facts.blocks:
+            idle &= _THREADS
+        elif not facts.shared:
+            idle = frozenset()
+        if not idle or facts.private or facts.meets or not is_whole:
             return self._inside(node, self._unbound)
         first = [self._axes[tag].var.equal(0) for tag in LAUNCH_ORDER if tag in idle]
         return IfThenElse(reduce(logical_and, first), self._inside(node, self._unbound - idle))
@@ -146,16 +190,39 @@ class _Kernel(Mutator):
         tag = loop.thread_binding.thread_tag
         axis = self._axes[tag]
         self._unbound -= {tag}
-        body = self.visit(loop.body)
+        outer = self._around.get(tag)
+        if outer is not None and outer in variables_in(loop.body):
+            self._refuse_nested(tag, f"what loop {loop.loop_var.name}, which is bound to it, too, runs")
         extent, launched = loop.extent, axis.dom.extent
-        is_part = (
-            isinstance(extent, IntImm) and isinstance(launched, IntImm) and extent.value < launched.value
-        )
+        around, active = self._around, self._active
+        self._around = {**around, tag: loop.loop_var}
+        self._active = {key: item for key, item in active.items() if key != tag}
+        if isinstance(extent, IntImm) and isinstance(launched, IntImm) and extent.value < launched.value:
+            self._active[tag] = axis.var < cast(axis.var.dtype, extent)
+        body = self.visit(loop.body)
+        self._around, self._active = around, active
         index = cast(loop.loop_var.dtype, axis.var)
         body = substitute(body, {loop.loop_var: _plus(loop.min, index)})
         for key, value in loop.annotations.items():
             body = AttrStmt(StringImm(""), key, value, body)  # how loops inside of it are to be unrolled
-        return IfThenElse(axis.var < cast(axis.var.dtype, extent), body) if is_part else body
+        return body
+
+    def _refuse_nested(self, tag: str, what: str) -> NoReturn:
+        raise IRValueError(
+            f"loop {self._around[tag].name} is bound to {tag}, and {what} depends on it: a thread has one index along an axis; bind one of"
+            " the loops to another axis, or let the inner one not depend on the outer one"
+        )
+
+
+def _deciding(node: Stmt) -> list[PrimExpr]:
+    """What decides whether, and how often, the statements in another one run, and the values of its variables."""
+    if isinstance(node, IfThenElse | While):
+        return [node.condition]
+    if isinstance(node, BlockRealize):
+        return [node.predicate]
+    if isinstance(node, For):
+        return [node.min, node.extent]
+    return [node.value] if isinstance(node, LetStmt) else []
 
 
 def _plus(start: PrimExpr, index: PrimExpr) -> PrimExpr:
@@ -211,7 +278,8 @@ class UnifyThreadBinding(PrimFuncPass):
 
     A kernel begins at the outermost loop that is bound. Where one of its loops has fewer iterations than the axis has threads, the
     others do nothing. What stands in no loop of an axis is run by all its threads if it writes memory of their own or they meet in it,
-    and by the first alone if several see what it writes. Loops and blocks annotated ``warp_execution`` are run by the threads of a
+    and by the first alone if several see what it writes. (Shared memory is a block's own.) Loops and blocks
+    annotated ``warp_execution`` are run by the threads of a
     warp together: these are bound to ``threadIdx.x``. Blocks annotated ``auto_copy`` between memories that all
     threads see are run by all of them: LowerAutoCopy shares them out.
 
@@ -231,7 +299,8 @@ class UnifyThreadBinding(PrimFuncPass):
                 B[blockIdx_x * 32 + threadIdx_x] = shared[31 - threadIdx_x]
 
     Raises:
-        IRValueError: extents of an axis that are not constant differ, or depend on what is computed in the kernel.
+        IRValueError: extents of an axis that are not constant differ, or depend on what is computed in the kernel; a loop stands in
+            another one of its axis, and what it runs depends on both.
     """
 
     pass_name = "tir.UnifyThreadBinding"

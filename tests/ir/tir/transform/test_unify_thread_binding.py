@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from ir import IRModule, tir
 from ir.error import IRValueError
 from ir.script import from_source
 from ir.script import tir as T
+from ir.tir.interpreter import run
+from ir.tir.lower import lower
 from ir.tir.transform import UnifyThreadBinding
 
 
@@ -237,3 +240,80 @@ def test_all_threads_come_to_where_they_meet():
     before, behind = text.split("T.tvm_thread_allreduce")
     assert "threadIdx_y == 0" not in before
     assert "if threadIdx_y == 0:" in behind
+
+
+NESTED = """
+@T.prim_func
+def main(A: T.Buffer((6, 16), "int32"), B: T.Buffer((6, 6), "int32")):
+    for b in T.thread_binding(6, thread="blockIdx.x"):
+        with T.block("tile"):
+            vb = T.axis.spatial(6, b)
+            T.reads(A[vb, 0:16])
+            T.writes(B[vb, 0:6])
+            S = T.alloc_buffer((16,), "int32", scope="shared")
+            for t in T.thread_binding(6, thread="threadIdx.x"):
+                for c in T.thread_binding(16, thread="threadIdx.x"):
+                    with T.block("copy"):
+                        vc = T.axis.spatial(16, {copied})
+                        T.where({where})
+                        S[vc] = A[vb, vc]
+                with T.block("use"):
+                    vt = T.axis.spatial(6, t)
+                    B[vb, vt] = S[15 - vt] * 2
+"""
+
+
+def test_threads_beyond_a_loop_run_the_loops_of_their_axis_in_it() -> None:
+    """The first six threads use what all sixteen have copied."""
+    func = from_source(NESTED.format(copied="c", where="c >= 0"))
+    lowered = lower(func, "nvidia/nvidia-a100")
+    given = np.arange(96, dtype="int32").reshape(6, 16)
+    found = np.zeros((6, 6), "int32")
+    run(lowered, given, found)
+    np.testing.assert_array_equal(found, given[:, 15:9:-1] * 2)
+
+
+@pytest.mark.parametrize(("copied", "where"), [("(c + t) % 16", "c >= 0"), ("c", "t < 3")])
+def test_a_loop_in_a_loop_of_its_axis_on_which_it_depends_is_refused(copied: str, where: str) -> None:
+    """One index of a thread cannot be both."""
+    func = from_source(NESTED.format(copied=copied, where=where))
+    with pytest.raises(
+        IRValueError,
+        match="loop t is bound to threadIdx.x, and what loop c, .* depends on it: a thread has one index",
+    ):
+        lower(func, "nvidia/nvidia-a100")
+
+
+def test_what_decides_whether_a_loop_of_an_axis_runs_is_no_loop_of_the_axis() -> None:
+    func = from_source("""
+        @T.prim_func
+        def main(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32")):
+            for t in T.thread_binding(8, thread="threadIdx.x"):
+                if A[t] > 0:
+                    for c in T.thread_binding(8, thread="threadIdx.x"):
+                        B[c] = 1
+    """)
+    with pytest.raises(
+        IRValueError, match="'if A.* stands around one that is bound to it, too, depends on it"
+    ):
+        lower(func, "nvidia/nvidia-a100")
+
+
+def test_each_block_writes_the_memory_that_its_threads_share() -> None:
+    """Blocks that run what is in no loop of theirs have a tile each."""
+    func = from_source("""
+        @T.prim_func
+        def main(A: T.Buffer((4,), "int32"), B: T.Buffer((4, 3), "int32")):
+            S = T.alloc_buffer((4,), "int32", scope="shared")
+            for t in T.thread_binding(4, thread="threadIdx.x"):
+                with T.block("a"):
+                    vt = T.axis.spatial(4, t)
+                    S[vt] = A[vt] * 2
+                for b in T.thread_binding(3, thread="blockIdx.x"):
+                    with T.block("b"):
+                        vt, vb = T.axis.remap("SS", [t, b])
+                        B[vt, vb] = S[vt] + vb
+    """)
+    given, found = np.arange(4, dtype="int32"), np.zeros((4, 3), "int32")
+    run(lower(func, "nvidia/nvidia-a100"), given, found)
+    np.testing.assert_array_equal(found, given[:, None] * 2 + np.arange(3))
