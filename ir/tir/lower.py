@@ -79,8 +79,9 @@ def _cuda(target: Target, added: Callable[[int], list[Pass]]) -> list[Pass]:
         T.PlaceThreadMemory(),  # what a kernel allocates belongs to a thread or a block
         T.ConvertBlocksToOpaque(),
         T.UnifyThreadBinding(),  # each axis of threads once, around all that they run
-        T.LowerMatchBuffer(),
         T.CompactBufferAllocation(),
+        T.LowerMatchBuffer(),  # views tell what is accessed through their addresses
+        T.InjectSoftwarePipeline(),  # iterations overlap
         T.LowerOpaqueBlock(),
         *added(1),
         T.FlattenBuffer(),
@@ -93,10 +94,12 @@ def _cuda(target: Target, added: Callable[[int], list[Pass]]) -> list[Pass]:
         T.InjectVirtualThread(),  # virtual threads are a thread's own copies
         T.UnrollLoop(expand=False, unroll_local_access=True),  # NVRTC copies what is marked
         T.RemoveNoOp(),
+        *([T.InjectPTXAsyncCopy()] if target.supports_async_copy else ()),  # copies that nobody waits for
         *added(3),
         T.ThreadSync("shared"),  # threads wait for what others put into memory that they share
         T.ThreadSync("shared.dyn"),
         T.LowerThreadAllreduce(),  # the exchange: shuffles within warps, and shared memory between them
+        T.InferFragment(),  # what tensor cores work on has a shape
         T.AnnotateDeviceRegions(),
         T.SplitHostDevice(),  # kernels, and the host's functions that launch them
         T.LowerDeviceKernelLaunch(),

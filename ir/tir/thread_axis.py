@@ -17,6 +17,12 @@ WARP_EXECUTION = "warp_execution"
 COMMON_TO_VIRTUAL_THREADS = "tir.common_to_virtual_threads"
 """Annotation of a block: the positions of the buffers that it allocates once for all virtual threads; of an allocation: that it is one."""
 
+WARP_CALLS = (
+    "tir.tvm_load_matrix_sync", "tir.tvm_store_matrix_sync", "tir.tvm_fill_fragment", "tir.tvm_mma_sync", "tir.tvm_bmma_sync",
+    "tir.ptx_mma", "tir.ptx_mma_sp", "tir.ptx_ldmatrix", "tir.ptx_stmatrix", "tir.mma_store", "tir.mma_fill",
+)  # fmt: skip
+"""What the threads of a warp do together: these are bound to ``threadIdx.x``, also where no loop says it."""
+
 _SHARED_SCOPES = ("shared", "global")
 _UNNAMED = ""
 

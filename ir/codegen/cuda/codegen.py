@@ -24,11 +24,17 @@ from . import intrinsics as _intrinsics  # noqa: F401  the printers of calls
 from . import statement as _statement  # noqa: F401  the printers of statements
 from .device_functions import text_of
 from .emitter import KernelEmitter
+from .prelude_text import prelude_text
+from .tensor_cores import alignments
 from .text import Text
 from .types import memory_type
 
 PARAMETER_ALIGNMENT = 16
 """Bytes to which the arrays that a kernel is given are aligned: a thread reads so many at once."""
+
+
+_READ = 1
+"""The mask of an address through which memory is only read."""
 
 
 @dataclass(frozen=True)
@@ -53,9 +59,14 @@ class _Written(Visitor):
         self.generic_visit(store)
 
     def visit_Call(self, call: E.Call) -> None:
-        if getattr(call.op, "name", "") == "tir.address_of" and isinstance(call.args[0], E.BufferLoad):
+        name = getattr(call.op, "name", "")
+        if name == "tir.address_of" and isinstance(call.args[0], E.BufferLoad):
             self.found.add(call.args[0].buffer.data)
-        self.generic_visit(call)
+        is_read = name == "tir.tvm_access_ptr" and getattr(call.args[4], "value", 3) == _READ
+        source = {"tir.tvm_access_ptr": 1} if is_read else {"tir.ptx_cp_async": 2, "tir.ptx_ldmatrix": 5}
+        for position, arg in enumerate(call.args):
+            if position != source.get(name) or not isinstance(arg, Var):
+                self.visit(arg)
 
     def visit_Var(self, var: Var) -> None:
         self.found.add(var)  # an address that is passed on
@@ -100,6 +111,7 @@ def generate(mod: IRModule) -> CudaSource:
     names: set[str] = set()
     bodies: list[str] = []
     functions: set[str] = set()
+    instructions: set[str] = set()
     headers: set[str] = set()
     kernels: dict[str, PrimFunc] = {
         str(func.attrs["global_symbol"]): func for func in mod.functions.values() if is_kernel(func)
@@ -113,10 +125,11 @@ def generate(mod: IRModule) -> CudaSource:
             error.add_note(f"in kernel {name}")
             raise
         functions |= emitter.functions
+        instructions |= emitter.instructions
         headers |= emitter.headers
         bodies.append(text)
     includes = "\n".join(f"#include <{header}>" for header in sorted(headers))
-    parts = [part for part in (includes, text_of(functions), *bodies) if part]
+    parts = [part for part in (includes, prelude_text(instructions), text_of(functions), *bodies) if part]
     return CudaSource("\n\n".join(parts) + "\n", kernels, launches)
 
 
@@ -124,7 +137,7 @@ def _kernel(name: str, func: PrimFunc, launch: KernelLaunch, names: set[str]) ->
     written, uses = _Written(), _Uses()
     written.visit(func.body)
     uses.visit(func.body)
-    emitter = KernelEmitter(set(names), exact_floats(func.body), uses.variables)
+    emitter = KernelEmitter(set(names), exact_floats(func.body), uses.variables, alignments(func.body))
     apart = " __restrict__" if func.attrs.get("tir.noalias") else ""
     params = []
     for param in func.params:

@@ -91,6 +91,18 @@ template <class T, int N> struct alignas(sizeof(T) * N) vec { T lane[N]; };"""),
     "store_vec": (("vec",), """template <class T, int N> __device__ __forceinline__ void store_vec(T* address, const vec<T, N>& value) {
   *reinterpret_cast<vec<T, N>*>(address) = value;
 }"""),
+    "lane_of_warp": ((), """__device__ __forceinline__ int lane_of_warp() {
+  return (threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) % 32;
+}"""),
+    "store_sums": (("lane_of_warp",), """// A thread's part of a matrix that tiles of 8 columns make, as mma leaves its sums.
+template <int rows, int columns, class T> __device__ __forceinline__ void store_sums(T* to, const T* held, int stride) {
+  const int row = lane_of_warp() / 4, column = lane_of_warp() % 4 * 2;
+#pragma unroll
+  for (int i = 0; i < rows * columns / 32; ++i) {
+    const int element = i % (rows / 4);
+    to[(row + element / 2 * 8) * stride + column + element % 2 + i / (rows / 4) * 8] = held[i];
+  }
+}"""),
     "sigmoid": ((), """__device__ __forceinline__ float sigmoid(float x) { return 1.0f / (1.0f + expf(-x)); }
 __device__ __forceinline__ double sigmoid(double x) { return 1.0 / (1.0 + exp(-x)); }"""),
 }  # fmt: skip

@@ -7,7 +7,7 @@ printed lane by lane: registers of GPUs are scalars, and only memory is read and
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -88,16 +88,22 @@ class KernelEmitter:
         names: taken in the source already.
         exact: float arithmetic that must be rounded operation by operation, by identity.
         used: the variables that the kernel's expressions use.
+        alignments: bytes to which memory must be aligned for what it is given to, by its address.
     """
 
-    def __init__(self, names: set[str], exact: set[int], used: set[Var]) -> None:
+    def __init__(
+        self, names: set[str], exact: set[int], used: set[Var], alignments: Mapping[Var, int]
+    ) -> None:
         self.lines: list[str] = []
         self.variables: dict[Var, Lanes] = {}
         self.functions: set[str] = set()
-        """Of the prelude."""
+        """Those of :mod:`.device_functions` that are called."""
+        self.instructions: set[str] = set()
+        """The functions of ``prelude/tensor_cores.cuh`` that are called."""
         self.headers: set[str] = set()
         self.exact = exact
         self.used = used
+        self.alignments = alignments
         self.analyzer = Analyzer()
         self.is_index = IndexArithmetic()
         self.in_data = False
@@ -141,7 +147,7 @@ class KernelEmitter:
         return name
 
     def use(self, function: str) -> str:
-        """A function of the prelude, which the source will hold."""
+        """A function of :mod:`.device_functions`, which the source will hold."""
         self.functions.add(function)
         return function
 

@@ -13,6 +13,7 @@ from .device_functions import MATHEMATICS
 from .emitter import KernelEmitter, Lanes, prints
 from .expression import condition_of, from_memory
 from .memory import element, stored
+from .tensor_cores import FORMS as TENSOR_CORE_FORMS
 from .text import Text, binary, call, cast, choice
 from .types import memory_type
 
@@ -200,5 +201,6 @@ PRIMITIVES: dict[str, Callable[[KernelEmitter, E.Call], Lanes]] = {
     "tir.tvm_warp_activemask": lambda emitter, node: [cast("int", call("__activemask"))],
     "tir.atomic_add": _atomic_add, "tir.address_of": _address_of, "tir.tvm_access_ptr": _access_ptr,
     "tir.in_order": _argument, "tir.optimization_barrier": _argument, "tir.assume": _nothing, "tir.prefetch": _nothing,
+    **TENSOR_CORE_FORMS,
 }  # fmt: skip
 """The calls that are printed as they are; all others were rewritten to these."""

@@ -17,6 +17,7 @@ from ..error import CodegenError
 from .emitter import KernelEmitter, prints_statement
 from .expression import bound
 from .memory import store
+from .tensor_cores import FRAGMENTS, declare_fragments
 from .text import UNARY, Text, binary
 from .types import memory_type
 
@@ -166,7 +167,10 @@ def _allocate(emitter: KernelEmitter, node: S.Allocate) -> None:
     emitter.scopes[node.buffer_var] = scope
     emitter.type_of(node.dtype)
     (extent,) = node.extents or (const(1),)
-    if scope == "shared.dyn":
+    alignment = emitter.alignments.get(node.buffer_var, 0)
+    if scope.startswith(FRAGMENTS):
+        declare_fragments(emitter, node, name, scope)
+    elif scope == "shared.dyn":
         _dynamic(emitter, node, name)
     elif not isinstance(extent, E.IntImm):
         raise CodegenError(
@@ -175,12 +179,12 @@ def _allocate(emitter: KernelEmitter, node: S.Allocate) -> None:
     else:
         count = max(1, extent.value * dt.lanes(node.dtype))
         if scope.startswith("shared"):
-            emitter.aligned[node.buffer_var] = _SHARED_ALIGNMENT
-            emitter.line(
-                f"__shared__ __align__({_SHARED_ALIGNMENT}) {memory_type(node.dtype)} {name}[{count}];"
-            )
+            alignment = max(alignment, _SHARED_ALIGNMENT)
+            emitter.aligned[node.buffer_var] = alignment
+            emitter.line(f"__shared__ __align__({alignment}) {memory_type(node.dtype)} {name}[{count}];")
         elif scope == "local":
-            emitter.line(f"{memory_type(node.dtype)} {name}[{count}];")
+            aligned = f"__align__({alignment}) " if alignment else ""
+            emitter.line(f"{aligned}{memory_type(node.dtype)} {name}[{count}];")
         else:
             raise CodegenError(
                 f"allocation {node.buffer_var.name} of a kernel is of scope {scope}; a thread allocates local and shared memory"

@@ -124,6 +124,7 @@ _ADDRESS_USES: dict[str, tuple[_AddressUse, ...]] = {
         _AddressUse(2, 3, Touch.READ, bytes=_last_bytes),
     ),
     "tir.ptx_ldmatrix": (_AddressUse(5, 6, Touch.READ, bytes=lambda call: 16, is_collective=True),),
+    "tir.ptx_stmatrix": (_AddressUse(3, 4, Touch.WRITE, bytes=lambda call: 16, is_collective=True),),
     "tir.tvm_load_matrix_sync": (_AddressUse(5, None, Touch.READ, elements=_tile(1, 6), is_collective=True),),
     "tir.tvm_store_matrix_sync": (
         _AddressUse(5, None, Touch.WRITE, elements=_tile(1, 6), is_collective=True),

@@ -19,6 +19,17 @@ from .lanes import Closure, lifted
 from .matrix import matrix_accumulate, matrix_load, matrix_store
 from .memory import Pointer
 from .numbers import as_numpy, from_numpy, number, wrapping
+from .tensor_cores import (
+    fill_fragment,
+    fill_sums,
+    load_fragment,
+    load_rows,
+    multiply_fragments,
+    multiply_registers,
+    store_fragment,
+    store_rows,
+    store_sums,
+)
 from .thread_calls import (
     active_mask,
     commit_group,
@@ -229,6 +240,19 @@ def _address_of(expressions: Expressions, node: E.Call, uses: Sequence[Use] = ()
     return address
 
 
+def _access_ptr(expressions: Expressions, node: E.Call) -> Closure:
+    """An address so many elements behind another one, whose elements are of the dtype that is annotated."""
+    kind, data, offset = node.args[:3]
+    element = dt.element_of(kind.dtype)
+    base, distance = expressions.data(data), expressions.index(offset)
+
+    def address(env: dict[Any, Any]) -> Pointer:
+        pointer: Pointer = base(env)
+        return Pointer(pointer.memory, pointer.offset + distance(env) * dt.bytes_of(kind.dtype), element)
+
+    return address
+
+
 def _address_to_update(expressions: Expressions, node: E.PrimExpr) -> Closure:
     """The address of an element that is read and written, which the blocks around must state as for a load and a store."""
     if isinstance(node, E.Call) and getattr(node.op, "name", "") == "tir.address_of":
@@ -310,6 +334,16 @@ INTRINSIC_FORMS: dict[str, Form] = {
     "tir.ptx_commit_group": commit_group,
     "tir.ptx_wait_group": wait_group,
     "tir.ptx_ldg32": _guarded_load,
+    "tir.tvm_access_ptr": _access_ptr,
+    "tir.tvm_load_matrix_sync": load_fragment,
+    "tir.tvm_store_matrix_sync": store_fragment,
+    "tir.tvm_fill_fragment": fill_fragment,
+    "tir.tvm_mma_sync": multiply_fragments,
+    "tir.ptx_mma": multiply_registers,
+    "tir.ptx_ldmatrix": load_rows,
+    "tir.ptx_stmatrix": store_rows,
+    "tir.mma_store": store_sums,
+    "tir.mma_fill": fill_sums,
     "tir.tvm_call_packed": _call_packed,
     "tir.tvm_call_cpacked": _call_packed,
 }

@@ -89,6 +89,25 @@ class Shuffle(Meeting):
         }
 
 
+class Together(Meeting):
+    """Lanes of a warp that compute something together.
+
+    Args:
+        brought: what the thread brings.
+    """
+
+    rule = "warp-matrix"
+
+    def __init__(self, place: Place, members: Sequence[int], brought: Any) -> None:
+        super().__init__(place, members)
+        self.brought = brought
+
+    def complete(self, present: Mapping[int, Meeting]) -> Mapping[int, Any]:
+        """What all of them bring, in their order."""
+        found = [meeting.brought for meeting in present.values() if isinstance(meeting, Together)]
+        return dict.fromkeys(present, found)
+
+
 class Roll(Meeting):
     """Threads of a warp that ask which of them are here: those that are, once none of the block can run on."""
 

@@ -40,6 +40,8 @@ class Memory:
         """How many of the loops run when it is made: the iterations of those do not share it."""
         self.place: Any = self
         """Memories of one place are the same bytes of a machine, one after the other."""
+        self.fragments: dict[tuple[int, int], tuple[int, int, int]] = {}
+        """The shapes m, n and k of the WMMA fragments in it, by the bytes before them and their number."""
         self._arrays: dict[tuple[np.dtype[Any], int], np.ndarray] = {}
 
     @classmethod

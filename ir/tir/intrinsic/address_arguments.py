@@ -7,6 +7,7 @@ ADDRESSES: dict[str, tuple[tuple[int, int], ...]] = {
     "tir.ptx_cp_async": ((0, 1), (2, 3)),
     "tir.ptx_ldmatrix": ((3, 4), (5, 6)),
     "tir.ptx_ldg32": ((0, 3),),
+    "tir.ptx_stmatrix": ((3, 4), (5, 6)),
     "tir.ptx_mma": ((6, 7), (8, 9), (10, 11)),
     "tir.ptx_mma_sp": ((6, 7), (8, 9), (10, 11), (12, 13)),
     "tir.mma_fill": ((1, 2),),

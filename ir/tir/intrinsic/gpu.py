@@ -88,7 +88,7 @@ def atomic_add(dtype: str, address: Any, value: Any) -> Call:
 # ---- tensor cores ------------------------------------------------------------------------------------------------
 
 
-@intrinsic(arity=8, result="handle", effect=CallEffectKind.UPDATE_STATE)
+@intrinsic(arity=8, result="handle", effect=CallEffectKind.UPDATE_STATE, lowering={"cuda": primitive})
 def tvm_load_matrix_sync(
     fragment: Any, m: Any, n: Any, k: Any, index: Any, buffer_ptr: Any, stride: Any, layout: str
 ) -> Call:
@@ -96,7 +96,7 @@ def tvm_load_matrix_sync(
     return call("tvm_load_matrix_sync", fragment, m, n, k, index, buffer_ptr, stride, layout)
 
 
-@intrinsic(arity=8, result="handle", effect=CallEffectKind.UPDATE_STATE)
+@intrinsic(arity=8, result="handle", effect=CallEffectKind.UPDATE_STATE, lowering={"cuda": primitive})
 def tvm_store_matrix_sync(
     fragment: Any, m: Any, n: Any, k: Any, index: Any, buffer_ptr: Any, stride: Any, layout: str
 ) -> Call:
@@ -104,7 +104,7 @@ def tvm_store_matrix_sync(
     return call("tvm_store_matrix_sync", fragment, m, n, k, index, buffer_ptr, stride, layout)
 
 
-@intrinsic(arity=8, result="handle", effect=CallEffectKind.UPDATE_STATE)
+@intrinsic(arity=8, result="handle", effect=CallEffectKind.UPDATE_STATE, lowering={"cuda": primitive})
 def tvm_mma_sync(
     fragment_d: Any,
     index_d: Any,
@@ -138,13 +138,13 @@ def tvm_bmma_sync(
     )
 
 
-@intrinsic(arity=6, result="handle", effect=CallEffectKind.UPDATE_STATE)
+@intrinsic(arity=6, result="handle", effect=CallEffectKind.UPDATE_STATE, lowering={"cuda": primitive})
 def tvm_fill_fragment(fragment: Any, m: Any, n: Any, k: Any, index: Any, value: Any) -> Call:
     """Fill a fragment with a value."""
     return call("tvm_fill_fragment", fragment, m, n, k, index, value)
 
 
-@intrinsic(arity=(13, 14), result=None, effect=CallEffectKind.UPDATE_STATE)
+@intrinsic(arity=(13, 14), result=None, effect=CallEffectKind.UPDATE_STATE, lowering={"cuda": primitive})
 def ptx_mma(
     dtype: str,
     shape: str,
@@ -226,7 +226,7 @@ def ptx_mma_sp(
     )
 
 
-@intrinsic(arity=7, result=None, effect=CallEffectKind.UPDATE_STATE)
+@intrinsic(arity=7, result=None, effect=CallEffectKind.UPDATE_STATE, lowering={"cuda": primitive})
 def ptx_ldmatrix(
     dtype: str,
     trans: Any,
@@ -241,7 +241,22 @@ def ptx_ldmatrix(
     return call("ptx_ldmatrix", trans, num, type, local_ptr, local_offset, smem_ptr, smem_offset, dtype=dtype)
 
 
-@intrinsic(arity=6, result=None, effect=CallEffectKind.UPDATE_STATE)
+@intrinsic(arity=7, result=None, effect=CallEffectKind.UPDATE_STATE, lowering={"cuda": primitive})
+def ptx_stmatrix(
+    dtype: str,
+    trans: Any,
+    num: Any,
+    type: Any,
+    smem_ptr: Any,
+    smem_offset: Any,
+    local_ptr: Any,
+    local_offset: Any,
+) -> Call:
+    """The PTX instruction ``stmatrix``: matrices from registers to shared memory."""
+    return call("ptx_stmatrix", trans, num, type, smem_ptr, smem_offset, local_ptr, local_offset, dtype=dtype)
+
+
+@intrinsic(arity=6, result=None, effect=CallEffectKind.UPDATE_STATE, lowering={"cuda": primitive})
 def mma_store(
     dtype: str, m: Any, n: Any, dst_ptr: Any, src_ptr: Any, src_offset: Any, dst_stride: Any
 ) -> Call:
@@ -249,7 +264,7 @@ def mma_store(
     return call("mma_store", m, n, dst_ptr, src_ptr, src_offset, dst_stride, dtype=dtype)
 
 
-@intrinsic(arity=3, result=None, effect=CallEffectKind.UPDATE_STATE)
+@intrinsic(arity=3, result=None, effect=CallEffectKind.UPDATE_STATE, lowering={"cuda": primitive})
 def mma_fill(dtype: str, local_size: Any, local_ptr: Any, offset: Any) -> Call:
     """Set the registers of an accumulator of :func:`ptx_mma` to zero."""
     return call("mma_fill", local_size, local_ptr, offset, dtype=dtype)
@@ -258,7 +273,7 @@ def mma_fill(dtype: str, local_size: Any, local_ptr: Any, offset: Any) -> Call:
 # ---- asynchronous copies, textures -------------------------------------------------------------------------------
 
 
-@intrinsic(arity=(5, 6), result=None, effect=CallEffectKind.UPDATE_STATE)
+@intrinsic(arity=(5, 6), result=None, effect=CallEffectKind.UPDATE_STATE, lowering={"cuda": primitive})
 def ptx_cp_async(
     dtype: str,
     shared_ptr: Any,
@@ -281,13 +296,13 @@ def ptx_cp_async(
     )
 
 
-@intrinsic(arity=0, result="int32", effect=CallEffectKind.UPDATE_STATE)
+@intrinsic(arity=0, result="int32", effect=CallEffectKind.UPDATE_STATE, lowering={"cuda": primitive})
 def ptx_commit_group() -> Call:
     """Make a group of the copies that were begun."""
     return call("ptx_commit_group")
 
 
-@intrinsic(arity=1, result="int32", effect=CallEffectKind.UPDATE_STATE)
+@intrinsic(arity=1, result="int32", effect=CallEffectKind.UPDATE_STATE, lowering={"cuda": primitive})
 def ptx_wait_group(num: Any) -> Call:
     """Wait until at most ``num`` groups of copies are under way."""
     return call("ptx_wait_group", num)

@@ -111,8 +111,17 @@ class _Collect(Visitor):
         if block.init is not None:
             self.visit(block.init)
         for match in block.match_buffers:
-            self._give_up(match.source.buffer)
+            self._view(match.source)
         self.visit(block.body)
+
+    def _view(self, region: BufferRegion) -> None:
+        """Through a view all of its region may be accessed, and nothing else."""
+        for end in (False, True):
+            indices = [item.min + (item.extent - 1) if end else item.min for item in region.region]
+            self._access(region.buffer, tuple(indices))
+        for item in region.region:
+            self.visit(item.min)
+            self.visit(item.extent)
 
     def _give_up(self, buffer: Buffer) -> None:
         if buffer in self.boxes:

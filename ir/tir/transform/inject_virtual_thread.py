@@ -49,7 +49,7 @@ _TOGETHER = ("tir.tvm_storage_sync", "tir.ptx_commit_group", "tir.ptx_wait_group
 """Calls that all virtual threads of a thread make as one."""
 
 _REPEATABLE = (
-    *_TOGETHER, "tir.ptx_cp_async", "tir.ptx_ldmatrix", "tir.tvm_load_matrix_sync", "tir.tvm_store_matrix_sync",
+    *_TOGETHER, "tir.ptx_cp_async", "tir.ptx_ldmatrix", "tir.ptx_stmatrix", "tir.tvm_load_matrix_sync", "tir.tvm_store_matrix_sync",
     "tir.tvm_fill_fragment", "tir.mma_store", "tir.mma_fill", "tir.prefetch", "tir.tvm_warp_shuffle", "tir.tvm_warp_shuffle_up",
     "tir.tvm_warp_shuffle_down", "tir.tvm_warp_activemask", "tir.tvm_thread_invariant",
 )  # fmt: skip

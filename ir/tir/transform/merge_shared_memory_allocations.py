@@ -34,7 +34,7 @@ _WIDE_ALIGNMENT = 128
 """The same for what instructions read and write that a warp executes as one."""
 
 _WIDE_CALLS = (
-    "tir.ptx_ldmatrix", "tir.mma_store", "tir.tvm_load_matrix_sync", "tir.tvm_store_matrix_sync",
+    "tir.ptx_ldmatrix", "tir.ptx_stmatrix", "tir.mma_store", "tir.tvm_load_matrix_sync", "tir.tvm_store_matrix_sync",
 )  # fmt: skip
 
 

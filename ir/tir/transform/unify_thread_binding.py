@@ -14,6 +14,7 @@ from ...module import IRModule
 from ...node import Mutator, Visitor
 from ...transform import PassContext
 from ..analysis.thread_allreduce import ThreadAllreduce
+from ..analysis.thread_groups import storage_scope
 from ..buffer import Buffer
 from ..expr import IntImm, IterVar, PrimExpr, Range, StringImm, Var
 from ..function import PrimFunc
@@ -35,6 +36,7 @@ from ..stmt import (
 from ..stmt_functor import substitute, variables_in
 from ..thread_axis import (
     LAUNCH_ORDER,
+    WARP_CALLS,
     WARP_EXECUTION,
     is_barrier,
     is_block_scope,
@@ -70,6 +72,15 @@ class _Facts:
             self.private | other.private,
             self.meets or other.meets,
         )
+
+
+_STORES_OF_WARPS = ("tir.tvm_store_matrix_sync", "tir.ptx_stmatrix", "tir.mma_store")
+"""Those calls of a warp after which others may see what it wrote."""
+
+
+def _is_held(address: Var) -> bool:
+    """Whether memory belongs to a thread, or to a warp."""
+    return address.dtype == "handle" and is_private_scope(storage_scope(address))
 
 
 class _Look(Visitor):
@@ -113,6 +124,12 @@ class _Look(Visitor):
     def _evaluate(self, node: Evaluate) -> None:
         exchange = ThreadAllreduce.of(node.value)
         meets = exchange is not None or is_barrier(node)
+        name = getattr(getattr(node.value, "op", None), "name", "")
+        if name in WARP_CALLS:
+            self._bind("threadIdx.x", None)
+            held = [item for item in node.value.args if isinstance(item, Var) and _is_held(item)]  # type: ignore[attr-defined]
+            self._now |= _Facts(shared=name in _STORES_OF_WARPS, private=frozenset(held))
+            return
         self._now |= _Facts(shared=not meets, meets=meets)
         for result in exchange.results if exchange is not None else ():
             self._write(result.buffer)

@@ -79,6 +79,7 @@ SAMPLES: dict[str, list[Any]] = {
     "tvm_storage_sync": ["shared"], "tvm_thread_allreduce": [1, F, P, H, I], "atomic_add": ["float32", H, F],
     "tvm_fill_fragment": [H, 16, 16, 16, 0, F], "ptx_mma": ["float32", *MATRIX, False],
     "ptx_mma_sp": ["float32", *MATRIX, H, 0, 0, False], "ptx_ldmatrix": ["float16", False, 4, ".b16", H, 0, H, 0],
+    "ptx_stmatrix": ["float16", False, 4, ".b16", H, 0, H, 0],
     "mma_store": ["float32", 16, 16, H, H, 0, 8], "mma_fill": ["float32", 8, H, 0],
     "ptx_cp_async": ["float16", H, 0, H, 0, 16], "ptx_ldg32": [H, P, LOAD, 0], "texture2d_load": ["float32", H, I, J],
     "texture2d_store": [H, I, J, F], "tvm_check_return": [0, -1, I], "tvm_tuple": [I, 1],
