@@ -354,6 +354,12 @@ class _OtherUses(Visitor):
             if item is not None:
                 self.visit(item)
 
+    def visit_BufferRegion(self, region: tir.BufferRegion) -> None:
+        """What a block in an init states touches nothing."""
+        for item in region.region:
+            self.visit(item.min)
+            self.visit(item.extent)
+
     def visit_Var(self, var: tir.Var) -> None:
         if var is self._buffer.data:
             self.found = "by its pointer"

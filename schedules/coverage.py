@@ -192,6 +192,7 @@ def _why_no_box(
 ) -> str | None:
     """The reason why a store may not reach all of the box that a block is taken to write, while the loops below ``place`` run."""
     indices, running, is_stated = store.indices, dict(store.loops), True
+    own, within = indices, running
     initialised: set[tir.Var] = set()
     reduced: tuple[tir.PrimExpr, ...] = ()
     for node in store.nodes:
@@ -200,6 +201,7 @@ def _why_no_box(
         elif isinstance(node, BlockNode):
             if node is block:
                 is_stated = _is_stated(block, buffer, region, indices, running)
+                own, within = indices, dict(running)
             if node.init is not None:
                 initialised |= running.keys()
                 reduced += reduced_extents(node)
@@ -218,7 +220,7 @@ def _why_no_box(
         return moving
     if any(is_open(item.extent) for item in running.values()):
         # Tiles with open decisions split loops that ran over the variables' domains.
-        indices, running = store.indices, {item.var: item.dom for item in block.iter_vars}
+        indices, running = own, within | {item.var: item.dom for item in block.iter_vars}
     if not fills_box(indices, running):
         text = ", ".join(map(str, indices))
         return f"block {block.name!r} stores to {buffer.name} at [{text}], which is not known to fill a box"

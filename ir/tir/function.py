@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from ..attrs import DictAttrs, as_attrs
@@ -174,11 +174,13 @@ class TensorIntrin(Node, type_key="tir.TensorIntrin"):
     impl: PrimFunc
 
     registry: ClassVar[dict[str, TensorIntrin]] = {}
+    _makers: ClassVar[dict[str, Callable[[], tuple[PrimFunc, PrimFunc]]]] = {}
+    """What makes those that nobody has asked for yet."""
 
     @staticmethod
     def register(name: str, desc: PrimFunc, impl: PrimFunc, override: bool = False) -> TensorIntrin:
         """Register under ``name``; raises IRValueError when it exists and ``override`` is False."""
-        if name in TensorIntrin.registry and not override:
+        if name in TensorIntrin.names() and not override:
             raise IRValueError(
                 f"tensor intrinsic {name!r} is registered already; pass override=True to replace it"
             )
@@ -190,11 +192,24 @@ class TensorIntrin(Node, type_key="tir.TensorIntrin"):
         return intrin
 
     @staticmethod
+    def register_made(name: str, make: Callable[[], tuple[PrimFunc, PrimFunc]]) -> str:
+        """Register what ``make()`` gives, description and implementation, which is called when somebody asks; the name."""
+        if name in TensorIntrin.names():
+            raise IRValueError(f"tensor intrinsic {name!r} is registered already")
+        TensorIntrin._makers[name] = make
+        return name
+
+    @staticmethod
+    def names() -> list[str]:
+        """All that are registered, in order."""
+        return sorted({*TensorIntrin.registry, *TensorIntrin._makers})
+
+    @staticmethod
     def get(name: str, allow_missing: bool = False) -> TensorIntrin | None:
         """The intrinsic registered under ``name``."""
         found = TensorIntrin.registry.get(name)
+        if found is None and name in TensorIntrin._makers:
+            found = TensorIntrin.register(name, *TensorIntrin._makers[name](), override=True)
         if found is None and not allow_missing:
-            raise IRValueError(
-                f"no tensor intrinsic {name!r}; registered are {sorted(TensorIntrin.registry)}"
-            )
+            raise IRValueError(f"no tensor intrinsic {name!r}; registered are {TensorIntrin.names()}")
         return found

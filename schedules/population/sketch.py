@@ -19,6 +19,7 @@ from ir.tir import IndexMap, PrimFunc
 from ir.tir.evaluate import evaluate
 from ir.tir.stmt_functor import variables_in
 
+from ..bounds import is_open
 from ..error import ScheduleError
 from ..instruction import Instruction, InstructionKind
 from ..primitive.sampling import compute_locations, partitioned_tiles
@@ -223,8 +224,11 @@ class SketchSchedule(Schedule):
     def _symbolic_shape(self, index_map: IndexMap, shape: Sequence[Any]) -> list[Any] | None:
         """Extents of ``v // d``, ``v % d`` and ``v`` where d is an open decision.
 
-        It divides v's extent if it belongs to a tile of that; a tile of a padded extent leaves a part of the last panel over.
+        It divides v's extent if it belongs to a tile of that; a tile of a padded extent leaves a part of the last panel over. None for
+        maps of known numbers, which need no other way.
         """
+        if not any(map(is_open, (*index_map.final_indices, *shape))):
+            return None
         extents: dict[Any, Any] = dict(zip(index_map.initial_indices, shape, strict=True))
         result: list[Any] = []
         for item in index_map.final_indices:

@@ -46,7 +46,7 @@ def gpu_postprocs() -> list[Postproc]:
 @Postproc.defaults.register("cuda-tensorcore")
 def tensor_core_postprocs() -> list[Postproc]:
     """The postprocessors for GPUs whose rules use tensor intrinsics."""
-    return [*gpu_postprocs(), RewriteTensorize()]
+    return [*gpu_postprocs(), RewriteTensorize()]  # last: it takes long, and changes nothing that is verified
 
 
 @Postproc.defaults.register("hexagon")
@@ -63,7 +63,7 @@ def hexagon_postprocs() -> list[Postproc]:
 
 def default_postprocs(target: Target) -> list[Postproc]:
     """The postprocessors for a target, in the order in which they apply."""
-    postprocs = gpu_postprocs() if target.is_gpu else cpu_postprocs()
+    postprocs = tensor_core_postprocs() if target.is_gpu else cpu_postprocs()
     for postproc in postprocs:
         postproc.initialize(target)
     return postprocs

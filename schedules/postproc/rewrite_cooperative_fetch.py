@@ -2,15 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ir import tir
+from ir.tir.thread_axis import WARP_EXECUTION
 
 from ..annotation import COOPERATIVE_FETCH
 from ..random_variable import LoopRV
 from ..schedule import Schedule
-from ..tree import BlockNode, all_blocks, loops_around
+from ..tree import BlockNode, LoopNode, all_blocks, loops_around, walk
 from .base import Postproc
+
+WARP_THREADS = 32
+"""Threads of a warp, which bind ``threadIdx.x`` where a kernel's warps work as one."""
+
+
+def _threads_of(loops: Sequence[LoopNode]) -> dict[str, tir.PrimExpr]:
+    """How many threads a kernel has, by axis, some of whose loops stand around a copy: it begins at the outermost that is bound.
+
+    Where warps execute something as one (``warp_execution``), they are along ``threadIdx.x``, also if no loop says it.
+    """
+    kernel = next((loop for loop in loops if loop.thread_binding is not None), None)
+    found: dict[str, tir.PrimExpr] = {}
+    has_warps = False
+    for node in () if kernel is None else walk(kernel):
+        if isinstance(node, LoopNode) and node.thread_binding is not None:
+            tag = node.thread_binding.thread_tag
+            if tag.startswith("threadIdx"):
+                found.setdefault(tag, node.extent)
+        has_warps |= isinstance(node, BlockNode | LoopNode) and WARP_EXECUTION in node.annotations
+    if has_warps:
+        found.setdefault("threadIdx.x", tir.const(WARP_THREADS))
+    return found
 
 
 class RewriteCooperativeFetch(Postproc):
@@ -29,11 +53,7 @@ class RewriteCooperativeFetch(Postproc):
         lanes = int(getattr(annotation, "value", annotation))
         rv = sch.get_block(block.name)
         sch.unannotate(rv, COOPERATIVE_FETCH)
-        threads = {
-            loop.thread_binding.thread_tag: loop.extent
-            for loop in loops_around(block)
-            if loop.thread_binding is not None and loop.thread_binding.thread_tag.startswith("threadIdx")
-        }
+        threads = _threads_of(loops_around(block))
         axes = [(tag, threads[tag]) for tag in ("threadIdx.y", "threadIdx.x") if tag in threads]
         copied = loops_around(block)[-1]
         if not axes or not isinstance(copied.extent, tir.IntImm):

@@ -12,6 +12,7 @@ from ir.tir import transform as passes
 from ir.tir.analysis.reads_memory import reads_memory
 from ir.tir.analysis.verify_device import verify_gpu_code
 from ir.tir.kernel_attributes import LAYOUT_REWRITE_PREPROC
+from ir.tir.thread_axis import WARP_EXECUTION
 from ir.transform import Sequential
 
 from ..annotation import FEWEST_THREADS, MOST_THREADS
@@ -42,7 +43,7 @@ class VerifyGPUCode(Postproc):
         }
         if target.max_local_memory_per_block is not None:
             limits["max_local_memory_per_block"] = target.max_local_memory_per_block
-        fits = _threads_run_everything(sch) and _thread_counts_fit(sch)
+        fits = _threads_run_everything(sch) and _thread_counts_fit(sch, int(target.thread_warp_size))
         functions = (func for func in sch.mod.functions.values() if isinstance(func, PrimFunc))
         return fits and all(self._fits(func, limits) for func in functions)
 
@@ -100,13 +101,13 @@ def _is_left_to_the_host(node: TreeNode) -> bool:
     return not is_bound and not is_done_before
 
 
-def _thread_counts_fit(sch: Schedule) -> bool:
+def _thread_counts_fit(sch: Schedule, warp: int) -> bool:
     func = sch.func_working_on
     assert func is not None
     for block in all_blocks(sch._root(func)):
         if FEWEST_THREADS not in block.annotations and MOST_THREADS not in block.annotations:
             continue
-        threads = 1
+        threads = warp if WARP_EXECUTION in block.annotations else 1
         for loop in loops_around(block):
             if loop.thread_binding is not None and loop.thread_binding.thread_tag.startswith("threadIdx"):
                 threads *= getattr(loop.extent, "value", 1)

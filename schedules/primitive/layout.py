@@ -121,7 +121,7 @@ class _MapAccesses(StmtExprMutator):
     """Accesses of a buffer become accesses of its relaid-out twin; indices simplify under ``simplify``."""
 
     def __init__(
-        self, old: tir.Buffer, new: tir.Buffer, index_map: IndexMap, simplify: Callable[[Any], Any] | None
+        self, old: tir.Buffer, new: tir.Buffer, index_map: IndexMap, simplify: IndexSimplifier | None
     ) -> None:
         super().__init__()
         self._old, self._new, self._map, self._simplify = old, new, index_map, simplify
@@ -129,7 +129,16 @@ class _MapAccesses(StmtExprMutator):
     def indices(self, indices: Any) -> list[tir.PrimExpr]:
         """The indices in the new layout."""
         mapped = map_indices(self._map, indices)
-        return mapped if self._simplify is None else [self._simplify(item) for item in mapped]
+        return mapped if self._simplify is None else [self._simplify.index(item) for item in mapped]
+
+    def visit_Block(self, block: tir.Block) -> Any:
+        """A block in the init of another one."""
+        if self._simplify is not None:
+            self._simplify.know(block.iter_vars)
+        return self.generic_visit(block)
+
+    def visit_BufferRegion(self, region: tir.BufferRegion) -> Any:
+        return self.region(region)
 
     def visit_BufferLoad(self, load: tir.BufferLoad) -> Any:
         mapped = self.generic_visit(load)
@@ -225,7 +234,7 @@ def _transform_layout(
     for block_node in all_blocks(top)[::-1]:
         # Blocks that will run over the new layout keep the variables of their indices, those of one value too.
         is_plain = new_shape is None and all(block_node is not item for item, _ in by_element)
-        simplify = IndexSimplifier(block_node).index if is_plain else None
+        simplify = IndexSimplifier(block_node) if is_plain else None
         mapper = _MapAccesses(buffer, new, index_map, simplify)
         rewrite_block(block_node, mapper.visit, mapper.region)
         if block_node is not top and not isinstance(block_node.body, LeafNode):
@@ -306,9 +315,14 @@ class IndexSimplifier(StmtExprMutator):
 
     def __init__(self, block: BlockNode) -> None:
         super().__init__()
-        self._block = block
+        self._variables = block.iter_vars
         self._analyzer: Any = None
         self._units: dict[Any, Any] | None = None
+
+    def know(self, variables: Sequence[tir.IterVar]) -> None:
+        """The variables of a block within it, too."""
+        self._variables = (*self._variables, *variables)
+        self._analyzer = self._units = None
 
     def index(self, index: tir.PrimExpr) -> tir.PrimExpr:
         """One index in simplest form; a variable stays itself even where it has one value only."""
@@ -317,7 +331,7 @@ class IndexSimplifier(StmtExprMutator):
         if self._units is None:
             self._units = {
                 item.var: item.dom.min
-                for item in self._block.iter_vars
+                for item in self._variables
                 if isinstance(item.dom.extent, tir.IntImm) and item.dom.extent.value == 1
             }
         if self._units:
@@ -326,7 +340,7 @@ class IndexSimplifier(StmtExprMutator):
         if poly.is_polynomial():
             return poly.to_expr()
         if self._analyzer is None:
-            self._analyzer = analyzer_of(variables=self._block.iter_vars)
+            self._analyzer = analyzer_of(variables=self._variables)
         return self._analyzer.simplify(index)  # type: ignore[no-any-return]
 
     def visit_BufferLoad(self, load: tir.BufferLoad) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 from ir import tir
 from ir.arith import Analyzer
 from ir.node import Node
+from ir.tir import tensor_intrin as _known_intrinsics  # noqa: F401  those that the project brings
 from ir.tir.operators import index_number
 from ir.tir.stmt_functor import substitute
 
@@ -46,7 +47,7 @@ class TensorizePrimitives(PrimitiveFamily):
         """
         intrin = tir.TensorIntrin.get(tensor_intrin, allow_missing=True)
         if intrin is None:
-            known = ", ".join(sorted(tir.TensorIntrin.registry)) or "none"
+            known = ", ".join(tir.TensorIntrin.names()) or "none"
             raise ScheduleError(
                 f"tensorize: no tensor intrinsic {tensor_intrin!r} is registered; there are: {known}"
             )
@@ -232,11 +233,23 @@ def _lie_apart(first: tir.BufferRegion, second: tir.BufferRegion, analyzer: Anal
     )
 
 
+def fits_description(block: BlockNode, intrin: tir.TensorIntrin) -> bool:
+    """Whether a block computes what an intrinsic's description says, of memory of any scope: caches bring it to that of the intrinsic."""
+    try:
+        _Matcher(block.name, asks_scopes=False).match(
+            _root_of(intrin.desc, "description").body, block.body.stmt()
+        )
+    except ScheduleError:
+        return False
+    return True
+
+
 class _Matcher:
     """Compares a description with a program, and finds where each described buffer lies."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, asks_scopes: bool = True) -> None:
         self._name = name
+        self._asks_scopes = asks_scopes
         self._vars: dict[Any, Any] = {}
         self._inner: set[Any] = set()
         self.bases: dict[tir.Buffer, tuple[tir.Buffer, list[Any]]] = {}
@@ -344,7 +357,7 @@ class _Matcher:
             raise self._fail(
                 f"buffer {buffer.name} is {buffer.dtype}, the description's {expected.name} is {expected.dtype}"
             )
-        if expected.scope() != buffer.scope():
+        if self._asks_scopes and expected.scope() != buffer.scope():
             raise self._fail(
                 f"buffer {buffer.name} is in scope {buffer.scope()!r}, the description's {expected.name} in {expected.scope()!r}"
             )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from ir.target import Target
+from ir.target.tensor_core import TF32
 from ir.tir.intrinsic.declaration import INTRINSICS
+from ir.tir.tensor_intrin import get_wmma_intrin_group
 
 from .add_rfactor import AddRFactor
 from .auto_bind import AutoBind
@@ -18,6 +20,7 @@ from .inline_constant_scalars import InlineConstantScalars
 from .lane_reduction import LaneReduction
 from .masked_reduction import MaskedReduction
 from .multi_level_tiling import MultiLevelTiling, ReuseType
+from .multi_level_tiling_tensor_core import MultiLevelTilingTensorCore
 from .multi_level_tiling_wide_vector import MultiLevelTilingWideVector
 from .pair_tiling import PairTiling
 from .parallel_grain import ParallelGrain
@@ -40,7 +43,7 @@ def _costly() -> list[str]:
 
 def default_rules(target: Target) -> list[ScheduleRule]:
     """The rules for a target, in the order in which they apply."""
-    return gpu_rules() if target.is_gpu else cpu_rules()
+    return gpu_rules(target) if target.is_gpu else cpu_rules()
 
 
 @ScheduleRule.defaults.register("llvm", "cpu")
@@ -70,11 +73,43 @@ def cpu_rules() -> list[ScheduleRule]:
     ]
 
 
+_OPERANDS = (
+    ("float16", "float32"), ("float16", "float16"), ("bfloat16", "float32"), (TF32, "float32"), ("int8", "int32"), ("uint8", "int32"),
+)  # fmt: skip
+"""Dtypes of the operands and sums of products that fragments exist for; float32 for those who ask for tf32 (``round_to_tf32``)."""
+
+
+def tensor_core_rules(target: Target) -> list[ScheduleRule]:
+    """Tiles for tensor cores, of the kinds that a target's architecture multiplies, beside those for its other units."""
+    groups = [
+        get_wmma_intrin_group("shared", "shared", operands, sums, is_transposed)
+        for operands, sums in _OPERANDS
+        if target.tensor_core_shapes(operands, sums, "wmma")
+        for is_transposed in (False, True)
+    ]
+    return [
+        MultiLevelTilingTensorCore(
+            groups,
+            "SSSRRSRS",
+            tile_binds=["blockIdx.y", "blockIdx.x", "threadIdx.y"],
+            max_innermost_factor=4,
+            vector_load_lens=[1, 2, 4, 8, 16],
+            reuse_read=ReuseType("must", [4], "shared"),
+            reuse_write=ReuseType("must", [2], "shared"),
+            use_software_pipeline=is_pipelined,
+            keeps_block=True,
+        )
+        for is_pipelined in ([False, True] if target.supports_async_copy else [False])
+        if groups
+    ]
+
+
 @ScheduleRule.defaults.register("cuda")
-def gpu_rules() -> list[ScheduleRule]:
-    """The rules for GPUs."""
+def gpu_rules(target: Target | None = None) -> list[ScheduleRule]:
+    """The rules for GPUs; with those for the tensor cores of a target, where one is given."""
     return [
         ApplyCustomRule(),
+        *(tensor_core_rules(target) if target is not None else ()),
         MultiLevelTiling(
             "SSSRRSRS",
             tile_binds=["blockIdx.x", "vthread.x", "threadIdx.x"],

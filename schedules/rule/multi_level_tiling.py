@@ -230,8 +230,7 @@ class MultiLevelTiling(ScheduleRule):
         spatial = [level for level, kind in enumerate(self.structure) if kind == "S"]
         reduced = [level for level, kind in enumerate(self.structure) if kind == "R"]
         levels: list[list[LoopRV]] = [[] for _ in self.structure]
-        values = dict(zip([item.var for item in node.iter_vars], node.iter_values, strict=True))
-        state.reads = [tir.BufferRegion(item.buffer, bind_region(item.region, values)) for item in node.reads]
+        state.reads = state.reads or read_by_loops(node)
         nodes = loops_around(node)
         for loop, item in zip(sch.get_loops(block), nodes, strict=True):
             chosen = reduced if item.var in reductions else spatial
@@ -310,21 +309,38 @@ class MultiLevelTiling(ScheduleRule):
         for level in reuse.levels:
             for position in operands:
                 copy = sch.cache_read(state.block, position, reuse.scope, consumer_blocks=[state.block])
-                sch.compute_at(copy, self._place(state, level), preserve_unit_loops=True)
-                copied = node_of(sch, copy)
-                loops = sch.get_loops(copy)[-len(copied.iter_vars) :]
-                extents = [sch.get(loop).extent for loop in loops]
-                sch.fuse(*loops)
-                lengths = [n for n in self.vector_load_lens if _fits_vector(copied, n)]
-                chosen = None
-                if lengths:
-                    chosen = one_of(sch, lengths)
-                    sch.annotate(copy, COOPERATIVE_FETCH, chosen)
-                state.caches.append(copy)
-                if self.tile_binds and reuse.scope.startswith("shared"):
-                    cache = self._shared_cache(state, position, level, extents, chosen)
-                    state.shared += [cache] if cache.is_known else []
+                self._fetch(state, copy, position, level)
         return state
+
+    def _fetch(self, state: TiledBlock, copy: BlockRV, position: int, level: int) -> None:
+        """Fills the cache of an operand behind a level."""
+        sch = state.sch
+        sch.compute_at(copy, self._place(state, level), preserve_unit_loops=True)
+        copied = node_of(sch, copy)
+        loops = sch.get_loops(copy)[-len(copied.iter_vars) :]
+        extents = [sch.get(loop).extent for loop in loops]
+        chosen = self._share_copy(sch, copy)
+        state.caches.append(copy)
+        if self.tile_binds and self.reuse_read.scope.startswith("shared"):
+            cache = self._shared_cache(state, position, level, extents, chosen)
+            state.shared += [cache] if cache.is_known else []
+
+    def _share_copy(self, sch: Schedule, copy: BlockRV) -> ExprRV | None:
+        """Lets threads copy together; how many elements each of them takes at once, if that is known."""
+        copied = node_of(sch, copy)
+        sch.fuse(*sch.get_loops(copy)[-len(copied.iter_vars) :])
+        lengths = [n for n in self.vector_load_lens if fits_vector(copied, n)]
+        if not lengths:
+            return None
+        chosen = one_of(sch, lengths)
+        sch.annotate(copy, COOPERATIVE_FETCH, chosen)
+        return chosen
+
+
+def read_by_loops(node: BlockNode) -> list[tir.BufferRegion]:
+    """What a block reads, in terms of the loops around it."""
+    values = dict(zip([item.var for item in node.iter_vars], node.iter_values, strict=True))
+    return [tir.BufferRegion(item.buffer, bind_region(item.region, values)) for item in node.reads]
 
 
 def _follows(node: BlockNode, consumer: BlockNode) -> bool:
@@ -337,6 +353,6 @@ def _has_fixed_size(region: tir.BufferRegion) -> bool:
     return all(isinstance(item.extent, tir.IntImm) for item in region.region)
 
 
-def _fits_vector(node: BlockNode, length: int) -> bool:
+def fits_vector(node: BlockNode, length: int) -> bool:
     """Whether a thread loads a vector of elements at once."""
     return length * dt.bytes_of(node.writes[0].buffer.dtype) <= ACCESS_BYTES

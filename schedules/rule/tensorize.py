@@ -46,7 +46,7 @@ class MultiLevelTilingWithIntrin(MultiLevelTiling):
         if tir.TensorIntrin.get(intrin_name, allow_missing=True) is None:
             raise ScheduleError(
                 f"{type(self).__name__}: no tensor intrinsic {intrin_name!r} is registered;"
-                f" there are {sorted(tir.TensorIntrin.registry)}"
+                f" there are {tir.TensorIntrin.names()}"
             )
         self.intrin_name = intrin_name
 

@@ -3,19 +3,73 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
 
 from ... import dtype as dt
+from ...error import IRTypeError
 from ...span import Span
-from ..expr import Call, FloatImm, PrimExpr
+from ..expr import NE, Broadcast, Call, FloatImm, PrimExpr, Select
 from ..operators import const, convert, refuse_bools
 from .declaration import INTRINSICS, Lowering, call, first, intrinsic
 from .lowering import before_lowering, library_function, llvm_function, shared, widened
 
 _Builder = TypeVar("_Builder", bound=Callable[..., Any])
+
+
+# ---- narrower floats ---------------------------------------------------------------------------------------------
+
+
+_HALF_OF_LAST, _KEPT = 0x1000, 0xFFFFE000
+"""Of the bits of a float32: half of what the last of 10 bits of fraction is worth, and those that are kept."""
+
+
+def _to_tf32(x: Any) -> Any:
+    value = np.asarray(x, "float32")
+    with np.errstate(over="ignore"):
+        rounded = ((value.view("uint32") + np.uint32(_HALF_OF_LAST)) & np.uint32(_KEPT)).view("float32")
+    return np.where(np.isfinite(value), rounded, value)
+
+
+def _bits_to_tf32(node: Call) -> PrimExpr:
+    lanes = dt.lanes(node.dtype)
+    integer = dt.with_lanes("uint32", lanes)
+
+    def splat(value: int) -> PrimExpr:
+        scalar = const(value, "uint32")
+        return scalar if lanes == 1 else Broadcast(scalar, lanes)
+
+    def rounded(x: PrimExpr) -> PrimExpr:
+        bits = call("reinterpret", x, dtype=integer)
+        near = call("bitwise_and", bits + splat(_HALF_OF_LAST), splat(_KEPT))
+        exponent = splat(0x7F800000)
+        is_finite = NE(call("bitwise_and", bits, exponent), exponent)
+        return Select(is_finite, call("reinterpret", near, dtype=node.dtype), x)
+
+    return shared(node.args, rounded)
+
+
+def _is_float32(dtype: str, args: Sequence[PrimExpr]) -> None:
+    if dt.element_of(args[0].dtype) != "float32":
+        raise IRTypeError(f"round_to_tf32 takes float32, got {args[0].dtype}")
+
+
+@intrinsic(
+    arity=1,
+    result=first,
+    meaning=_to_tf32,
+    elementwise=True,
+    lowering={"default": _bits_to_tf32},
+    check=_is_float32,
+)
+def round_to_tf32(x: Any) -> PrimExpr:
+    """A float32 with 10 bits of fraction: the nearest, ties away from zero.
+
+    Tensor cores multiply float32 only so; who writes ``round_to_tf32(a) * round_to_tf32(b)`` says that this may be.
+    """
+    return call("round_to_tf32", convert(x))
 
 
 # ---- rounding ----------------------------------------------------------------------------------------------------

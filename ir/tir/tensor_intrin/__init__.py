@@ -1,0 +1,9 @@
+"""Tensor intrinsics: descriptions of what instructions compute of whole tiles, which schedules match, and programs that use them.
+
+Importing this package registers all of them by name (:class:`ir.tir.TensorIntrin`); each is made when it is first asked for.
+"""
+
+from . import arm_cpu, cuda, dot_product_common, x86
+from .cuda import get_wmma_intrin_group
+
+__all__ = ["arm_cpu", "cuda", "dot_product_common", "get_wmma_intrin_group", "x86"]
