@@ -30,6 +30,20 @@ from .undefined_vars import undefined_vars
 _IN_ORDER = (S.ForKind.SERIAL, S.ForKind.UNROLLED)
 
 
+_MATRIX_MOVES: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
+    "tir.tvm_load_matrix_sync": ((5,), (0,)),
+    "tir.tvm_store_matrix_sync": ((0,), (5,)),
+    "tir.tvm_fill_fragment": ((), (0,)),
+    "tir.tvm_mma_sync": ((2, 4, 6), (0,)),
+}
+"""Calls that move or compute whole tiles: which arguments they read, and which they write."""
+
+
+def _pointer_of(arg: Any) -> Any:
+    """The pointer that an argument is, or leads into."""
+    return arg.args[1] if getattr(getattr(arg, "op", None), "name", "") == "tir.tvm_access_ptr" else arg
+
+
 @dataclass(frozen=True, eq=False)
 class _Loop:
     """A loop; its variable and bounds are in terms of the loops around it."""
@@ -214,6 +228,10 @@ class CarriedValues(Visitor):
             self._write(buffer, [self._known(item) for item in region], clauses)
 
     def visit_Call(self, call: E.Call) -> None:
+        moved = _MATRIX_MOVES.get(getattr(call.op, "name", ""))
+        if moved is not None and all(_pointer_of(call.args[at]) in self._views for at in (*moved[0], *moved[1])):
+            self._move(call, *moved)
+            return
         if getattr(call.op, "name", "") == "tir.address_of" and isinstance(call.args[0], E.BufferLoad):
             self.visit_Var(call.args[0].buffer.data)
         shared = ThreadAllreduce.of(call)
@@ -226,6 +244,18 @@ class CarriedValues(Visitor):
             for index in result.indices:
                 self.visit(index)
             self._store(result.buffer, result.indices, ())
+
+    def _move(self, call: E.Call, read: Sequence[int], written: Sequence[int]) -> None:
+        """A call that reads and writes all of what some arguments are views of, and nothing else."""
+        for at, arg in enumerate(call.args):
+            if at not in (*read, *written):
+                self.visit(arg)
+        for at in read:
+            view, source = self._views[_pointer_of(call.args[at])]
+            self._read(view, source.region)
+        for at in written:
+            view, _ = self._views[_pointer_of(call.args[at])]
+            self._write(view, [_all_of(extent) for extent in view.shape], ())
 
     def visit_Var(self, var: E.Var) -> None:
         """A pointer that is passed on: nothing is known of what is read."""
