@@ -34,6 +34,8 @@ from schedules.space import PostOrderApply
 from ..operators import suite
 from ..operators.small_shapes import SMALL
 
+SHAPES = {**SMALL, "int8_product": (32, 48, 64), "bfloat16_product": (32, 48, 64)}
+"""Small ones, of which tiles of tensor cores are whole parts."""
 TARGETS = ("nvidia/nvidia-t4", "nvidia/nvidia-a100", "nvidia/geforce-rtx-4090", "nvidia/nvidia-h200")
 """One of each of the architectures sm_75, sm_80, sm_89, sm_90a."""
 RESULTS = Path(__file__).parent.parent / "results"
@@ -52,6 +54,10 @@ class Counts:
     """Different ones, of which each is compiled once."""
     compiled: int = 0
     warnings: int = 0
+    tensor_cores: int = 0
+    """Compiled sources that multiply on tensor cores."""
+    asynchronous: int = 0
+    """Compiled sources that copy to shared memory without waiting."""
     spilled: int = 0
     """Kernels that keep registers in memory."""
     emulated: int = 0
@@ -69,7 +75,7 @@ class Counts:
 
 def candidates(name: str, target: Target, count: int, seed: int, counts: Counts) -> Iterator[IRModule]:
     """Random valid candidates of all structures of an operator."""
-    module = IRModule({"main": suite.workload(name, SMALL[name])})
+    module = IRModule({"main": suite.workload(name, SHAPES[name])})
     generator = np.random.default_rng(seed)
     sketches = PostOrderApply().generate_sketches(module, target)
     for sketch in sketches:
@@ -105,7 +111,7 @@ class Judge:
     """
 
     def __init__(self, name: str, counts: Counts) -> None:
-        self._counts, self._shape, self._name = counts, SMALL[name], name
+        self._counts, self._shape, self._name = counts, SHAPES[name], name
         self._inputs = suite.inputs(name, self._shape)
         self._expected = suite.reference(name, self._inputs, self._shape)
         self._seen: set[str] = set()
@@ -136,6 +142,8 @@ class Judge:
             return
         self._counts.compiled += 1
         self._counts.warnings += bool(code.warnings)
+        self._counts.tensor_cores += "mma.sync" in code.ptx
+        self._counts.asynchronous += "cp.async" in code.ptx
         for warning in code.warnings:
             self._counts.fail("warning", warning.message)
         self._counts.spilled += sum(item.spill_store_bytes > 0 for item in code.resources.values())
@@ -210,7 +218,9 @@ def main() -> None:
         path.with_suffix(".md").write_text(_page(found, text))
 
 
-_COLUMNS = ("candidates", "refused", "sources", "compiled", "warnings", "spilled", "emulated", "interpreted")
+_COLUMNS = (
+    "candidates", "refused", "sources", "compiled", "warnings", "tensor_cores", "asynchronous", "spilled", "emulated", "interpreted",
+)  # fmt: skip
 
 
 def _line(counts: dict[str, Any]) -> str:
@@ -246,9 +256,11 @@ def _page(found: dict[str, dict[str, dict[str, Any]]], text: list[str]) -> str:
     totals = dict.fromkeys(_COLUMNS, 0)
     for name, targets in found.items():
         for target, counts in targets.items():
-            lines.append(f"| {name} | {target} | " + " | ".join(str(counts[key]) for key in _COLUMNS) + " |")
+            lines.append(
+                f"| {name} | {target} | " + " | ".join(str(counts.get(key, 0)) for key in _COLUMNS) + " |"
+            )
             for key in _COLUMNS:
-                totals[key] += counts[key]
+                totals[key] += counts.get(key, 0)
     lines.append("| all | | " + " | ".join(str(totals[key]) for key in _COLUMNS) + " |")
     return "\n".join(lines) + "\n"
 

@@ -91,6 +91,9 @@ template <class T, int N> struct alignas(sizeof(T) * N) vec { T lane[N]; };"""),
     "store_vec": (("vec",), """template <class T, int N> __device__ __forceinline__ void store_vec(T* address, const vec<T, N>& value) {
   *reinterpret_cast<vec<T, N>*>(address) = value;
 }"""),
+    "packed_bytes": ((), """__device__ __forceinline__ int packed_bytes(signed char a, signed char b, signed char c, signed char d) {
+  return (int)((a & 255u) | (b & 255u) << 8 | (c & 255u) << 16 | (d & 255u) << 24);
+}"""),
     "lane_of_warp": ((), """__device__ __forceinline__ int lane_of_warp() {
   return (threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) % 32;
 }"""),

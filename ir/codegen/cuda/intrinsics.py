@@ -168,6 +168,13 @@ def _atomic_add(emitter: KernelEmitter, node: E.Call) -> Lanes:
     return [from_memory(emitter, call("atomicAdd", where, added), dtype)]
 
 
+def _dot_of_bytes(emitter: KernelEmitter, node: E.Call) -> Lanes:
+    pack = emitter.use("packed_bytes")
+    first, second = (call(pack, *emitter.data(arg)) for arg in node.args[:2])
+    (sums,) = emitter.data(node.args[2])
+    return [call("__dp4a", first, second, sums)]
+
+
 # -- memory ------------------------------------------------------------------------
 def _address_of(emitter: KernelEmitter, node: E.Call) -> Lanes:
     load: Any = node.args[0]
@@ -201,6 +208,6 @@ PRIMITIVES: dict[str, Callable[[KernelEmitter, E.Call], Lanes]] = {
     "tir.tvm_warp_activemask": lambda emitter, node: [cast("int", call("__activemask"))],
     "tir.atomic_add": _atomic_add, "tir.address_of": _address_of, "tir.tvm_access_ptr": _access_ptr,
     "tir.in_order": _argument, "tir.optimization_barrier": _argument, "tir.assume": _nothing, "tir.prefetch": _nothing,
-    **TENSOR_CORE_FORMS,
+    "tir.dp4a": _dot_of_bytes, **TENSOR_CORE_FORMS,
 }  # fmt: skip
 """The calls that are printed as they are; all others were rewritten to these."""

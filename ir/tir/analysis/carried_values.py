@@ -229,7 +229,9 @@ class CarriedValues(Visitor):
 
     def visit_Call(self, call: E.Call) -> None:
         moved = _MATRIX_MOVES.get(getattr(call.op, "name", ""))
-        if moved is not None and all(_pointer_of(call.args[at]) in self._views for at in (*moved[0], *moved[1])):
+        if moved is not None and all(
+            _pointer_of(call.args[at]) in self._views for at in (*moved[0], *moved[1])
+        ):
             self._move(call, *moved)
             return
         if getattr(call.op, "name", "") == "tir.address_of" and isinstance(call.args[0], E.BufferLoad):

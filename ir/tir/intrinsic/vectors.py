@@ -70,11 +70,18 @@ def _sum_of_products(vec1: PrimExpr, vec2: PrimExpr, acc: PrimExpr) -> PrimExpr:
     return total
 
 
+def _of_signed_bytes(node: Call) -> PrimExpr:
+    """GPUs have an instruction for signed bytes, whose sums are int32."""
+    if all(arg.dtype == "int8x4" for arg in node.args[:2]):
+        return node
+    return shared(node.args, _sum_of_products)
+
+
 @intrinsic(
     arity=3,
     result="int32",
     meaning=_dot_product,
-    lowering={"default": lambda node: shared(node.args, _sum_of_products)},
+    lowering={"default": lambda node: shared(node.args, _sum_of_products), "cuda": _of_signed_bytes},
 )
 def dp4a(vec1: Any, vec2: Any, acc: Any = 0) -> Call:
     """The dot product of two vectors of four bytes, added to ``acc``."""

@@ -6,11 +6,12 @@ from functools import partial
 from typing import Any
 
 from ..buffer import Buffer
-from ..expr import BufferLoad, Ramp
+from ..expr import BufferLoad, Ramp, Var
 from ..function import TensorIntrin
-from ..intrinsic.vectors import dot_accumulate, dp4a
+from ..intrinsic.vectors import dp4a
+from ..kernel_attributes import DOT_PRODUCT
 from ..operators import cast, const
-from ..stmt import BufferStore
+from ..stmt import BufferStore, For, ForKind
 from .programs import Pair, function, nest, tile
 
 GROUP = 4
@@ -19,6 +20,8 @@ GROUP = 4
 
 def dot_product(lanes: int, first: str, second: str, sums: str = "int32") -> Pair:
     """Of one group and a group for each lane: ``C[i] += sum over k of A[k] * B[i, k]``.
+
+    The implementation is the loops of :class:`ir.tir.transform.InjectDotProduct`, which makes the instruction of them.
 
     Args:
         lanes: how many sums there are.
@@ -36,16 +39,15 @@ def dot_product(lanes: int, first: str, second: str, sums: str = "int32") -> Pai
     a, b, c = buffers()
 
     def update(i: Any, k: Any) -> BufferStore:
+        """Of the buffers at hand: the description's, then the implementation's."""
         return BufferStore(c, c[i] + cast(sums, a[k]) * cast(sums, b[i, k]), (i,))
 
     description = function([a, b, c], [c, a, b], [c], nest("update", [("S", lanes), ("R", GROUP)], update))
     a, b, c = buffers()
-    value = dot_accumulate(
-        BufferLoad(c, [_from_zero(lanes)]),
-        BufferLoad(a, [_from_zero(GROUP)]),
-        BufferLoad(b, [const(0), _from_zero(lanes * GROUP)]),
-    )
-    return description, function([a, b, c], [c, a, b], [c], BufferStore(c, value, [_from_zero(lanes)]))
+    lane, item = Var("lane", "int32"), Var("g", "int32")
+    group = For(item, 0, GROUP, ForKind.SERIAL, update(lane, item), annotations={DOT_PRODUCT: 1})
+    body = For(lane, 0, lanes, ForKind.VECTORIZED, group)
+    return description, function([a, b, c], [c, a, b], [c], body)
 
 
 def _from_zero(lanes: int) -> Ramp:

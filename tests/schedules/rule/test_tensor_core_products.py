@@ -36,7 +36,9 @@ def has_nvrtc() -> bool:
         return False
 
 
-needs_both = pytest.mark.skipif(not (has_nvrtc() and has_compiler()), reason="no NVRTC with headers, or no C++ compiler")
+needs_both = pytest.mark.skipif(
+    not (has_nvrtc() and has_compiler()), reason="no NVRTC with headers, or no C++ compiler"
+)
 
 
 def product(
@@ -96,7 +98,10 @@ def test_candidates(name: str, options: dict[str, Any], layout: str, tolerance: 
     sketches = tensor_core_sketches(func, target)
     assert len(sketches) == (1 if name == T4 else 2)
     *inputs, out = func.buffer_map.values()
-    arrays = [drawn(tuple(int(item) for item in buffer.shape), buffer.dtype, seed) for seed, buffer in enumerate(inputs)]
+    arrays = [
+        drawn(tuple(int(item) for item in buffer.shape), buffer.dtype, seed)
+        for seed, buffer in enumerate(inputs)
+    ]
     expected = expected_of(func, arrays, options.get("asks_tf32", False), options.get("transposed", False))
     for position, sketch in enumerate(sketches):
         row = sketch.sample(1, np.random.default_rng(position))[0]
@@ -108,7 +113,10 @@ def test_candidates(name: str, options: dict[str, Any], layout: str, tolerance: 
         assert not code.warnings
         assert f"wmma.mma.sync.aligned.row.{layout}" in code.ptx
         assert ("cp.async" in code.ptx) == (position == 1)
-        for compute in (EmulatedProgram(lowered, source), lambda *given, lowered=lowered: run(lowered, *given)):
+        for compute in (
+            EmulatedProgram(lowered, source),
+            lambda *given, lowered=lowered: run(lowered, *given),
+        ):
             found = np.zeros(expected.shape, expected.dtype)
             compute(*arrays, found)
             difference = np.abs(found.astype("float64") - expected.astype("float64")).max()
@@ -124,7 +132,9 @@ def test_float32_is_not_rounded_unless_the_program_says_so() -> None:
 def test_the_rules_of_a_target_have_what_its_architecture_multiplies() -> None:
     def kinds(name: str) -> set[str]:
         rules = [rule for rule in default_rules(Target(name)) if isinstance(rule, MultiLevelTilingTensorCore)]
-        return {group["compute"].rpartition("_")[2] for rule in rules for group in rule.intrin_groups} - {"trans"}
+        return {group["compute"].rpartition("_")[2] for rule in rules for group in rule.intrin_groups} - {
+            "trans"
+        }
 
     assert kinds(T4) == {"f16f16f32", "f16f16f16", "s8s8s32", "u8u8s32"}
     assert kinds(A100) == kinds(T4) | {"bf16bf16f32", "tf32tf32f32"}

@@ -233,3 +233,24 @@ def test_what_has_no_instruction_is_refused() -> None:
     wrong = from_source(func.script().replace('"row", "col"', '"row", "row"'))
     with pytest.raises(CodegenError, match="A by rows and B by columns"):
         generate(lower(wrong, TARGET))
+
+
+DP4A = """@T.prim_func
+def main(a: T.handle, b: T.handle, c: T.handle):
+    A = T.match_buffer(a, (128,), "int8")
+    B = T.match_buffer(b, (128,), "int8")
+    C = T.match_buffer(c, (32,), "int32")
+    tx = T.launch_thread("threadIdx.x", 32)
+    C[tx] = T.dp4a(A[tx * 4 : tx * 4 + 4], B[tx * 4 : tx * 4 + 4], tx)
+"""
+
+
+@needs_compiler
+@needs_nvrtc
+def test_sums_of_four_products_of_bytes() -> None:
+    a, b = drawn((128,), "int8", 0), drawn((128,), "int8", 1)
+    expected = (a.astype("int32") * b).reshape(32, 4).sum(1, dtype="int32") + np.arange(32, dtype="int32")
+    check(from_source(DP4A), [a, b], expected, 0)
+    code = compile_cuda(generate(lower(from_source(DP4A), TARGET)).text, "sm_75")
+    assert not code.warnings
+    assert "dp4a.s32.s32" in code.ptx
