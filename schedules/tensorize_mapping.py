@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ir import tir
-from ir.arith import Analyzer, detect_iter_map
+from ir.arith import Analyzer, IterSumExpr, detect_iter_map
 from ir.tir import IndexMap
 from ir.tir.operators import floordiv, floormod
 
@@ -62,7 +62,7 @@ def get_tensorize_loop_mapping(
         None where there are fewer variables of a kind, or extents are no multiples.
     """
     node, (described, desc_loops) = _node(sch, block), _description(desc_func)
-    loops = {loop.var: loop for loop in loops_around(node)}
+    loops: dict[Any, LoopNode] = {loop.var: loop for loop in loops_around(node)}
     free = list(zip(node.iter_vars, node.iter_values, strict=True))
     found: dict[LoopNode, tir.For] = {}
     paddings = {item.var: 1 for item in node.iter_vars}
@@ -145,6 +145,8 @@ def suggest_index_map(
     if not found.indices or found.is_padded:
         return None
     (total,) = found.indices
+    while len(total.args) == 1 and isinstance(total.args[0].source.source, IterSumExpr):
+        total = total.args[0].source.source  # all digits together, as one number
     digits = [(part, getattr(part.source, "source", None)) for part in total.args]
     if any(source not in variables or not _is_known(part) for part, source in digits):
         return None

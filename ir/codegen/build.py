@@ -132,7 +132,13 @@ class NativeModule:
         """Bytes of all buffers that exist at the same time in a call, each thread's own counted; None where that is not known."""
 
     def __getstate__(self) -> dict[str, Any]:
-        left: dict[str, Any] = {"_loaded": None, "_functions": {}, "_callback": None, "raised": None, "own_functions": {}}
+        left: dict[str, Any] = {
+            "_loaded": None,
+            "_functions": {},
+            "_callback": None,
+            "raised": None,
+            "own_functions": {},
+        }
         return {**self.__dict__, **left}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

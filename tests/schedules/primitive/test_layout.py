@@ -589,3 +589,33 @@ def main(A: T.Buffer((4,), "int32"), C: T.Buffer((4,), "int32")):
     )
     step = lambda: sch.transform_block_layout("C", lambda i: (i // 2, i % 2))
     assert_refused(sch, step, "bound to i, not to a loop of its own over all its values")
+
+
+def test_the_init_of_a_block_of_tiles_follows_the_layout() -> None:
+    """It is a nest with a block of its own, whose indices and regions are those of the tile, too."""
+    program = kernels.matmul_relu(8, 8, 4)
+    sch = Schedule(program)
+    i, j, k = sch.get_loops("C")
+    (i0, i1), (j0, j1) = sch.split(i, [None, 4]), sch.split(j, [None, 4])
+    sch.reorder(i0, j0, i1, j1, k)
+    tiles = sch.blockize(i1)
+    sch.transform_layout("C", ("write", 0), lambda i, j: (i // 4, j // 4, i % 4, j % 4))
+    (write,) = sch.get(tiles).writes
+    assert [str(item.extent) for item in write.region] == ["1", "1", "4", "4"]
+    assert "data=C.data" not in sch.mod.script()  # nothing states the old layout
+    assert_same_meaning(program, sch)
+    assert_replays(sch, program)
+
+
+def test_a_product_in_tiles_with_an_init_outside_of_the_sum() -> None:
+    program = kernels.matmul_relu(8, 8, 8)
+    sch = Schedule(program)
+    i, j, k = sch.get_loops("C")
+    parts = [sch.split(loop, [None, 4]) for loop in (i, j, k)]
+    sch.reorder(*[outer for outer, _ in parts], *[inner for _, inner in parts])
+    tiles = sch.blockize(parts[0][1])
+    sch.transform_layout("C", ("write", 0), lambda i, j: (i // 4, j // 4, i % 4, j % 4))
+    (write,) = sch.get(tiles).writes
+    assert [str(item.extent) for item in write.region] == ["1", "1", "4", "4"]
+    assert_same_meaning(program, sch)
+    assert_replays(sch, program)

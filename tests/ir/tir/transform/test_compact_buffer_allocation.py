@@ -1,11 +1,13 @@
 """CompactBufferAllocation: shapes shrink to what is accessed; the program computes the same."""
 
+import numpy as np
 import pytest
 
 from ir import IRModule, tir
 from ir.node import post_order_visit
 from ir.script import from_source
 from ir.script import tir as T
+from ir.tir.interpreter import run
 from ir.transform import Sequential
 from tests.programs import kernels
 
@@ -269,3 +271,29 @@ def test_whatever_tells_threads_apart_counts(source, least):
     """A thread's number, a name for it, or a loop over its part: another thread has another place in the memory they share."""
     (shape, _) = shapes(compacted_for_threads(from_source(source)))["S"]
     assert shape[0] >= least
+
+
+def test_of_a_buffer_with_views_that_is_kept_which_they_show():
+    func = from_source("""@T.prim_func
+def main(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
+    for i in range(4):
+        with T.block("whole"):
+            vi = T.axis.spatial(4, i)
+            X = T.alloc_buffer((64,))
+            with T.block("store"):
+                X_view = T.match_buffer(X[vi * 16 : vi * 16 + 16], (16,), offset_factor=1)
+                for j in range(16):
+                    X_view[j] = A[vi * 16 + j]
+            with T.block("load"):
+                X_view = T.match_buffer(X[vi * 16 + 4 : vi * 16 + 12], (8,), offset_factor=1)
+                for j in range(8):
+                    B[vi * 16 + j] = X_view[j]
+""")
+    compacted = compacted_for_threads(func)
+    assert shapes(compacted)["X"] == ([16], [])
+    before, after = np.zeros(64, "float32"), np.zeros(64, "float32")
+    numbers = np.arange(64, dtype="float32")
+    run(func, numbers, before)
+    run(tir.transform.LowerMatchBuffer()(IRModule({"main": compacted})), numbers, after)
+    assert before.any()
+    assert np.array_equal(before, after)

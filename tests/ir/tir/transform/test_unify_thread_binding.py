@@ -317,3 +317,19 @@ def test_each_block_writes_the_memory_that_its_threads_share() -> None:
     given, found = np.arange(4, dtype="int32"), np.zeros((4, 3), "int32")
     run(lower(func, "nvidia/nvidia-a100"), given, found)
     np.testing.assert_array_equal(found, given[:, None] * 2 + np.arange(3))
+
+
+def test_what_warps_do_together_binds_their_threads() -> None:
+    text = unified("""@T.prim_func
+def main(A: T.Buffer((256,), "float16"), B: T.Buffer((256,), "float32")):
+    for bx in T.thread_binding(2, thread="blockIdx.x"):
+        for ty in T.thread_binding(2, thread="threadIdx.y"):
+            with T.block(""):
+                T.reads()
+                T.writes(B[0:256])
+                held = T.alloc_buffer((256,), scope="wmma.accumulator")
+                T.tvm_fill_fragment(held.data, 16, 16, 16, 0, T.float32(0))
+                T.tvm_store_matrix_sync(held.data, 16, 16, 16, 0, B.access_ptr("w"), 16, "row_major")
+""")
+    assert 'in T.thread_binding(32, thread="threadIdx.x")' in text
+    assert "== 0" not in text  # all lanes come to both calls
