@@ -106,7 +106,8 @@ class NDArray:
         """
         _refuse_masked(data)
         if hasattr(data, "__cuda_array_interface__"):
-            data = _cuda.DeviceArray.from_interface(data)
+            device = Device(Device.kDLCUDA) if device is None else device
+            data = _cuda.DeviceArray.from_interface(data, device.device_id)
         self._data = data
         self.device = _CPU if device is None else device
 

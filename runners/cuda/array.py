@@ -67,11 +67,11 @@ class DeviceArray:
         return DeviceArray(owner, layout_at(memory.address, extents, kind), memory)
 
     @staticmethod
-    def from_interface(value: Any) -> DeviceArray:
-        """The elements of an object with ``__cuda_array_interface__``, as arrays of cupy's and numba's are."""
+    def from_interface(value: Any, index: int) -> DeviceArray:
+        """The elements of an object with ``__cuda_array_interface__``, as arrays of cupy's and numba's are, on a device."""
         told = value.__cuda_array_interface__
         address = int(told["data"][0])
-        owner = context(int(value.device.id) if hasattr(getattr(value, "device", None), "id") else 0)
+        owner = context(index)
         layout = layout_at(address or 1, told["shape"], np.dtype(told["typestr"]), told.get("strides"))
         if told.get("stream"):
             owner.stream.wait(Stream(owner, int(told["stream"])).record())

@@ -31,10 +31,11 @@ class Place:
         Raises:
             CudaUnavailable: a device is not there.
         """
-        with machine(alone=False), one_device([identity(index) for index in self.devices]) as chosen:
+        _lift_limit()
+        names = [identity(index) for index in self.devices]
+        with machine(alone=False), one_device(names) as chosen:
             index = self.devices[chosen]
             phase("starting the device", 120.0)
-            _lift_limit()
             allocator(index).limit = self.memory_limit
             token = _CURRENT.set(index)
             try:
