@@ -7,12 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
+from ir.codegen.cuda.types import value_type
 from ir.tir.function import PrimFunc
 from ir.tir.kernel_launch import DYNAMIC_SHARED_MEMORY, KernelLaunch
 
-from ..ndarray import numpy_dtype
 from .context import Context
 from .driver import CudaError
 from .memory import DeviceMemory, allocator
@@ -21,11 +19,12 @@ _DYNAMIC_SHARED_BYTES = 8
 """CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES; below 48 KiB nobody needs to say it."""
 _WITHOUT_ASKING = 48 << 10
 _TYPES: dict[str, Any] = {
-    "handle": ctypes.c_uint64, "bool": ctypes.c_bool,
-    "int8": ctypes.c_int8, "int16": ctypes.c_int16, "int32": ctypes.c_int32, "int64": ctypes.c_int64,
-    "uint8": ctypes.c_uint8, "uint16": ctypes.c_uint16, "uint32": ctypes.c_uint32, "uint64": ctypes.c_uint64,
-    "float32": ctypes.c_float, "float64": ctypes.c_double,
+    "bool": ctypes.c_bool, "float": ctypes.c_float, "double": ctypes.c_double,
+    "signed char": ctypes.c_int8, "short": ctypes.c_int16, "int": ctypes.c_int32, "long long": ctypes.c_int64,
+    "unsigned char": ctypes.c_uint8, "unsigned short": ctypes.c_uint16, "unsigned int": ctypes.c_uint32,
+    "unsigned long long": ctypes.c_uint64,
 }  # fmt: skip
+"""By the type that a kernel's parameter has in CUDA C++."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +66,7 @@ class LoadedKernel:
         self.name = name
         self._context = context
         self._function = context.driver.handle("cuModuleGetFunction", handle, name.encode())
-        self._dtypes = [param.dtype for param in func.params]
+        self._types = [_parameter_type(param.dtype) for param in func.params]
         self._tags = list(launch.extents)
         self._params = launch.params
         self._shared_bytes = _WITHOUT_ASKING
@@ -81,7 +80,7 @@ class LoadedKernel:
         Raises:
             CudaError: a block asks for more shared memory than the device has for one.
         """
-        count = len(self._dtypes)
+        count = len(self._types)
         told = dict(zip(self._params, map(int, given[count:]), strict=True))
         if any(told[tag] == 0 for tag in self._tags):
             return None
@@ -90,7 +89,7 @@ class LoadedKernel:
         ]
         shared = told.get(DYNAMIC_SHARED_MEMORY, 0)
         self._allow(shared)
-        values = tuple(_in_c(dtype, value) for dtype, value in zip(self._dtypes, given))
+        values = tuple(kind(value) for kind, value in zip(self._types, given))
         places = (ctypes.c_void_p * max(count, 1))(*map(ctypes.addressof, values))
         return Launch(self.name, (self._function, *grid_and_block, shared, places, None), values)
 
@@ -108,13 +107,9 @@ class LoadedKernel:
         self._shared_bytes = shared
 
 
-def _in_c(dtype: str, value: Any) -> Any:
-    """A value as the kernel's parameter holds it."""
-    kind = _TYPES.get(dtype)
-    if kind is not None:
-        return kind(value)
-    raw = np.asarray(value).astype(numpy_dtype(dtype)).tobytes()
-    return (ctypes.c_uint8 * len(raw)).from_buffer_copy(raw)
+def _parameter_type(dtype: str) -> Any:
+    """The C type of a kernel's parameter."""
+    return ctypes.c_uint64 if dtype == "handle" else _TYPES[value_type(dtype)]
 
 
 class HostCall:

@@ -13,7 +13,7 @@ import pytest
 
 from database.lock import file_lock
 from runners import RunnerError
-from runners.lock import machine
+from runners.lock import machine, one_device
 
 
 @pytest.fixture(autouse=True)
@@ -139,3 +139,21 @@ def test_a_stream_of_builds_does_not_starve_a_measurement() -> None:
         for thread in threads:
             thread.join()
     assert waited < 5
+
+
+def test_each_device_is_used_alone_and_the_first_free_one_is_taken() -> None:
+    names = ["GPU-0", "GPU-1"]
+    with one_device(names) as first, one_device(names) as second:
+        assert (first, second) == (0, 1)
+        waiting: list[int] = []
+
+        def wait() -> None:
+            with one_device(names) as found:
+                waiting.append(found)
+
+        thread = threading.Thread(target=wait)
+        thread.start()
+        time.sleep(0.05)
+        assert waiting == []
+    thread.join(5)
+    assert waiting in ([0], [1])

@@ -603,7 +603,7 @@ API int nvmlShutdown() { return 0; }
 API const char* nvmlErrorString(int) { return "an error of the stand-in"; }
 API int nvmlDeviceGetHandleByUUID(const char* uuid, void** device) {
   size_t length = strlen(uuid);
-  long index = length < 2 ? -1 : strtol(uuid + length - 2, nullptr, 16);
+  long index = length != 40 ? -1 : strtol(uuid + length - 2, nullptr, 16);
   if (strncmp(uuid, "GPU-", 4) != 0 || index < 0 || index >= long(contexts().size())) return 6;  // NVML_ERROR_NOT_FOUND
   *device = &contexts()[size_t(index)];
   return 0;
