@@ -164,7 +164,8 @@ def tune_tasks(
         max_trials_per_task: limit of one task.
         num_trials_per_iter: trials between two updates of the cost model; by default 4 to 16, so that every task gets some.
         max_seconds: wall-clock budget.
-        builder, runner: instances, or "local" for worker processes of this machine. A LocalBuilder and a LocalRunner of one's own have the
+        builder, runner: instances, or "local" for worker processes of this machine, which measure on its first CUDA device where all
+            tasks are for CUDA ("cuda", :class:`runners.CudaRunner`). A LocalBuilder and a LocalRunner of one's own have the
             same pool, which one of them may bring; what is left open of how they measure is as it is by default.
         strategy: "evolutionary", "replay-trace", "optuna", "optuna:cmaes" and so on, a class, or an instance, of which each task gets a
             clone (:attr:`OptunaSearch.studies` are those of its clones). Where it minimizes several objectives, the local runner
@@ -195,6 +196,8 @@ def tune_tasks(
     _check_tasks(tasks)
     if measure_callbacks is None:
         measure_callbacks = [progress_display(max_trials_global, max_seconds)]
+    if runner == "local" and tasks and all(task.target.device_type == "cuda" for task in tasks):
+        runner = "cuda"
     if runner == "local":
         for task in tasks:
             machine = options_of(task.target)
