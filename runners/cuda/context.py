@@ -116,6 +116,13 @@ class Context:
             self.make_current()
             self.driver.status(function, handle)
 
+    def unload(self, module: int) -> None:
+        """Free a module of kernels, when none of them runs any more."""
+        if not belongs_to_parent():
+            self.make_current()
+            self.driver.status("cuCtxSynchronize")
+            self.driver.status("cuModuleUnload", module)
+
     def synchronize(self) -> None:
         """Wait for everything that was started on the device.
 

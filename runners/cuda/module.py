@@ -8,6 +8,7 @@ module["main"](a, b)
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property, partial
@@ -134,9 +135,10 @@ class CudaModule:
         """
         with self._loading:
             if of not in self._loaded:
-                image = self.code_for(_arch_of(of))
+                code = self.code_for(_arch_of(of))
                 of.make_current()
-                handle = of.driver.handle("cuModuleLoadData", image)
+                handle = of.driver.handle("cuModuleLoadData", code)
+                weakref.finalize(self, of.unload, handle).atexit = False
                 self._loaded[of] = {
                     name: LoadedKernel(of, handle, name, func, self._source.launches[name])
                     for name, func in self._source.kernels.items()
@@ -215,7 +217,7 @@ class CudaFunction:
         """A call on these arguments whose launches are prepared: the host function has run, and is not asked again."""
         of, given = self._given(args)
         launches: list[Launch] = []
-        kept: list[Any] = [args]
+        kept: list[Any] = [args, self._module]
         self._run(of, given, launches.append, kept=kept)
         return BoundCall(of, launches, kept)
 

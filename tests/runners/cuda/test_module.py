@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
 
 import numpy as np
@@ -14,6 +15,7 @@ from ir.script import tir as T
 from runners import EvaluatorConfig, array, cuda, empty
 from runners.cuda import time_evaluator
 from runners.cuda.context import context
+from runners.cuda.driver import Driver
 from runners.cuda.memory import allocator
 from runners.cuda.module import CudaModule, build_module
 from tests.runners.cuda import programs
@@ -198,4 +200,24 @@ def test_a_function_is_timed(turned, flush):
     config = EvaluatorConfig(repeat=3, min_repeat_ms=1, enable_cpu_cache_flush=flush)
     secs = time_evaluator(turned["turned"], a, c, config=config)
     assert len(secs) == 3 and all(0 < item < 1 for item in secs)
+    np.testing.assert_array_equal(c.numpy(), programs.turned_values(VALUES))
+
+
+def test_code_leaves_the_device_with_the_last_that_uses_it(device_library, monkeypatch):
+    gc.collect()  # what other tests have left
+    called = []
+    status = Driver.status
+    monkeypatch.setattr(
+        Driver, "status", lambda self, name, *args: called.append(name) or status(self, name, *args)
+    )
+    a, c = array(VALUES, cuda(0)), empty((128,), "float32", cuda(0))
+    module = build_module(programs.bound(programs.turned, "twice", "turn"), programs.TARGET)
+    call = module["turned"].bind(a, c)
+    del module
+    gc.collect()
+    assert "cuModuleUnload" not in called
+    call.start()
+    del call
+    gc.collect()
+    assert "cuModuleUnload" in called
     np.testing.assert_array_equal(c.numpy(), programs.turned_values(VALUES))
