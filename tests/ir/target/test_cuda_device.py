@@ -95,6 +95,22 @@ def test_what_is_said_of_a_device_goes_before_what_is_found(tmp_path):
     assert (arch, threads, shared, other) == ("sm_90a", 256, 65536, {"arch": "sm_75"})
 
 
+def test_a_device_is_named_as_it_prints_itself_too(tmp_path):
+    same, kind, other = _asked(
+        _driver(tmp_path),
+        "Target.from_device('cuda(1)') == Target.from_device('cuda:1')",
+        "Target('cuda').device_type",
+        "Target('llvm').device_type",
+    )
+    assert same and (kind, other) == ("cuda", "cpu")
+
+
+def test_another_driver_is_named_by_the_environment(tmp_path, monkeypatch):
+    monkeypatch.setenv("LOOPSMITH_CUDA_DRIVER", str(_driver(tmp_path) / "libcuda.so.1"))
+    (found,) = _asked(tmp_path / "nothing", "Target('cuda').arch")
+    assert found == "sm_90a"
+
+
 def test_a_device_that_is_not_there_is_an_error(tmp_path):
     refused, found = _asked(_driver(tmp_path), "refusal('cuda:7')", "Target('cuda -from_device=7').attrs")
     assert refused == "there is no CUDA device 7 on this machine"
