@@ -72,7 +72,9 @@ from .unroll_loop import UnrollLoop
 from .vectorize_loop import VectorizeLoop
 from .widen_indices import WidenIndices
 
-if not TYPE_CHECKING:
+if TYPE_CHECKING:
+    DefaultGPUSchedule: Any
+else:
     _in_its_file = by_file_name(__name__)
 
     def __getattr__(name: str) -> Any:

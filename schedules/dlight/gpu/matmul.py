@@ -260,5 +260,8 @@ def _write_vectors(sch: Schedule, copy: BlockRV) -> None:
 def _contiguous_result(node: BlockNode) -> bool:
     """Whether the innermost loop of a copy runs through neighbours in the memory that it writes."""
     last = node.writes[0].region[-1].min
-    value = dict(zip([axis.var for axis in node.iter_vars], node.iter_values, strict=True)).get(last)
-    return value is not None and mentions(value, {loops_around(node)[-1].var})
+    innermost = loops_around(node)[-1].var
+    return any(
+        item.var is last and mentions(value, {innermost})
+        for item, value in zip(node.iter_vars, node.iter_values, strict=True)
+    )

@@ -42,7 +42,8 @@ def schedule_rows(nests: Nests, blocks: Sequence[BlockRV]) -> bool:
     """
     sch = nests.sch
     nodes = [node_of(sch, block) for block in blocks]
-    if not all(stands_alone(node) for node in nodes):
+    # What is made of a number has no loops.
+    if not all(stands_alone(node) or not loops_around(node) for node in nodes):
         return False
     count = _common_rows(nodes)
     if count is None:
@@ -101,7 +102,7 @@ def _split_rows(
     loops = sch.get_loops(last)
     outer, inner = loops[:count], loops[count:]
     if not outer:
-        outer = [sch.add_unit_loop(loops[0])]
+        outer = [sch.add_unit_loop(loops[0] if loops else last)]
     elif len(nodes) > 1:
         # Of a group of channels, say, with one mean: a row has several of them.
         rows, groups = _product(_loop_extents(nodes[-1])[:count]), _product(_wide_spatial(nodes[0]))
