@@ -11,6 +11,7 @@ import pytest
 import database
 import ir
 from database import MemoryDatabase, open_database
+from database.meta_schedule_apply_database import ApplyReport
 from ir import relax
 from ir.codegen.build import build
 from ir.target import Target
@@ -180,3 +181,21 @@ def test_ctrl_c_ends_a_pass_that_tunes(name: str, tmp_path: Path, monkeypatch: p
     with pytest.raises(KeyboardInterrupt), Target("cpu"):
         ir.transform.Sequential([tuning, follow])(mod)
     assert followed == []
+
+
+def test_kernels_of_symbolic_shape_have_default_schedules_on_gpus_only() -> None:
+    """A GPU runs nothing that is bound to no threads; a CPU runs plain loops."""
+    n = ir.tir.SizeVar("n", "int64")
+    x = ir.te.placeholder((n, 8), "float32", "x")
+    func = ir.te.create_prim_func([x, ir.te.compute(x.shape, lambda i, j: x[i, j] * 2.0, name="y")])
+    mod = ir.IRModule({"main": func})
+    for target, source in (("nvidia/nvidia-a100", "default"), ("cpu", "unscheduled")):
+        report = ApplyReport()
+        with Target(target):
+            applied = relax.transform.MetaScheduleApplyDatabase(database=MemoryDatabase(), report=report)(mod)
+        (kernel,) = report.kernels
+        assert kernel.source == source and "symbolic shape" in kernel.reason
+        assert ("threadIdx.x" in applied["main"].script()) == (source == "default")
+    with Target("nvidia/nvidia-a100"):
+        kept = relax.transform.MetaScheduleApplyDatabase(database=MemoryDatabase(), fallback=None)(mod)
+    assert kept["main"] is func
