@@ -16,7 +16,7 @@ from ir import IRModule, structural_hash
 from ir.target import Target
 from ir.tir import PrimFunc
 from schedules import Schedule, ScheduleError
-from schedules.dlight import default_schedule
+from schedules.dlight import cpu, default_schedule
 from schedules.population import Sketch
 from schedules.space import PostOrderApply, SpaceGenerator, Structures
 
@@ -114,11 +114,20 @@ class TuneContext:
         trace = None if self.default is None else self.default.trace
         return None if trace is None else key_of_trace(trace.as_json())
 
-    def default_in(self, structures: Structures) -> tuple[int, np.ndarray] | None:
-        """The default's number among some structures and its decisions int64 [n_columns]; None where none of them has it."""
-        if self.default is None or self.default.trace is None:
+    @cached_property
+    def first_candidate(self) -> Schedule | None:
+        """What a search begins with: the default schedule, or on GPUs, where that is none of the design space, the best by estimate."""
+        if not self.target.is_gpu:
+            return self.default
+        try:
+            return cpu.default_schedule(self.mod, self.target, rank=estimate_seconds)
+        except ScheduleError:
             return None
-        return structures.explaining(self.default.trace)
+
+    def default_in(self, structures: Structures) -> tuple[int, np.ndarray] | None:
+        """The first candidate's number among some structures and its decisions int64 [n_columns]; None where none of them has it."""
+        first = self.first_candidate
+        return None if first is None or first.trace is None else structures.explaining(first.trace)
 
     def structures_of(self, design_spaces: Sequence[Sketch]) -> Structures:
         """What a strategy searches that is given these structures: all of the design space for those that are known, else only them."""

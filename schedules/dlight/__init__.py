@@ -1,6 +1,6 @@
 """Schedules without tuning: a sensible program for a kernel that no record covers."""
 
-from . import gpu
+from . import cpu, gpu
 from .apply_default_schedule import ApplyDefaultSchedule
 from .base import ScheduleRule
 from .default_gpu_schedule import DefaultGPUSchedule

@@ -1,7 +1,7 @@
 """The CPU's default schedule: the design space's own structures with decisions that simple rules prefer.
 
 A kernel without a record gets the same kind of program that a search would find - tiled, vectorized, parallel -
-only with its numbers chosen by rank instead of by measurement.
+only with its numbers chosen by rank instead of by measurement. Searches for GPUs begin with such a schedule, too.
 """
 
 from __future__ import annotations

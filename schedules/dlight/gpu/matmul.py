@@ -158,7 +158,8 @@ def _bind_tile(sch: Schedule, block: BlockRV, axes: ProductAxes, tile: Tile) -> 
     sch.reorder(
         *batch, m_block, n_block, m_virtual, n_virtual, m_thread, n_thread, step, within, m_own, n_own
     )  # fmt: skip
-    many = bool(batch) and (extent_of(node, axes.batch) or 0) > _MOST_BLOCKS
+    n_batches = extent_of(node, axes.batch)
+    many = n_batches is None or n_batches > _MOST_BLOCKS
     if batch:
         sch.bind(sch.fuse(*batch), "blockIdx.x" if many else "blockIdx.z")
     sch.bind(m_block, "blockIdx.z" if many else "blockIdx.x")

@@ -219,3 +219,14 @@ def test_a_space_without_the_default_is_searched_without_it() -> None:
     context = TuneContext(matmul(64), TARGET, ScheduleFn(split), seed=1)
     assert context.default_in(context.structures()) is None
     assert len(_first_batch(context, MemoryDatabase(), count=5)) == 5  # all that there are
+
+
+def test_a_search_for_a_gpu_begins_with_the_best_of_its_space_by_estimate() -> None:
+    """The default schedule is none of that space, whose decisions a search changes."""
+    context = TuneContext(matmul(64), Target("nvidia/nvidia-a100"), seed=1)
+    assert context.default is not None
+    assert context.default.trace is not None
+    assert context.structures().explaining(context.default.trace) is None
+    found = context.default_in(context.structures())
+    assert found is not None
+    assert context.structures().known[found[0]].valid(found[1][None])[0]
