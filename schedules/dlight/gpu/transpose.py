@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from ir import tir
 
 from ...annotation import COOPERATIVE_FETCH
 from ...random_variable import BlockRV
 from ...rule.block_facts import is_injective, is_one, node_of, stands_alone
 from ...rule.memory_order import contiguous_loop, transposed_operands
+from ...tree import BlockNode, loops_around
 from .rule import GPUScheduleRule, Nests
+from .sharing import number_of
 
 _SIDE = 32
 """Of the tile that a block of threads moves: a row of it is one access of a warp on either side."""
 _ROWS = 8
 """Rows of threads, of which each moves several of the tile."""
 _BANKS = 32
+_MOST_BLOCKS = (1 << 16) - 1
+"""Along ``blockIdx.y`` and ``blockIdx.z``."""
 
 
 class Transpose(GPUScheduleRule):
@@ -36,7 +42,12 @@ class Transpose(GPUScheduleRule):
             return False
         for region in transposed_operands(node, written):
             other = contiguous_loop(node, region)
-            if other is not None and other != written and _is_plain(region):
+            if (
+                other is not None
+                and other != written
+                and _is_plain(region)
+                and _fits_grid(node, written, other)
+            ):
                 _through_shared(nests, blocks[0], region, written, other)
                 return True
         return False
@@ -44,6 +55,13 @@ class Transpose(GPUScheduleRule):
 
 def _is_plain(region: tir.BufferRegion) -> bool:
     return all(is_one(item.extent) and isinstance(item.min, tir.Var | tir.IntImm) for item in region.region)
+
+
+def _fits_grid(node: BlockNode, written: int, other: int) -> bool:
+    """Whether what runs along ``blockIdx.y`` and ``blockIdx.z`` is not known to be too long."""
+    extents = [number_of(loop.extent) for loop in loops_around(node)]
+    outer = [extent or 1 for position, extent in enumerate(extents) if position not in (written, other)]
+    return prod(outer) <= _MOST_BLOCKS and (extents[written] or 1) <= _SIDE * _MOST_BLOCKS
 
 
 def _through_shared(nests: Nests, block: BlockRV, region: tir.BufferRegion, written: int, other: int) -> None:
@@ -56,8 +74,8 @@ def _through_shared(nests: Nests, block: BlockRV, region: tir.BufferRegion, writ
     sch.reorder(*outer, row_tiles, column_tiles, rows, columns, items)
     if outer:
         sch.bind(sch.fuse(*outer), "blockIdx.z")
-    sch.bind(row_tiles, "blockIdx.y")
-    sch.bind(column_tiles, "blockIdx.x")
+    sch.bind(row_tiles, "blockIdx.x")
+    sch.bind(column_tiles, "blockIdx.y")
     sch.bind(rows, "threadIdx.y")
     sch.bind(columns, "threadIdx.x")
     copy = sch.cache_read(block, operand, "shared", consumer_blocks=[block])

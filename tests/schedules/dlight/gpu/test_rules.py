@@ -176,6 +176,18 @@ def test_transposed_copies_are_read_and_written_along_rows() -> None:
     assert gpu.Transpose().apply(suite.workload("gelu"), TARGET) is None
 
 
+def test_grids_keep_within_what_devices_have() -> None:
+    """65535 blocks along y and z."""
+    x = te.placeholder((70000, 40, 33), "float32", "x")
+    func = te.create_prim_func([x, te.compute((70000, 33, 40), lambda b, i, j: x[b, j, i], name="y")])
+    assert gpu.Transpose().apply(func, TARGET) is None
+    a, b = te.placeholder((70000, 16, 16), name="a"), te.placeholder((70000, 16, 16), name="b")
+    k = te.reduce_axis((0, 16), "k")
+    c = te.compute((70000, 16, 16), lambda n, i, j: te.sum(a[n, i, k] * b[n, k, j], axis=k), name="c")
+    sch = gpu.Matmul().apply(te.create_prim_func([a, b, c]), TARGET)
+    assert sch is not None and 'T.thread_binding(70000, thread="blockIdx.x")' in sch.mod.script()
+
+
 def test_vectors_are_taken_where_there_is_enough_work() -> None:
     def scaled(count: int) -> PrimFunc:
         x = te.placeholder((count, 64), "float32", "x")
