@@ -79,7 +79,9 @@ def _cuda(target: Target, added: Callable[[int], list[Pass]]) -> list[Pass]:
         T.PlaceThreadMemory(),  # what a kernel allocates belongs to a thread or a block
         T.ConvertBlocksToOpaque(),
         T.UnifyThreadBinding(),  # each axis of threads once, around all that they run
+        T.ManifestSharedMemoryLocalStage(),  # copies that ask for it go by registers
         T.CompactBufferAllocation(),
+        T.LowerAutoCopy(),  # copies that ask for it are shared out among threads
         T.LowerMatchBuffer(),  # views tell what is accessed through their addresses
         T.InjectSoftwarePipeline(),  # iterations overlap
         T.LowerOpaqueBlock(),
@@ -98,6 +100,10 @@ def _cuda(target: Target, added: Callable[[int], list[Pass]]) -> list[Pass]:
         *added(3),
         T.ThreadSync("shared"),  # threads wait for what others put into memory that they share
         T.ThreadSync("shared.dyn"),
+        T.ThreadSync("warp"),
+        T.MergeSharedMemoryAllocations(),  # dynamic shared memory is one allocation
+        T.LowerWarpMemory(),  # memory of warps becomes registers and shuffles
+        T.InjectPTXLDG32(),  # loads with a predicate, where that is asked for
         T.LowerThreadAllreduce(),  # the exchange: shuffles within warps, and shared memory between them
         T.InferFragment(),  # what tensor cores work on has a shape
         T.AnnotateDeviceRegions(),
