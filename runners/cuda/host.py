@@ -14,10 +14,12 @@ from typing import Any
 
 from ir import dtype as dt
 from ir.attrs import DictAttrs
+from ir.codegen.llvm.symbols import function_name
 from ir.module import IRModule
 from ir.node import Mutator, Visitor
 from ir.tir import expr as E
 from ir.tir import stmt as S
+from ir.tir.analysis.written_params import stored_params
 from ir.tir.function import PrimFunc
 from ir.tir.intrinsic.calls import call_packed
 from ir.tir.kernel_launch import is_kernel
@@ -51,6 +53,43 @@ def _on_device(name: str, func: PrimFunc) -> PrimFunc:
     attrs = {key: value for key, value in func.attrs.dict.items() if key != "target"}
     made: PrimFunc = func.replace(body=body, attrs=DictAttrs(attrs))
     return made
+
+
+def stored_by_kernels(lowered: IRModule) -> dict[str, tuple[int, ...]]:
+    """The numbers of the parameters of each host function to which kernels store that it launches, by its name there."""
+    kernels = {
+        str(func.attrs["global_symbol"]): stored_params(func)
+        for func in lowered.functions.values()
+        if is_kernel(func)
+    }
+    found = {}
+    for var, func in lowered.functions.items():
+        if isinstance(func, PrimFunc) and not is_kernel(func):
+            stores = _StoredAddresses(kernels)
+            stores.visit(func.body)
+            data = [getattr(func.buffer_map.get(param), "data", param) for param in func.params]
+            found[function_name(lowered, var)] = tuple(
+                number for number, address in enumerate(data) if address in stores.found
+            )
+    return found
+
+
+class _StoredAddresses(Visitor):
+    """Addresses that kernels are given and store to."""
+
+    def __init__(self, kernels: dict[str, tuple[int, ...]]) -> None:
+        super().__init__()
+        self.found: set[E.Var] = set()
+        self._kernels = kernels
+
+    def visit_Call(self, call: E.Call) -> None:
+        name = getattr(call.args[0], "value", None) if call.args else None
+        if name in self._kernels:
+            given = call.args[1:]
+            self.found.update(
+                given[number] for number in self._kernels[name] if isinstance(given[number], E.Var)
+            )
+        self.generic_visit(call)
 
 
 class _NoElements(Visitor):

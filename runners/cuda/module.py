@@ -20,16 +20,15 @@ from ir.codegen.build import NativeModule, build
 from ir.codegen.cuda.cache import compile_cached
 from ir.codegen.cuda.codegen import PARAMETER_ALIGNMENT, CudaSource, generate
 from ir.codegen.cuda.nvrtc import CompiledKernels
+from ir.codegen.cuda.program import CudaProgram
+from ir.codegen.cuda.program import build_cuda as build_program
 from ir.codegen.cuda.resources import KernelResources
 from ir.codegen.entry import KernelError
-from ir.codegen.llvm.symbols import function_name
 from ir.module import IRModule
 from ir.target import Target
 from ir.target.cuda_device import cuda_attributes
-from ir.tir.analysis.written_params import stored_params
 from ir.tir.function import PrimFunc
 from ir.tir.kernel_launch import is_kernel
-from ir.tir.lower import lower
 
 from ..device import Device
 from ..error import RunnerError
@@ -38,7 +37,7 @@ from .array import DeviceArray
 from .bound import BoundCall
 from .context import Context, context
 from .driver import CudaError, stands_in
-from .host import ALLOCATE, FREE, host_functions
+from .host import ALLOCATE, FREE, host_functions, stored_by_kernels
 from .launch import HostCall, Launch, LoadedKernel
 from .stand_in import image
 
@@ -293,13 +292,16 @@ def _arch_of(of: Context) -> str:
 
 
 def build_module(
-    program: PrimFunc | IRModule, target: Target | str | Mapping[str, Any], *, compiled: bool = True
+    program: PrimFunc | IRModule | CudaProgram,
+    target: Target | str | Mapping[str, Any] | None = None,
+    *,
+    compiled: bool = True,
 ) -> CudaModule:
     """Lower a scheduled program for a CUDA target, and compile it.
 
     Args:
-        program: a PrimFunc or a module of them; its loops are bound to threads.
-        target: of kind ``cuda``.
+        program: a PrimFunc or a module of them, its loops bound to threads; or what ``ir.build`` made of one.
+        target: of kind ``cuda``; of what was built it is known.
         compiled: whether kernels are compiled now, for the architecture of the target; else when they are first loaded or looked at.
 
     Raises:
@@ -307,20 +309,23 @@ def build_module(
         CodegenError: something has no form in CUDA C++ or native code.
         CudaCompileError: a kernel is too large for the architecture.
     """
-    resolved = target if isinstance(target, Target) else Target(target)
+    built = program if isinstance(program, CudaProgram) else _built(program, target)
+    host = build(host_functions(built.module), built.target.host or "llvm", unroll=False)
+    for name, numbers in stored_by_kernels(built.module).items():
+        host.signatures[name] = host.signatures[name].storing_to(numbers)
+    module = CudaModule(built.kernels, host, str(built.target.arch))
+    if compiled:
+        module.code_for()
+    return module
+
+
+def _built(program: PrimFunc | IRModule, target: Any) -> CudaProgram:
+    resolved = target if isinstance(target, Target) else Target("cuda" if target is None else target)
     if resolved.kind.name != "cuda":
         raise RunnerError(f"CUDA modules are built for targets of kind 'cuda', got {resolved}")
     if isinstance(program, PrimFunc):
         name = str(program.attrs.get("global_symbol", "main"))
         program = IRModule({name: program.with_attr("global_symbol", name)})
-    is_lowered = any(map(is_kernel, program.functions.values()))
-    lowered = program if is_lowered else lower(program, resolved)
-    host = build(host_functions(lowered), resolved.host or "llvm", unroll=False)
-    if not is_lowered:
-        for var, func in program.functions.items():
-            if isinstance(func, PrimFunc) and (known := function_name(program, var)) in host.signatures:
-                host.signatures[known] = host.signatures[known].storing_to(stored_params(func))
-    module = CudaModule(generate(lowered), host, str(resolved.arch))
-    if compiled:
-        module.code_for()
-    return module
+    if any(map(is_kernel, program.functions.values())):
+        return CudaProgram(program, resolved, generate(program))
+    return build_program(program, resolved)

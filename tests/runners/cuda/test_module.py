@@ -221,3 +221,13 @@ def test_code_leaves_the_device_with_the_last_that_uses_it(device_library, monke
     gc.collect()
     assert "cuModuleUnload" in called
     np.testing.assert_array_equal(c.numpy(), programs.turned_values(VALUES))
+
+
+def test_what_was_built_for_cuda_is_run(device_library):
+    built = ir.build(programs.bound(programs.turned, "twice", "turn"), programs.TARGET)
+    module = build_module(built)
+    a, c = array(VALUES, cuda(0)), empty((128,), "float32", cuda(0))
+    module["turned"](a, c)
+    np.testing.assert_array_equal(c.numpy(), programs.turned_values(VALUES))
+    assert [item.stored for item in module.host.signatures["turned"].parameters] == [False, True]
+    assert module.source() == built.source()
