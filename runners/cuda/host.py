@@ -86,9 +86,8 @@ class _StoredAddresses(Visitor):
         name = getattr(call.args[0], "value", None) if call.args else None
         if name in self._kernels:
             given = call.args[1:]
-            self.found.update(
-                given[number] for number in self._kernels[name] if isinstance(given[number], E.Var)
-            )
+            stored = [given[number] for number in self._kernels[name]]
+            self.found.update(address for address in stored if isinstance(address, E.Var))
         self.generic_visit(call)
 
 

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <deque>
+#include <fstream>
 #include <functional>
 #include <map>
 #include <memory>
@@ -88,7 +89,6 @@ struct Function {
   int static_shared = 0, dynamic_shared = most_static_shared;
 };
 struct Module {
-  int file = -1;
   void* library = nullptr;
   std::map<std::string, Function> functions;
   int (*fault)() = nullptr;
@@ -517,14 +517,14 @@ API int cuModuleLoadData(void** module, const void* image) {
   size_t bytes = 0;
   head >> bytes;
   auto made = std::make_unique<Module>();
-  made->file = memfd_create("kernels", MFD_CLOEXEC);
-  for (size_t written = 0; written < bytes;) {
-    ssize_t count = write(made->file, end + 2 + written, bytes - written);
-    if (count <= 0) return OUT_OF_MEMORY;
-    written += size_t(count);
-  }
-  // The file stays open: libraries are told apart by their paths.
-  made->library = dlopen(("/proc/self/fd/" + std::to_string(made->file)).c_str(), RTLD_NOW | RTLD_LOCAL);
+  // Libraries are told apart by their paths, and one that was closed may stay: each has a path of its own.
+  static unsigned loads = 0;
+  const char* folder = getenv("TMPDIR");
+  std::string path = std::string(folder && *folder ? folder : "/tmp") + "/loopsmith-stand-in-" + std::to_string(getpid()) + "-" +
+                     std::to_string(++loads) + ".so";
+  std::ofstream(path, std::ios::binary).write(end + 2, std::streamsize(bytes));
+  made->library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  unlink(path.c_str());
   if (!made->library) return last_message = dlerror(), INVALID_IMAGE;
   made->fault = reinterpret_cast<int (*)()>(dlsym(made->library, "emulation_fault"));
   made->message = reinterpret_cast<const char* (*)()>(dlsym(made->library, "emulation_message"));
@@ -548,7 +548,6 @@ API int cuModuleUnload(void* module) {
   Lock lock(everything);
   auto* found = static_cast<Module*>(module);
   dlclose(found->library);
-  close(found->file);
   delete found;
   return SUCCESS;
 }

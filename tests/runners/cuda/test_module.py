@@ -231,3 +231,16 @@ def test_what_was_built_for_cuda_is_run(device_library):
     np.testing.assert_array_equal(c.numpy(), programs.turned_values(VALUES))
     assert [item.stored for item in module.host.signatures["turned"].parameters] == [False, True]
     assert module.source() == built.source()
+
+
+def test_code_that_takes_the_place_of_other_code_is_its_own(device_library):
+    a, c = array(VALUES, cuda(0)), empty((128,), "float32", cuda(0))
+    for _ in range(2):
+        module = build_module(programs.bound(programs.turned, "twice", "turn"), programs.TARGET)
+        module(a, c)
+        np.testing.assert_array_equal(c.numpy(), programs.turned_values(VALUES))
+        module = build_module(programs.bound(programs.scaled, "scale"), programs.TARGET)
+        module(a, c, 3.0)
+        np.testing.assert_array_equal(c.numpy(), VALUES * 3)
+        del module
+        gc.collect()
