@@ -27,6 +27,7 @@ from ir.target.cuda_device import DRIVER_VARIABLE, driver_library
 from ..error import DeviceError, RunnerError
 
 OUT_OF_MEMORY, NOT_READY = 2, 600
+_INVALID_IMAGE = 200
 _LOST = {214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721, 722}
 """Errors after which the process can do nothing more with the device (CUDA driver API, "CUresult")."""
 _ADVICE = {
@@ -203,7 +204,7 @@ class Driver:
         if self.stands_in:
             self._library.loopsmith_stand_in_message.restype = c_char_p
             said = self._library.loopsmith_stand_in_message().decode(errors="replace")
-            message += f": {said}" if said and status in _LOST else ""
+            message += f": {said}" if said and status in {*_LOST, _INVALID_IMAGE} else ""
         if status in _ADVICE:
             message += f"; {_ADVICE[status]}"
         kind = (

@@ -511,7 +511,7 @@ API int cuModuleLoadData(void** module, const void* image) {
   if (int error = ready()) return error;
   const char* text = static_cast<const char*>(image);
   static const char magic[] = "loopsmith-stand-in ";
-  if (strncmp(text, magic, sizeof magic - 1) != 0) return INVALID_IMAGE;
+  if (strncmp(text, magic, sizeof magic - 1) != 0) return last_message = "it is none of the stand-in's", INVALID_IMAGE;
   const char* end = strstr(text, "\n\n");
   std::istringstream head(std::string(text + sizeof magic - 1, end));
   size_t bytes = 0;
@@ -537,7 +537,7 @@ API int cuModuleLoadData(void** module, const void* image) {
     function.dynamic_shared = most_static_shared - shared;
     function.launch = reinterpret_cast<decltype(function.launch)>(dlsym(made->library, ("launch_" + name).c_str()));
     auto describe = reinterpret_cast<const char* (*)()>(dlsym(made->library, ("parameters_" + name).c_str()));
-    if (!function.launch || !describe) return INVALID_IMAGE;
+    if (!function.launch || !describe) return last_message = "there is no kernel " + name, INVALID_IMAGE;
     std::istringstream types(describe());
     for (std::string type; types >> type;) function.sizes.push_back(size_of(type));
   }
