@@ -13,7 +13,7 @@ from ..expr import PrimExpr, Var
 from ..function import PrimFunc
 from ..stmt import Block, BlockRealize, BufferStore, For, Stmt
 from ..stmt_functor import loads_in, substitute, variables_in
-from ..thread_axis import COMMON_TO_VIRTUAL_THREADS, is_virtual
+from ..thread_axis import COMMON_TO_VIRTUAL_THREADS, is_block_scope, is_launched, is_virtual
 from .prim_func_pass import PrimFuncPass
 
 
@@ -59,6 +59,8 @@ class _Place(Mutator):
     def __init__(self, varying: set[Var]) -> None:
         super().__init__()
         self._varying = varying
+        self._launches = False
+        """Whether a kernel was met."""
         self._tags: list[str] = []
         """Of the thread axes around what is visited."""
         self.moved: dict[Buffer, Buffer] = {}
@@ -69,6 +71,7 @@ class _Place(Mutator):
     def visit_For(self, loop: For) -> Stmt:
         if loop.thread_binding is None:
             return self.generic_visit(loop)  # type: ignore[no-any-return]
+        self._launches |= is_launched(loop)
         self._tags.append(loop.thread_binding.thread_tag)
         mapped: Stmt = self.generic_visit(loop)
         self._tags.pop()
@@ -81,6 +84,10 @@ class _Place(Mutator):
             for buffer in block.alloc_buffers:
                 if buffer.scope() == "global":
                     self.moved[buffer] = _in_scope(buffer, "local" if is_one_threads else "shared")
+        elif self._launches:
+            for buffer in block.alloc_buffers:
+                if buffer.scope() == "local" or is_block_scope(buffer.scope()):
+                    self.moved[buffer] = _in_scope(buffer, "global")
         common = [n for n, buffer in enumerate(block.alloc_buffers) if self._is_common(buffer)]
         if not common:
             return mapped
@@ -100,6 +107,8 @@ def _in_scope(buffer: Buffer, scope: str) -> Buffer:
 @dataclass(frozen=True)
 class PlaceThreadMemory(PrimFuncPass):
     """Give memory of scope "global" that is allocated within a kernel the scope "local" where one thread uses it, else "shared".
+
+    What is allocated around kernels has the scope "global": registers and shared memory do not outlive the kernel that has them.
 
     Shared memory whose elements are copies of what the kernel is given, each at its place, is common to all virtual threads: the block
     that allocates it says so (``tir.common_to_virtual_threads``), and InjectVirtualThread makes no copies of it.

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from ir import IRModule
 from ir.node import post_order_visit
 from ir.script import from_source
 from ir.script import tir as T
+from ir.tir.interpreter import run
+from ir.tir.lower import lower
 from ir.tir.stmt import Block
 from ir.tir.thread_axis import COMMON_TO_VIRTUAL_THREADS
 from ir.tir.transform import PlaceThreadMemory
@@ -117,3 +120,34 @@ STAGED = """
 )
 def test_virtual_threads_share_what_none_of_them_changes(value: str, found: list[list[int]]) -> None:
     assert common_positions(STAGED.format(value=value)) == found
+
+
+@pytest.mark.parametrize("scope", ("local", "shared", "shared.dyn"))
+def test_what_several_kernels_use_is_global(scope: str) -> None:
+    """The first one adds to it, once; the second one reads what all blocks of the first have written."""
+    func = from_source(f"""
+        @T.prim_func
+        def main(A: T.Buffer((4,), "int32"), B: T.Buffer((4,), "int32"), C: T.Buffer((4, 3), "int32")):
+            S = T.alloc_buffer((4,), "int32", scope="{scope}")
+            for b in T.thread_binding(4, thread="blockIdx.x"):
+                with T.block("init"):
+                    vb = T.axis.spatial(4, b)
+                    S[vb] = 1
+            for t in T.thread_binding(4, thread="threadIdx.x"):
+                with T.block("add"):
+                    vt = T.axis.spatial(4, t)
+                    S[vt] = S[vt] + A[vt]
+                for b in T.thread_binding(3, thread="blockIdx.x"):
+                    with T.block("c"):
+                        vt, vb = T.axis.remap("SS", [t, b])
+                        C[vt, vb] = vb
+            for b in T.thread_binding(4, thread="blockIdx.x"):
+                with T.block("b"):
+                    vb = T.axis.spatial(4, b)
+                    B[vb] = S[3 - vb]
+    """)
+    given, found = np.arange(4, dtype="int32"), np.zeros(4, "int32")
+    lowered = lower(func, "nvidia/nvidia-a100")
+    assert f'scope="{scope}"' not in lowered.script()
+    run(lowered, given, found, np.zeros((4, 3), "int32"))
+    np.testing.assert_array_equal(found, [4, 3, 2, 1])
