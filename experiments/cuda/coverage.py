@@ -181,7 +181,7 @@ def cover_default(name: str, target: Target, at_suite_shapes: bool = True) -> Co
     """What becomes of an operator's default schedule at its small shape and, compiled only, at those of the suite."""
     counts = Counts()
     judge = Judge(name, counts)
-    for shape in (SMALL[name], *(suite.find(name).shapes if at_suite_shapes else ())):
+    for shape in (SHAPES[name], *(suite.find(name).shapes if at_suite_shapes else ())):
         counts.candidates += 1
         try:
             schedule = default_schedule(suite.workload(name, shape), target)
@@ -189,7 +189,7 @@ def cover_default(name: str, target: Target, at_suite_shapes: bool = True) -> Co
             counts.fail("schedule", error)
             counts.refused += 1
             continue
-        judge.judge(schedule.mod, target, runs=shape == SMALL[name])
+        judge.judge(schedule.mod, target, runs=shape == SHAPES[name])
     return counts
 
 
