@@ -17,6 +17,7 @@ from ..error import ScheduleError
 from ..primitive.tensorize import fits_description
 from ..random_variable import BlockRV, LoopRV
 from ..schedule import Schedule
+from ..tensorize_mapping import get_tensorize_loop_mapping
 from .base import unless_refused
 from .block_facts import node_of, reduce_vars, stands_alone
 from .device_limits import keep_within_device, product_of
@@ -25,6 +26,8 @@ from .tensorize import blockize_for
 
 _BANKS_BYTES = 128
 """Bytes that all banks of shared memory give at once."""
+_MOST_PADDED = 2
+"""Times the work of a product that its tiles may have; tensor cores are several times as fast as other units."""
 ROLES = ("init", "load_a", "load_b", "compute", "store")
 
 
@@ -32,7 +35,8 @@ class MultiLevelTilingTensorCore(MultiLevelTiling):
     """Offer, for each group of intrinsics that fits a block, the block tiled for them.
 
     The results of a tile are accumulated in a fragment (of the scope that the group's ``compute`` writes), and operands are loaded
-    into fragments under the innermost reduction loop; each of these steps is a block annotated with its intrinsic.
+    into fragments under the innermost reduction loop; each of these steps is a block annotated with its intrinsic. Extents that are no
+    multiples of a tile's are padded with zeros.
 
     Args:
         intrin_groups: per group the names of the registered intrinsics "init", "load_a", "load_b", "compute" and "store".
@@ -81,9 +85,11 @@ class MultiLevelTilingTensorCore(MultiLevelTiling):
         return [*found, sch] if self.keeps_block or not found else found
 
     def _tile_group(self, sch: Schedule, block: BlockRV, group: Mapping[str, str]) -> list[Schedule]:
-        unit = blockize_for(sch, block, group["compute"])
         compute = tir.TensorIntrin.get(group["compute"])
         assert compute is not None
+        if not _pad_to_tiles(sch, block, compute):
+            return []
+        unit = blockize_for(sch, block, group["compute"])
         if unit is None or not fits_description(node_of(sch, unit), compute):
             return []
         sch.annotate(unit, TILING_STRUCTURE, self.structure)
@@ -180,6 +186,23 @@ class MultiLevelTilingTensorCore(MultiLevelTiling):
             sch.annotate(around, STAGE, [0] * len(state.caches) + [1])
             sch.annotate(around, ORDER, list(range(len(state.caches) + 1)))
             sch.annotate(around, ASYNC_STAGES, [0])
+
+
+def _pad_to_tiles(sch: Schedule, block: BlockRV, compute: tir.TensorIntrin) -> bool:
+    """Pads a block's extents to multiples of the tile's, where they are none; whether that can be, and no more is added than there was."""
+    mapping = get_tensorize_loop_mapping(sch, block, compute.desc, allow_padding=True)
+    if mapping is None:
+        return False
+    if mapping.block_iter_paddings is None:
+        return True
+    work = padded = 1
+    for item, step in zip(node_of(sch, block).iter_vars, mapping.block_iter_paddings, strict=True):
+        extent = item.dom.extent.value if isinstance(item.dom.extent, tir.IntImm) else 1
+        work, padded = work * extent, padded * (-(-extent // step) * step)
+    if padded > _MOST_PADDED * work:
+        return False
+    sch.pad_einsum(block, list(mapping.block_iter_paddings))
+    return True
 
 
 def _cut_into_tiles(sch: Schedule, copy: BlockRV, intrin_name: str, fragments: tuple[str, int]) -> BlockRV:

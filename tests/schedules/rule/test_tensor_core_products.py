@@ -87,6 +87,7 @@ CASES: list[tuple[str, dict[str, Any], str, float]] = [
     (A100, {"dtype": "float32", "total": "float32", "asks_tf32": True}, "row", 1e-5),
     (A100, {"dtype": "int8", "total": "int32"}, "row", 0),
     (A100, {"dtype": "float16", "total": "float32", "batch": 2}, "row", 1e-5),
+    (A100, {"dtype": "int8", "total": "int32", "shape": (30, 47, 60)}, "row", 0),
 ]
 
 
@@ -138,6 +139,11 @@ def test_the_rules_of_a_target_have_what_its_architecture_multiplies() -> None:
 
     assert kinds(T4) == {"f16f16f32", "f16f16f16", "s8s8s32", "u8u8s32"}
     assert kinds(A100) == kinds(T4) | {"bf16bf16f32", "tf32tf32f32"}
+
+
+def test_a_row_times_a_matrix_is_not_padded_to_tiles() -> None:
+    assert not tensor_core_sketches(product("float16", "float32", shape=(1, 64, 64)), Target(A100))
+    assert tensor_core_sketches(product("float16", "float32", shape=(15, 64, 64)), Target(A100))
 
 
 def test_other_structures_stay() -> None:
