@@ -364,7 +364,7 @@ def build(
         target = Target.current(allow_none=True) or "cpu"
     if not isinstance(target, Target):
         target = Target(target)
-    if target.is_gpu:
+    if target.kind_name == "cuda":
         raise CodegenError(
             f"this is the build for CPUs, and the target is of kind {target.kind_name!r}; ir.build(func, target) builds for CUDA"
         )

@@ -264,7 +264,7 @@ def test_targets_choose_the_instruction_set() -> None:
         assert cpu == "skylake-avx512" or "zmm" not in module.assembly
 
 
-@pytest.mark.parametrize("target", ["cuda -arch=sm_80", "nvidia/nvidia-a100", "c", "metal"])
+@pytest.mark.parametrize("target", ["c", "metal", "rocm"])
 def test_what_no_code_is_generated_for_is_refused(target: str) -> None:
     message = f"code for target kind '{ir.target.Target(target).kind.name}' is not generated yet"
     with pytest.raises(CodegenError, match=message):
