@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ...error import IRValueError
 from ...module import IRModule
 from ...node import Mutator, Visitor
 from ...transform import PassContext
 from ..buffer import Buffer
 from ..effects import has_effect
-from ..expr import PrimExpr, Var
+from ..expr import BufferLoad, PrimExpr, Var
 from ..function import PrimFunc
 from ..stmt import Block, BlockRealize, BufferStore, For, Stmt
 from ..stmt_functor import loads_in, substitute, variables_in
@@ -53,6 +54,59 @@ class _Writers(Visitor):
     def finish(self) -> None:
         """What is made of what is written is not made of what the kernel is given."""
         self.varying |= {data for data, sources in self._values if sources & self._written}
+
+
+class _HandedOver(Visitor):
+    """Looks for shared memory around kernels that one of them reads under other loops of threads than it writes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[Buffer] = []
+        self._outside: dict[Var, Buffer] = {}
+        self._kernel: For | None = None
+        self._threads: tuple[For, ...] = ()
+        """The loops that are bound to threads around what is visited."""
+        self._reads: set[tuple[Var, tuple[For, ...]]] = set()
+        self._writes: dict[Var, set[tuple[For, ...]]] = {}
+
+    def visit_Block(self, block: Block) -> None:
+        if self._kernel is None:
+            shared = [buffer for buffer in block.alloc_buffers if is_block_scope(buffer.scope())]
+            self._outside.update({buffer.data: buffer for buffer in shared})
+        for part in (block.init, block.body):
+            if part is not None:
+                self.visit(part)
+
+    def visit_For(self, loop: For) -> None:
+        if not is_launched(loop):
+            self.generic_visit(loop)
+            return
+        assert loop.thread_binding is not None
+        before, is_kernel = self._threads, self._kernel is None
+        if is_kernel:
+            self._kernel, self._reads, self._writes = loop, set(), {}
+        if loop.thread_binding.thread_tag.startswith("threadIdx"):
+            self._threads = (*before, loop)
+        self.generic_visit(loop)
+        self._threads = before
+        if is_kernel:
+            self._kernel = None
+            self.found += [
+                self._outside[data]
+                for data, threads in self._reads
+                if data in self._outside and self._writes.get(data, set()) - {threads}
+            ]
+
+    def visit_BufferStore(self, store: BufferStore) -> None:
+        self._writes.setdefault(store.buffer.data, set()).add(self._threads)
+        self.generic_visit(store)
+
+    def visit_BufferLoad(self, load: BufferLoad) -> None:
+        self._reads.add((load.buffer.data, self._threads))
+        self.generic_visit(load)
+
+    def visit_Buffer(self, buffer: Buffer) -> None:
+        pass
 
 
 class _Place(Mutator):
@@ -108,7 +162,8 @@ def _in_scope(buffer: Buffer, scope: str) -> Buffer:
 class PlaceThreadMemory(PrimFuncPass):
     """Give memory of scope "global" that is allocated within a kernel the scope "local" where one thread uses it, else "shared".
 
-    What is allocated around kernels has the scope "global": registers and shared memory do not outlive the kernel that has them.
+    What is allocated around kernels has the scope "global": registers and shared memory do not outlive the kernel that has them. Shared
+    memory that threads of one of these kernels hand over is refused, as they would not wait for each other.
 
     Shared memory whose elements are copies of what the kernel is given, each at its place, is common to all virtual threads: the block
     that allocates it says so (``tir.common_to_virtual_threads``), and InjectVirtualThread makes no copies of it.
@@ -135,6 +190,15 @@ class PlaceThreadMemory(PrimFuncPass):
 
     def transform_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         """The function whose kernels allocate memory of threads and blocks only."""
+        handed_over = _HandedOver()
+        handed_over.visit(func.body)
+        if handed_over.found:
+            buffer = handed_over.found[0]
+            raise IRValueError(
+                f"buffer {buffer.name} of scope {buffer.scope()} is needed by several launches, and threads of one of them hand it over:"
+                " a block's memory ends with its launch, and threads do not wait for each other in the device's. Bind the loop around the"
+                f" launches, or compute {buffer.name} below loops that are bound"
+            )
         writers = _Writers()
         writers.visit(func.body)
         writers.finish()

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from ir import IRModule
+from ir.error import IRValueError
 from ir.node import post_order_visit
 from ir.script import from_source
 from ir.script import tir as T
@@ -151,3 +152,36 @@ def test_what_several_kernels_use_is_global(scope: str) -> None:
     assert f'scope="{scope}"' not in lowered.script()
     run(lowered, given, found, np.zeros((4, 3), "int32"))
     np.testing.assert_array_equal(found, [4, 3, 2, 1])
+
+
+HANDED_OVER = """
+    @T.prim_func
+    def main(A: T.Buffer((4, 32), "float32"), C: T.Buffer((4, 32), "float32")):
+        with T.block("root"):
+            row = T.alloc_buffer((32,), scope="shared")
+            for k in range(4):
+                for j in T.thread_binding(32, thread="threadIdx.x"):
+                    row[j] = A[k, j]
+                for j in T.thread_binding(32, thread="threadIdx.x"):
+                    C[k, j] = row[31 - j]
+"""
+
+
+def test_threads_hand_over_shared_memory_of_one_launch_only():
+    """Between kernels it is the device's memory; within one that is launched several times threads would not wait."""
+    between = from_source(HANDED_OVER)
+    assert 'scope="shared"' not in PlaceThreadMemory()(IRModule({"main": between}))["main"].script()
+    within = from_source("""
+        @T.prim_func
+        def main(A: T.Buffer((4, 32), "float32"), C: T.Buffer((4, 32), "float32")):
+            with T.block("root"):
+                row = T.alloc_buffer((32,), scope="shared")
+                for k in range(4):
+                    for b in T.thread_binding(1, thread="blockIdx.x"):
+                        for j in T.thread_binding(32, thread="threadIdx.x"):
+                            row[j] = A[k, j]
+                        for j in T.thread_binding(32, thread="threadIdx.x"):
+                            C[k, j] = row[31 - j]
+    """)
+    with pytest.raises(IRValueError, match="buffer row of scope shared is needed by several launches"):
+        PlaceThreadMemory()(IRModule({"main": within}))
