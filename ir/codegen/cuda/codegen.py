@@ -152,7 +152,7 @@ def _kernel(name: str, func: PrimFunc, launch: KernelLaunch, names: set[str]) ->
         const = "" if param in written.found else "const "
         params.append(f"{const}{memory_type(dt.element_of(dtype))}*{apart} {spelled}")
     emitter.statement(func.body)
-    bounds = _launch_bounds(launch)
+    bounds = _launch_bounds(func, launch)
     head = f'extern "C" __global__ void{bounds} {name}({", ".join(params)}) {{'
     return emitter, "\n".join([head, *emitter.lines, "}"])
 
@@ -164,11 +164,21 @@ def _element(address: Var) -> str:
     return element.dtype if isinstance(element, PrimType) else "uint8"
 
 
-def _launch_bounds(launch: KernelLaunch) -> str:
+def _launch_bounds(func: PrimFunc, launch: KernelLaunch) -> str:
+    """How many threads a block has, for the compiler; nothing where that is known at the launch only.
+
+    Raises:
+        CodegenError: more than the target runs in a block.
+    """
     threads = 1
     for tag, extent in launch.extents.items():
         if tag.startswith("threadIdx"):
             if not isinstance(extent, IntImm):
                 return ""
             threads *= extent.value
+    most = func.attrs["target"].max_threads_per_block
+    if threads > most:
+        raise CodegenError(
+            f"a block has {threads} threads, the target's have at most {most}; bind a part of the loops"
+        )
     return f" __launch_bounds__({threads})"

@@ -110,8 +110,6 @@ class KernelEmitter:
         """Whether int32 and int64 arithmetic wraps where the printer stands."""
         self.aligned: dict[Var, int] = {}
         """Bytes to which addresses are aligned."""
-        self.scopes: dict[Var, str] = {}
-        """Storage scopes of addresses."""
         self.loaded: dict[str, Lanes] = {}
         """Vectors that the statement at hand has loaded already, by what loads them."""
         self._names = names

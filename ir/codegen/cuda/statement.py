@@ -85,7 +85,6 @@ def _pointer(emitter: KernelEmitter, var: E.Var, value: E.PrimExpr) -> None:
     address, name, type_ = emitter.scalar(value), emitter.fresh(var.name), memory_type(dtype)
     emitter.line(f"{type_}* const {name} = reinterpret_cast<{type_}*>({address.code});")
     emitter.variables[var] = [Text(name)]
-    emitter.scopes[var] = annotation.storage_scope
     emitter.aligned[var] = _alignment(emitter, value)
 
 
@@ -164,7 +163,6 @@ def _allocate(emitter: KernelEmitter, node: S.Allocate) -> None:
     scope = getattr(node.buffer_var.type_annotation, "storage_scope", "") or "global"
     name = emitter.fresh(node.buffer_var.name)
     emitter.variables[node.buffer_var] = [Text(name)]
-    emitter.scopes[node.buffer_var] = scope
     emitter.type_of(node.dtype)
     (extent,) = node.extents or (const(1),)
     alignment = emitter.alignments.get(node.buffer_var, 0)

@@ -336,6 +336,15 @@ def test_names_of_cpp_and_of_cuda_are_left_to_them(printed: Callable[[str], str]
             """,
             "their number must be constant",
         ),
+        (
+            """
+            @T.prim_func
+            def main(B: T.Buffer((2048,), "float32")):
+                for i in T.thread_binding(2048, thread="threadIdx.x"):
+                    B[i] = T.float32(1)
+            """,
+            "a block has 2048 threads, the target's have at most 1024",
+        ),
     ],
 )
 def test_what_has_no_form_is_refused_with_the_kernel_named(
