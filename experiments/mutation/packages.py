@@ -61,7 +61,7 @@ PACKAGES = {
     "runners": Package(("runners",), ("tests/runners",), without=_VERIFICATION),
     "core": Package(("ir/*", "ir/target"), ("tests/ir/*", "tests/ir/target", "tests/ir/tir", "tests/ir/arith")),
     "tir": Package(
-        ("ir/tir/*", "ir/tir/analysis", "ir/tir/interpreter", "ir/tir/intrinsic"),
+        ("ir/tir/*", "ir/tir/analysis", "ir/tir/interpreter", "ir/tir/intrinsic", "ir/tir/tensor_intrin"),
         ("tests/ir/*", "tests/ir/tir", "tests/ir/codegen", "tests/ir/script"),
         without=("ir/tir/lower.py",),
     ),

@@ -50,18 +50,17 @@ class VerifyGPUCode(Postproc):
     def _fits(self, func: PrimFunc, limits: dict[str, int]) -> bool:
         # Buffers have the size of what a thread block uses only behind compaction.
         try:
+            planned = Sequential([passes.LowerInitBlock(), passes.PlanAndUpdateBufferAllocationLocation()])(
+                IRModule({"main": func})
+            )
+            if _has_memory_across_kernels(planned):
+                return False
             lowered = Sequential(
-                [
-                    passes.LowerInitBlock(),
-                    passes.PlanAndUpdateBufferAllocationLocation(),
-                    passes.PlaceThreadMemory(),
-                    passes.ConvertBlocksToOpaque(),
-                    passes.CompactBufferAllocation(),
-                ]
-            )(IRModule({"main": func}))
+                [passes.PlaceThreadMemory(), passes.ConvertBlocksToOpaque(), passes.CompactBufferAllocation()]
+            )(planned)
         except IRError:
             return False  # what cannot be lowered cannot run
-        return verify_gpu_code(lowered, limits) and not _has_memory_across_kernels(lowered)
+        return verify_gpu_code(lowered, limits)
 
 
 def _has_memory_across_kernels(module: IRModule) -> bool:

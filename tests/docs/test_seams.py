@@ -28,7 +28,9 @@ def blocks(page: Path, language: str) -> list[str]:
     )
 
 
-RUNNABLE = [page for page in PAGES if blocks(page, "python")]
+ON_A_DEVICE = {"cuda.md"}
+"""Pages whose programs run on the stand-in for a device: ``tests/runners/cuda/test_docs.py``."""
+RUNNABLE = [page for page in PAGES if blocks(page, "python") and page.name not in ON_A_DEVICE]
 
 
 def execute(page: Path, folder: Path) -> None:

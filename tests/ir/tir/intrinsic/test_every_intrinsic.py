@@ -68,7 +68,7 @@ SAMPLES: dict[str, list[Any]] = {
     **{name: [H, 16, 16, 16, 0, H, 8, "row_major"] for name in ("tvm_load_matrix_sync", "tvm_store_matrix_sync")},
     **{name: FRAGMENTS for name in ("tvm_mma_sync", "tvm_bmma_sync")},
     **{name: [3] for name in ("start_profile_intrinsic", "end_profile_intrinsic", "ptx_wait_group")},
-    "ldexp": [F, I], "reinterpret": ["int32", F], "large_uint_imm": ["uint64", 3, 4], "if_then_else": [P, F, G],
+    "ldexp": [F, I], "round_to_tf32": [F], "reinterpret": ["int32", F], "large_uint_imm": ["uint64", 3, 4], "if_then_else": [P, F, G],
     "q_multiply_shift": [I, J, 31, -2], "q_multiply_shift_per_axis": [I, J, 1, 2, 31, True, True],
     "address_of": [LOAD], "buffer_offset": [LOAD], "type_annotation": ["float32"],
     "tvm_access_ptr": [type_annotation("float32"), H, 0, 4, 1], "handle_add_byte_offset": [H, I], "isnullptr": [H],
@@ -237,13 +237,16 @@ def numbers(name: str, dtype: str, seed: int) -> np.ndarray:
 def dtypes_of(record: Intrinsic) -> list[list[str]]:
     """The dtypes of arguments that an elementwise intrinsic is tried on."""
     args = sample(record).args
+    own = [[a.dtype for a in args]]
+    if record.name == "round_to_tf32":  # of float32 only
+        return own
     if dt.is_float(args[0].dtype):
         return [
             [dtype, *[dtype if dt.is_float(a.dtype) else a.dtype for a in args[1:]]]
             for dtype in _FLOAT_DTYPES
         ]
     if dt.is_bool(args[0].dtype) or record.name.startswith("q_"):
-        return [[a.dtype for a in args]]
+        return own
     return [[dtype] * len(args) for dtype in ("int8", "uint8", "int32", "uint32", "int64", "uint64")]
 
 
