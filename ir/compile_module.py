@@ -31,12 +31,5 @@ def compile_module(mod: IRModule | PrimFunc, target: Any = None, **options: Any)
     if chosen is not None and chosen.kind_name == "cuda":
         if options:
             raise IRTypeError(f"ir.build for {chosen.kind_name} takes no option {sorted(options)[0]!r}")
-        return build_cuda(_module_of(mod), chosen)
+        return build_cuda(mod, chosen)
     return build_kernels(mod, chosen, **options)
-
-
-def _module_of(program: IRModule | PrimFunc) -> IRModule:
-    if isinstance(program, IRModule):
-        return program
-    symbol = str(program.attrs.get("global_symbol", "main"))
-    return IRModule({symbol: program.with_attr("global_symbol", symbol)})

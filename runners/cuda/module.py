@@ -18,7 +18,7 @@ import numpy as np
 
 from ir.codegen.build import NativeModule, build
 from ir.codegen.cuda.cache import compile_cached
-from ir.codegen.cuda.codegen import PARAMETER_ALIGNMENT, CudaSource, generate
+from ir.codegen.cuda.codegen import PARAMETER_ALIGNMENT, CudaSource
 from ir.codegen.cuda.nvrtc import CompiledKernels
 from ir.codegen.cuda.program import CudaProgram
 from ir.codegen.cuda.program import build_cuda as build_program
@@ -28,7 +28,6 @@ from ir.module import IRModule
 from ir.target import Target
 from ir.target.cuda_device import cuda_attributes
 from ir.tir.function import PrimFunc
-from ir.tir.kernel_launch import is_kernel
 
 from ..device import Device
 from ..error import RunnerError
@@ -323,9 +322,4 @@ def _built(program: PrimFunc | IRModule, target: Any) -> CudaProgram:
     resolved = target if isinstance(target, Target) else Target("cuda" if target is None else target)
     if resolved.kind.name != "cuda":
         raise RunnerError(f"CUDA modules are built for targets of kind 'cuda', got {resolved}")
-    if isinstance(program, PrimFunc):
-        name = str(program.attrs.get("global_symbol", "main"))
-        program = IRModule({name: program.with_attr("global_symbol", name)})
-    if any(map(is_kernel, program.functions.values())):
-        return CudaProgram(program, resolved, generate(program))
     return build_program(program, resolved)

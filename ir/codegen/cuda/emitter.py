@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any
 
 from ... import dtype as dt
 from ...arith.analyzer import Analyzer
@@ -17,6 +17,7 @@ from ...arith.index_arithmetic import IndexArithmetic
 from ...tir.expr import PrimExpr, Var
 from ...tir.stmt import Stmt
 from ..error import CodegenError
+from ..printers import entering
 from .device_functions import FUNCTIONS, MATHEMATICS
 from .text import Text
 from .types import HEADERS, value_type
@@ -24,8 +25,6 @@ from .types import HEADERS, value_type
 Lanes = list[Text]
 """The value of an expression: one text for each lane."""
 
-_Expression = TypeVar("_Expression", bound=Callable[["KernelEmitter", Any], Lanes])
-_Statement = TypeVar("_Statement", bound=Callable[["KernelEmitter", Any], None])
 _EXPRESSIONS: dict[type, Callable[[KernelEmitter, Any], Lanes]] = {}
 _STATEMENTS: dict[type, Callable[[KernelEmitter, Any], None]] = {}
 
@@ -61,24 +60,10 @@ def _is_taken(name: str) -> bool:
     )
 
 
-def prints(*classes: type[PrimExpr]) -> Callable[[_Expression], _Expression]:
-    """The decorated ``(emitter, expression) -> Lanes`` prints expressions of these classes."""
-
-    def enter(function: _Expression) -> _Expression:
-        _EXPRESSIONS.update(dict.fromkeys(classes, function))
-        return function
-
-    return enter
-
-
-def prints_statement(*classes: type[Stmt]) -> Callable[[_Statement], _Statement]:
-    """The decorated ``(emitter, statement)`` prints statements of these classes."""
-
-    def enter(function: _Statement) -> _Statement:
-        _STATEMENTS.update(dict.fromkeys(classes, function))
-        return function
-
-    return enter
+prints = entering(_EXPRESSIONS)
+"""The decorated ``(emitter, expression) -> Lanes`` prints expressions of these classes."""
+prints_statement = entering(_STATEMENTS)
+"""The decorated ``(emitter, statement)`` prints statements of these classes."""
 
 
 class KernelEmitter:

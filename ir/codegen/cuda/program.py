@@ -7,6 +7,7 @@ from functools import cached_property
 
 from ...module import IRModule
 from ...target.target import Target
+from ...tir.function import PrimFunc
 from ...tir.kernel_launch import is_kernel
 from ...tir.lower import lower
 from .cache import compile_cached
@@ -68,12 +69,20 @@ class CudaProgram:
         return EmulatedProgram(self.module, self.kernels)
 
 
-def build_cuda(mod: IRModule, target: Target) -> CudaProgram:
-    """Lower a module for a CUDA target and print its kernels.
+def build_cuda(program: PrimFunc | IRModule, target: Target) -> CudaProgram:
+    """Lower a program for a CUDA target and print its kernels.
+
+    Args:
+        program: a PrimFunc or a module of them, scheduled or lowered.
+        target: of kind ``cuda``.
 
     Raises:
         CodegenError: a kernel has no form in CUDA C++.
         IRValueError: a function cannot be lowered for this target.
     """
-    lowered = lower(mod, target)
+    if isinstance(program, PrimFunc):
+        symbol = str(program.attrs.get("global_symbol", "main"))
+        program = IRModule({symbol: program.with_attr("global_symbol", symbol)})
+    is_lowered = any(map(is_kernel, program.functions.values()))
+    lowered = program if is_lowered else lower(program, target)
     return CudaProgram(lowered, target, generate(lowered))

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from ... import dtype as dt
 from ...tir.expr import Add, Broadcast, Cast, IntImm, Mul, PrimExpr, Ramp, Sub, Var
 from ...tir.intrinsic.matrix_registers import MATRIX_SCOPE
 from ...tir.stmt import For, Stmt
 from ..error import CodegenError
+from ..printers import entering
 from .builder import FunctionBuilder, Value
 from .kernel_context import KernelContext
 
@@ -21,31 +22,14 @@ if TYPE_CHECKING:
     from .matrix import MatrixRegisters
     from .tile_order import Tile
 
-_Expression = TypeVar("_Expression", bound=Callable[["FunctionEmitter", Any], Value])
-_Statement = TypeVar("_Statement", bound=Callable[["FunctionEmitter", Any], None])
-
 _EXPRESSIONS: dict[type, Callable[[FunctionEmitter, Any], Value]] = {}
 _STATEMENTS: dict[type, Callable[[FunctionEmitter, Any], None]] = {}
 
 
-def prints(*classes: type[PrimExpr]) -> Callable[[_Expression], _Expression]:
-    """The decorated ``(emitter, expression) -> Value`` prints expressions of these classes."""
-
-    def enter(function: _Expression) -> _Expression:
-        _EXPRESSIONS.update(dict.fromkeys(classes, function))
-        return function
-
-    return enter
-
-
-def prints_statement(*classes: type[Stmt]) -> Callable[[_Statement], _Statement]:
-    """The decorated ``(emitter, statement)`` prints statements of these classes."""
-
-    def enter(function: _Statement) -> _Statement:
-        _STATEMENTS.update(dict.fromkeys(classes, function))
-        return function
-
-    return enter
+prints = entering(_EXPRESSIONS)
+"""The decorated ``(emitter, expression) -> Value`` prints expressions of these classes."""
+prints_statement = entering(_STATEMENTS)
+"""The decorated ``(emitter, statement)`` prints statements of these classes."""
 
 
 class FunctionEmitter:

@@ -7,21 +7,21 @@ from typing import Any
 
 from ....module import IRModule
 from ....registry import registered
-from ....target.target import Target
-from ....tir.function import PrimFunc
 from ....tir.interpreter.machine import run
 from ....tir.kernel_launch import DYNAMIC_SHARED_MEMORY, KernelLaunch, is_kernel
-from ....tir.lower import lower
-from ..codegen import CudaSource, generate
+from ..codegen import CudaSource
 from .compile import EmulatedModule, emulate
 
 
 class EmulatedProgram:
-    """A program for CUDA whose kernels were compiled for the CPU; use :func:`emulate_program`.
+    """A program for CUDA whose kernels are compiled for the CPU: ``ir.build(func, target).emulate()``.
 
     Args:
         module: lowered.
         source: of its kernels.
+
+    Raises:
+        EmulationError: there is no C++ compiler, or it refuses the source.
     """
 
     def __init__(self, module: IRModule, source: CudaSource) -> None:
@@ -60,20 +60,3 @@ def _launch(kernels: EmulatedModule, name: str, launch: KernelLaunch, seed: int,
         return
     grid, block = ([extents.get(f"{kind}.{axis}", 1) for axis in "xyz"] for kind in ("blockIdx", "threadIdx"))
     kernels.launch(name, grid, block, extents.get(DYNAMIC_SHARED_MEMORY, 0), args, seed)
-
-
-def emulate_program(program: PrimFunc | IRModule, target: Target | str) -> EmulatedProgram:
-    """Lower a program for a CUDA target and compile its kernels for the CPU.
-
-    Args:
-        program: a PrimFunc or a module, scheduled or lowered.
-        target: of kind ``cuda``.
-
-    Raises:
-        CodegenError: something has no form in CUDA C++.
-        EmulationError: there is no C++ compiler, or it refuses the source.
-    """
-    is_lowered = isinstance(program, IRModule) and any(map(is_kernel, program.functions.values()))
-    module = program if is_lowered else lower(program, target)
-    assert isinstance(module, IRModule)
-    return EmulatedProgram(module, generate(module))

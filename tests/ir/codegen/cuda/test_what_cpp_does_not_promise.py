@@ -7,8 +7,8 @@ import pytest
 
 from ir.codegen.cuda.codegen import generate
 from ir.codegen.cuda.emulation.compile import has_compiler
-from ir.codegen.cuda.emulation.program import emulate_program
 from ir.codegen.cuda.nvrtc import compile_cuda
+from ir.codegen.cuda.program import build_cuda
 from ir.codegen.error import CodegenError
 from ir.script import from_source
 from ir.target import Target
@@ -40,7 +40,7 @@ def source(func: PrimFunc) -> str:
 def check(func: PrimFunc, *arrays: np.ndarray) -> None:
     expected, found = [item.copy() for item in arrays], [item.copy() for item in arrays]
     run(func, *expected)
-    emulate_program(func, TARGET)(*found)
+    build_cuda(func, TARGET).emulate()(*found)
     for got, want in zip(found, expected, strict=True):
         np.testing.assert_array_equal(got, want)
 
