@@ -1,8 +1,10 @@
 """The tags of NVIDIA's cards: multiprocessors, clock, bandwidth and level-2 cache.
 
 Most numbers were written down from memory of the data sheets and have not been looked up there; peak throughputs that follow from them
-agree with the known ones to 3 %. ``Target("cuda")`` asks the device itself. What follows from the architecture (threads, registers and shared
-memory of a multiprocessor, tensor cores) is in ``gpu_facts.py`` and ``tensor_core.py``.
+agree with the known ones to 3 %. ``Target("cuda")`` asks the device itself.
+
+What follows from the architecture (threads, registers and shared memory of a multiprocessor, tensor cores)
+is in ``gpu_facts.py`` and ``tensor_core.py``.
 """
 
 from __future__ import annotations
