@@ -4,6 +4,10 @@ Features of whole populations are array expressions over skeletons; an analytica
 measurement, and learned models (gradient-boosted trees, a small neural network) correct it from measured times.
 """
 
+from loopsmith_import_check import require_needs
+
+require_needs(__name__, __file__)
+
 from .calibration import Calibration
 from .cost_model import CostModel, PyCostModel
 from .error import CostModelError

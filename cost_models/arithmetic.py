@@ -15,6 +15,7 @@ import numpy as np
 from ir.tir.analysis.contiguous import MOST_PICKED
 from ir.tir.analysis.register_squares import square_side
 from schedules.population.skeleton import Nest, OperationGroup
+from schedules.rule.register_tile import LONG_BODY
 
 from .loops import Array, NestLoops, at_level
 from .machine import Machine
@@ -242,7 +243,7 @@ def register_tile(loops: NestLoops, slots: list[Slot], machine: Machine, free: A
     # In long bodies the compiler moves loads far ahead of their use.
     half = machine.vector_registers / 2
     reloads = reloads + 0.3 * np.clip((pressure - half - 1.0) / 2.0, 0.0, 1.0) * np.maximum(
-        iterations / lanes - 112.0, 0.0
+        iterations / lanes - LONG_BODY, 0.0
     )
     return RegisterTile(
         lanes,

@@ -25,7 +25,7 @@ class Calibration:
 
     >>> measured = Calibration.checked({"hertz": 3.1e9, "fma_latency": 400.0}, cores=2)
     >>> measured.hertz, measured.fma_latency, measured.notes
-    (3100000000.0, None, ('fma_latency: 400 cycles is beyond 1 to 20',))
+    (3100000000.0, None, ('latency of a fused multiply-add: 400 cycles is beyond 1 to 20',))
     >>> Calibration.from_json(measured.as_json()) == measured
     True
     """
@@ -84,11 +84,13 @@ class Calibration:
         accepted: dict[str, float] = {}
         refused = []
         for name, value in measured.items():
-            low, high, unit = (known[name].metadata[key] for key in ("low", "high", "unit"))
+            low, high, unit, meaning = (
+                known[name].metadata[key] for key in ("low", "high", "unit", "meaning")
+            )
             if math.isfinite(value) and low <= value <= high:
                 accepted[name] = float(value)
             else:
-                refused.append(f"{name}: {value:.4g} {unit} is beyond {low:g} to {high:g}")
+                refused.append(f"{meaning}: {value:.4g} {unit} is beyond {low:g} to {high:g}")
         return Calibration(cores, **accepted, notes=(*notes, *refused), disturbed=disturbed or bool(refused))
 
     def as_json(self) -> dict[str, Any]:

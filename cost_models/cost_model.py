@@ -16,7 +16,7 @@ import numpy as np
 
 from ir import structural_hash
 from ir.kinds import Kinds
-from ir.time_interval import noise_of
+from ir.time_interval import median_secs, noise_of
 
 from .error import CostModelError
 from .feature import Candidate, Context, FeatureExtractor, FeatureMatrix, PerStoreFeature
@@ -93,7 +93,7 @@ class CostModel(ABC):
             raise CostModelError(
                 f"update got {len(candidates)} candidates and {len(results)} results; one result per candidate"
             )
-        seconds = np.array([_median_seconds(result) for result in results])
+        seconds = np.array([median_secs(result.run_secs) for result in results])
         noise = np.array([noise_of(result.run_secs) if result.run_secs else 0.0 for result in results])
         for rows, array in _by_shape(self.extractor.extract_from(context, candidates)):
             self.update_arrays(array, seconds[rows], group_of(context), noise[rows])
@@ -165,12 +165,6 @@ def group_of(context: Context) -> str:
     if context.mod is None:
         return ""
     return f"{structural_hash(context.mod):x}"
-
-
-def _median_seconds(result: Result) -> float:
-    if not result.run_secs:
-        return float("inf")
-    return float(np.median([float(item) for item in result.run_secs]))
 
 
 def _by_shape(features: Sequence[Array]) -> list[tuple[Array, Array]]:

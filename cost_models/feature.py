@@ -139,7 +139,7 @@ class PerStoreFeature(FeatureExtractor):
     Args:
         buffers_per_store: buffers per nest that get columns of their own, those that touch most bytes.
         arith_intensity_curve_num_samples: points of the curve of operations per byte over the loop levels.
-        cache_line_bytes: bytes of a cache line.
+        cache_line_bytes: bytes of a cache line; by default those of the target's.
         extract_workload: add columns that describe the whole program (the same in all its nests).
     """
 
@@ -147,9 +147,11 @@ class PerStoreFeature(FeatureExtractor):
         self,
         buffers_per_store: int = 5,
         arith_intensity_curve_num_samples: int = 10,
-        cache_line_bytes: int = 64,
+        cache_line_bytes: int | None = None,
         extract_workload: bool = False,
     ) -> None:
+        if cache_line_bytes is not None and cache_line_bytes < 1:
+            raise CostModelError(f"cache_line_bytes is a positive number, got {cache_line_bytes!r}")
         self.buffers_per_store = buffers_per_store
         self.arith_intensity_curve_num_samples = arith_intensity_curve_num_samples
         self.cache_line_bytes = cache_line_bytes
@@ -181,6 +183,8 @@ class PerStoreFeature(FeatureExtractor):
     ) -> FeatureMatrix:
         """Features of all candidates of a population at once, on what was measured of the target's machine if that is given."""
         machine = Machine.of(target, calibration)
+        if self.cache_line_bytes is not None:
+            machine = machine.with_lines(self.cache_line_bytes)
         values = by_patterns(skeleton, lambda part: self._values_of(part, target, machine))
         running = [nest for nest in skeleton.nests if not nest.is_preprocessing]
         return FeatureMatrix(

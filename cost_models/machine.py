@@ -8,7 +8,7 @@ matter for ranking. ``experiments/search/cost_model_quality.py`` compares the es
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
@@ -93,6 +93,11 @@ class Machine:
             return self.elementary_cycles
         # Every core has at least twice as many units for integers as for multiply-adds.
         return (0.5 if kind in ("int_ops", "bool_ops") else 1.0) / self.fma_per_cycle
+
+    def with_lines(self, line_bytes: int) -> Machine:
+        """The same machine with cache lines of another length."""
+        first, second, last = (replace(cache, line_bytes=line_bytes) for cache in self.caches)
+        return replace(self, caches=(first, second, last), line_bytes=line_bytes)
 
     @staticmethod
     def of(target: Target, calibration: Calibration | None = None) -> Machine:

@@ -4,7 +4,7 @@ A roofline with cache levels: per nest, the larger of the time that the instruct
 pipes, load and store ports, dependence chains, issue width, spills) and the time that each cache needs to be filled, divided over
 the cores, plus the wait for weights that come from memory (:mod:`cost_models.weights`) and the start of parallel regions (for GPUs
 see :mod:`cost_models.gpu`). Its purpose is order, not truth: it puts hopeless candidates last, gives the search a start before the
-first measurement, and chooses the untuned default.
+first measurement, and chooses the default schedules.
 """
 
 from __future__ import annotations
@@ -215,6 +215,15 @@ class AnalyticalPrior:
 def estimate_seconds(skeleton: Skeleton, target: Target, calibration: Calibration | None = None) -> Array:
     """Estimated seconds [N] of a skeleton's candidates on a target, by what was measured of its machine where that is given.
 
-    >>> # seconds = estimate_seconds(sketch.skeleton(matrix), target); best = matrix[seconds.argmin()]
+    >>> from ir import te
+    >>> from schedules.space import PostOrderApply
+    >>> A = te.placeholder((1024,), name="A")
+    >>> func = te.create_prim_func([A, te.compute((1024,), lambda i: A[i] + 1.0, name="B")])
+    >>> target = Target("llvm -num-cores 4")
+    >>> (sketch,) = PostOrderApply().generate_sketches(func, target)
+    >>> rows = sketch.all_rows(100)
+    >>> seconds = estimate_seconds(sketch.skeleton(rows), target)
+    >>> seconds.shape == (len(rows),) and bool((seconds > 0).all())
+    True
     """
     return AnalyticalPrior(target, calibration=calibration).seconds(skeleton)

@@ -6,6 +6,10 @@ and the behaviour of the field's MetaSchedule. SQLAlchemy is imported when the f
 
 from __future__ import annotations
 
+from loopsmith_import_check import require_needs
+
+require_needs(__name__, __file__)
+
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -14,13 +18,15 @@ from .base import Database
 from .error import DatabaseError, DatabaseFileError, SchemaVersionError
 from .fingerprint import hardware_fingerprint, software_versions
 from .json_database import JSONDatabase
-from .jsonl import FORMAT_VERSION, count_records, export_records, import_records
+from .jsonl import FORMAT_VERSION, count_records, export_records, import_records, is_record_file
 from .machine_calibration import MachineCalibration
 from .memory import MemoryDatabase
+from .module_equality import ModuleEquality
 from .nearest import Difference, NearestRecord
 from .opening import open_database, open_for_writing
 from .pareto import pareto_front
-from .record import Session, TuningRecord, by_speed, key_of_trace, standing
+from .py_database import PyDatabase
+from .record import RIGHT, Session, TuningRecord, by_speed, key_of_trace, standing
 from .schedule_fn import ScheduleFnDatabase
 from .target_key import target_differences, target_fields, target_key
 from .union import OrderedUnionDatabase, UnionDatabase
@@ -28,6 +34,7 @@ from .workload import Workload, WorkloadSummary, has_static_arguments, kernel_mo
 
 if TYPE_CHECKING:
     from .sql import SQLDatabase
+    from .tuning_lock import LockedDatabase, LockError, TuningLock
 
 __all__ = [
     # the interface and its implementations
@@ -38,6 +45,10 @@ __all__ = [
     "UnionDatabase",
     "OrderedUnionDatabase",
     "ScheduleFnDatabase",
+    "LockedDatabase",
+    "PyDatabase",
+    "ModuleEquality",
+    "create",
     "open_database",
     "open_for_writing",
     # what is kept
@@ -50,6 +61,7 @@ __all__ = [
     "MachineCalibration",
     "key_of_trace",
     "standing",
+    "RIGHT",
     "by_speed",
     "pareto_front",
     "ArgInfo",
@@ -65,15 +77,28 @@ __all__ = [
     "count_records",
     "export_records",
     "import_records",
+    "is_record_file",
     "hardware_fingerprint",
     "software_versions",
+    # production
+    "TuningLock",
     # errors
     "DatabaseError",
     "DatabaseFileError",
     "SchemaVersionError",
+    "LockError",
 ]
 
-_LAZY = {"SQLDatabase": "sql", "MetaScheduleApplyDatabase": "meta_schedule_apply_database"}
+create = Database.create
+"""MetaSchedule's name for :meth:`Database.create`."""
+
+_LAZY = {
+    "SQLDatabase": "sql",
+    "MetaScheduleApplyDatabase": "meta_schedule_apply_database",
+    "TuningLock": "tuning_lock",
+    "LockedDatabase": "tuning_lock",
+    "LockError": "tuning_lock",
+}
 
 
 def __getattr__(name: str) -> Any:
@@ -81,3 +106,8 @@ def __getattr__(name: str) -> Any:
     if name in _LAZY:
         return getattr(import_module(f".{_LAZY[name]}", __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """What is loaded later is there too, as for :func:`help` and for completion."""
+    return sorted({*globals(), *__all__})

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any, ClassVar
 
 from ir import IRModule
@@ -15,17 +17,24 @@ from schedules.schedule import Schedule
 
 from .error import DatabaseError
 from .machine_calibration import MachineCalibration, calibration_key
+from .module_equality import STRUCTURAL, ModuleEquality
 from .nearest import NearestRecord, find_nearest
 from .record import Session, TuningRecord, by_speed
 from .target_key import TargetLike, target_key
-from .workload import Workload
+from .workload import Workload, as_module, structural_key
+from .workload_features import shape_distance
 
 Program = IRModule | PrimFunc
 """What a workload is made of; a PrimFunc stands for the module of which it is ``main``."""
 
-CLAIM_SECONDS = 3600.0
-"""After so long, nobody is measuring a claimed candidate any more: a batch takes minutes. A claim that lies so far in the future, which a
-wrong clock has made, counts for nothing either."""
+CLAIM_SECONDS = 900.0
+"""After so long without a sign of its owner nobody is measuring a claimed candidate any more: a tuner commits a record every few
+minutes at least, which renews its claims. One that lies so far in the future, which a wrong clock has made, counts for nothing either."""
+RENEWAL_SECONDS = 60.0
+"""Claims are renewed by the first commit after so long."""
+
+MISFITS_AT_MOST = 20
+"""So many records of a kernel that do not apply are tried before the others are taken for such, too: they come from one version."""
 
 _ENTERED = threading.local()
 _LOG = logging.getLogger(__name__)
@@ -40,6 +49,8 @@ class Database(ABC):
     - A record that ``commit_tuning_record`` has taken is there for every later reader, and after a crash of this process.
     - ``get_top_k`` and the queries see only candidates that ran, fastest first. Failed ones are kept for the search and
       show in ``get_all_tuning_records``.
+    - The first measurement of a candidate (a trace of a workload on a target) is kept once, whoever commits another, also from another
+      process at the same moment; so is each second measurement. :mod:`database.duplicates` tells what becomes of the other.
     - A record that is ``remeasured`` supersedes the others of its workload, target and trace in ``get_top_k`` and the queries,
       whichever came first; all of them stay in ``get_all_tuning_records``.
     - Queries never answer with a record of another target.
@@ -49,6 +60,9 @@ class Database(ABC):
     A subclass defines the six abstract methods; the others follow from them and may be overridden where storage
     has a faster way.
     """
+
+    module_equality: ModuleEquality = STRUCTURAL
+    """Which other programs' records answer a query for a program that has none of its own."""
 
     kinds: ClassVar[Kinds[Callable[..., Database]]] = Kinds("kind of database", DatabaseError, __package__)
     """The databases that :meth:`create` knows; each registers itself where it is defined."""
@@ -70,7 +84,7 @@ class Database(ABC):
 
     @abstractmethod
     def commit_tuning_record(self, record: TuningRecord) -> None:
-        """Keep a record; when this returns it is safe."""
+        """Keep a record, unless it is a duplicate; when this returns it is safe."""
 
     @abstractmethod
     def get_top_k(self, workload: Workload, top_k: int) -> list[TuningRecord]:
@@ -85,6 +99,18 @@ class Database(ABC):
         """The number of records, failed candidates included."""
 
     # --------------------------------------------------------------------------------------- derived
+
+    def commit_tuning_records(self, records: Iterable[TuningRecord]) -> int:
+        """Keep many records, which may come one by one and need not exist all at a time; how many were no duplicates."""
+        before = len(self)
+        for record in records:
+            self.commit_tuning_record(record)
+        return len(self) - before
+
+    def stream_records(self) -> Iterator[TuningRecord]:
+        """All records in the order in which they came, failed candidates included; a large database holds a few of them in memory at
+        a time. What is committed meanwhile may come at the end."""
+        yield from self.get_all_tuning_records()
 
     def get_workloads(self) -> list[Workload]:
         """All workloads that have records, in order of their first one."""
@@ -110,7 +136,7 @@ class Database(ABC):
 
         Programs are found by structure; ``workload_name`` is what messages and the log call this one.
         """
-        record = self.fastest_record(mod, target)
+        record = self.fastest_record(mod, target) or self.fastest_equal_record(mod, target)
         if record is None:
             _LOG.debug("%s has no record of %r for %s", type(self).__name__, workload_name, target)
         return record
@@ -119,8 +145,73 @@ class Database(ABC):
         """What :meth:`query_tuning_record` answers; databases that have a quicker way, or another answer, override it."""
         if not self.has_workload(mod):
             return None
-        best = by_speed(self.get_records(Workload(mod), target))
-        return best[0] if best else None
+        return next(iter(self.fastest_records(Workload(mod), target, 1)), None)
+
+    def fastest_records(
+        self, workload: Workload, target: TargetLike, count: int | None = None
+    ) -> list[TuningRecord]:
+        """The fastest records of a workload on exactly this target, fastest first: ``count`` at most, or all of them."""
+        return by_speed(self.get_records(workload, target))[:count]
+
+    def recent_records(
+        self,
+        target: TargetLike,
+        count: int,
+        *,
+        of: Workload | None = None,
+        without: Collection[Workload] = (),
+    ) -> list[TuningRecord]:
+        """The newest ``count`` records on exactly this target, failed candidates included, the newest first.
+
+        Args:
+            target: of the records.
+            count: at most so many.
+            of: only of this workload.
+            without: of others than these.
+        """
+        key, left_out = target_key(target), {item.shash for item in without}
+        found = [
+            record
+            for record in self.get_all_tuning_records()
+            if record.place[1] == key
+            and record.workload.shash not in left_out
+            and (of is None or record.workload.shash == of.shash)
+        ]
+        return found[::-1][:count]
+
+    def similar_workloads(self, workload: Workload, target: TargetLike, count: int) -> list[Workload]:
+        """Workloads that are the same program with other extents, of which candidates ran on exactly this target: ``count`` at most,
+        those first whose extents are the fewest doublings away."""
+        key = target_key(target)
+        found: dict[str, tuple[float, Workload]] = {}
+        for record in self.get_all_tuning_records():
+            other = record.workload
+            if other.shash not in (*found, workload.shash) and record.place[1] == key and record.is_valid():
+                try:
+                    distance = shape_distance(workload.summary, other.summary)
+                except DatabaseError as error:
+                    _LOG.warning("left out: %s", error)
+                    continue
+                if math.isfinite(distance):
+                    found[other.shash] = distance, other
+        return [other for _, other in sorted(found.values(), key=lambda item: item[0])[:count]]
+
+    def equal_workloads(self, mod: Program) -> list[Workload]:
+        """The stored workloads that :attr:`module_equality` takes for a program, without the program itself."""
+        equality = self.module_equality
+        if equality.is_structural:
+            return []
+        module = as_module(mod)
+        own, key = structural_key(module), equality.key(module)
+        alike = [item for item in self.get_workloads() if item.shash != own and equality.key_of(item) == key]
+        return [item for item in alike if equality.equal(module, item.mod)]
+
+    def fastest_equal_record(self, mod: Program, target: TargetLike) -> TuningRecord | None:
+        """The fastest record of the workloads that :attr:`module_equality` takes for a program, on exactly this target, or None."""
+        found = [
+            record for item in self.equal_workloads(mod) for record in self.fastest_records(item, target, 1)
+        ]
+        return next(iter(by_speed(found)), None)
 
     def query_schedule(
         self, mod: Program, target: TargetLike, workload_name: str = "main"
@@ -134,19 +225,27 @@ class Database(ABC):
         best = self.query_tuning_record(mod, target, workload_name)
         if best is None:
             return None
+        module = as_module(mod)
+        own = structural_key(module)
+
+        def scheduled(record: TuningRecord) -> Schedule:
+            return record.schedule_of(workload_name, None if record.workload.shash == own else module)
+
         try:
-            return best.schedule_of(workload_name)
+            return scheduled(best)
         except DatabaseError as error:
             _LOG.warning("kernel %s: skipped %s", workload_name, error)
             for record in self.records_behind(best, mod, target):
-                if record.applies():
-                    return record.schedule_of(workload_name)
+                with suppress(DatabaseError):
+                    return scheduled(record)
             raise
 
     def records_behind(self, best: TuningRecord, mod: Program, target: TargetLike) -> list[TuningRecord]:
         """The records of a program on a target that are left where the best one does not apply, best first."""
-        ranked = by_speed(self.get_records(Workload(mod), target))
-        return [record for record in ranked if record.trace_key != best.trace_key]
+        ranked = self.fastest_records(Workload(mod), target)
+        for item in self.equal_workloads(mod):
+            ranked += self.fastest_records(item, target)
+        return [record for record in ranked if record.candidate != best.candidate]
 
     def query_ir_module(
         self, mod: Program, target: TargetLike, workload_name: str = "main"
@@ -170,18 +269,44 @@ class Database(ABC):
     def nearest_record(self, mod: Program, target: TargetLike) -> NearestRecord | None:
         """For a program without a record: the record that comes closest, and the fields in which it differs.
 
-        None when the database has no record that ran.
+        None when the database has no record that ran. See :func:`database.nearest.find_nearest`.
         """
-        return find_nearest(Workload(mod), target, by_speed(self.get_all_tuning_records()))
+        return find_nearest(Workload(mod), target, self.get_all_tuning_records())
 
     def dump_pruned(self, destination: Database) -> None:
-        """Copy the fastest record of each workload and target into another database."""
-        seen: set[tuple[str, str]] = set()
+        """Copy :meth:`pruned_records` into another database."""
+        destination.commit_tuning_records(self.pruned_records())
+
+    def pruned_records(self) -> Iterator[TuningRecord]:
+        """The fastest record of each workload and target: of those that apply, or else of all.
+
+        Workloads whose program cannot be read are named in a warning and left out.
+        """
+        ranked: dict[tuple[str, str], list[TuningRecord]] = {}
         for record in by_speed(self.get_all_tuning_records()):
-            if record.place not in seen:
-                seen.add(record.place)
-                destination.commit_workload(record.workload.mod)
-                destination.commit_tuning_record(record)
+            ranked.setdefault(record.place, []).append(record)
+        for records in ranked.values():
+            if (best := best_applying(records)) is not None:
+                yield best
+
+    def remove_records(self, records: Sequence[TuningRecord]) -> int:
+        """Remove the candidates of some records: all that was measured of their traces, since one measurement decides about another.
+
+        Returns:
+            the number of records that were removed, second measurements and failures included.
+
+        Raises:
+            DatabaseError: this kind of database removes nothing.
+        """
+        raise DatabaseError(f"{type(self).__name__} removes no records; remove them where they are stored")
+
+    def compact(self) -> int:
+        """Remove workloads without records, and what no reader needs any more; give the room back. The number of those workloads.
+
+        Raises:
+            DatabaseError: this kind of database removes nothing.
+        """
+        raise DatabaseError(f"{type(self).__name__} keeps nothing of its own; compact what it reads")
 
     def claim(
         self, workload: Workload, target: TargetLike, candidates: Sequence[str], owner: str
@@ -190,7 +315,8 @@ class Database(ABC):
 
         Of several that ask for a candidate at once, one gets it. A claim lasts until its owner releases it, until the process that
         :func:`database.claim_owner.new_owner` named has ended, where the one that asks runs on the same machine, or for
-        :data:`CLAIM_SECONDS`: whoever was killed with a claim does not hold it for ever. What was measured is in the records.
+        :data:`CLAIM_SECONDS` after the last record that was committed through this object: whoever was killed with a claim does not hold
+        it for ever. What was measured is in the records.
 
         Args:
             workload, target: what the candidates are of.
@@ -245,7 +371,8 @@ class Database(ABC):
 
     @staticmethod
     def create(kind: str | Callable[[Any], bool] = "json", *args: Any, **kwargs: Any) -> Database:
-        """Make a database by name: json, memory, sql, union, ordered_union, ...; or from a schedule function.
+        """Make a database by name: json, memory, sql, union, ordered_union, ...; or from a schedule function. What else is given is what
+        the class takes, as in ``database.create("json", work_dir="records", module_equality="anchor-block")``.
 
         Raises:
             DatabaseError: the name is unknown.
@@ -267,3 +394,16 @@ def check_top_k(top_k: int) -> int:
     if top_k < 0:
         raise DatabaseError(f"top_k must not be negative, got {top_k}")
     return top_k
+
+
+def best_applying(ranked: Sequence[TuningRecord]) -> TuningRecord | None:
+    """Of the records of a workload and target, best first: the first that applies, or the first where none of the best does.
+
+    None, and a warning, where the program cannot be read.
+    """
+    try:
+        _ = ranked[0].workload.mod
+    except DatabaseError as error:
+        _LOG.warning("left out: %s", error)
+        return None
+    return next((record for record in ranked[:MISFITS_AT_MOST] if record.applies()), ranked[0])

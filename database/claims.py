@@ -4,18 +4,43 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from math import isfinite
 from pathlib import Path
 
-from .base import CLAIM_SECONDS
+from .base import CLAIM_SECONDS, RENEWAL_SECONDS
 from .claim_owner import ended_among
 from .error import cannot_write
 from .lock import file_lock
 
 Place = tuple[str, str]
 """A workload's hash and a target's key."""
+
+
+class Holders:
+    """The owners that have claimed something through one object, whose claims each commit keeps alive."""
+
+    def __init__(self) -> None:
+        self._owners: set[str] = set()
+        self._renewed_at = 0.0
+
+    def add(self, owner: str) -> None:
+        """One that has claimed candidates just now."""
+        self._owners.add(owner)
+        self._renewed_at = time.time()
+
+    def remove(self, owner: str) -> None:
+        """One that has given up all of its claims."""
+        self._owners.discard(owner)
+
+    def due(self) -> set[str]:
+        """Those whose claims are to be renewed now; nobody, where that was done a moment ago."""
+        now = time.time()
+        if not self._owners or abs(now - self._renewed_at) < RENEWAL_SECONDS:
+            return set()
+        self._renewed_at = now
+        return set(self._owners)
 
 
 class Claims:
@@ -38,6 +63,13 @@ class Claims:
                 self._owners[(*place, candidate)] = (owner, now)
         return granted
 
+    def renew(self, owners: Collection[str]) -> None:
+        """Let what some owners hold last from now on."""
+        now = time.time()
+        for key, (owner, _) in self._owners.items():
+            if owner in owners:
+                self._owners[key] = (owner, now)
+
     def release(self, owner: str) -> None:
         """Forget what an owner holds."""
         self._owners = {key: entry for key, entry in self._owners.items() if entry[0] != owner}
@@ -53,6 +85,11 @@ class ClaimFile:
         """See :meth:`database.Database.claim`."""
         with self._changed() as claims:
             return claims.claim(place, candidates, owner)
+
+    def renew(self, owners: Collection[str]) -> None:
+        """Let what some owners hold last from now on."""
+        with self._changed() as claims:
+            claims.renew(owners)
 
     def release(self, owner: str) -> None:
         """Forget what an owner holds."""
@@ -72,7 +109,7 @@ class ClaimFile:
 
     def _read(self) -> Claims:
         claims = Claims()
-        # A claim is worth an hour at most: a file that a crash has torn, or that something else has written, is begun anew.
+        # A claim is worth a few minutes: a file that a crash has torn, or that something else has written, is begun anew.
         with suppress(ValueError, TypeError, OverflowError, RecursionError):
             claims._owners = dict(_entry(*item) for item in json.loads(self.path.read_text() or "[]"))
         return claims

@@ -10,23 +10,27 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ir import GlobalVar, IRModule, structural_hash
+from ir import GlobalVar, IRModule
 from ir.forked_map import forked_map
 from ir.target import Target
+from ir.time_interval import milliseconds
 from ir.tir import PrimFunc
 from ir.transform import ModulePass, PassContext
 from schedules import Schedule, ScheduleError
 from schedules.dlight import default_schedule
 from schedules.population import flops_of
+from schedules.scheduled import IS_SCHEDULED, in_place_of
 
 from .base import Database
 from .error import DatabaseError
 from .opening import open_database
 from .record import WRONG_RESULT, TuningRecord, key_of_trace
-from .workload import Workload, entry_function, has_static_arguments, kernel_module
+from .workload import Workload, entry_function, has_static_arguments, kernel_module, structural_key
 
 _LOG = logging.getLogger(__name__)
 
+_Key = tuple[str, bool]
+"""A kernel by its structural hash, and whether it is for the model's target."""
 DefaultSchedule = Callable[[IRModule, Target], Schedule]
 
 
@@ -39,12 +43,18 @@ class AppliedKernel:
         source: ``record``, ``default`` (a schedule without tuning) or ``unscheduled``.
         reason: the record's time, or why there is none.
         flops: of one call; 0 for symbolic shapes.
+        workload: the hash by which databases know it.
+        target: what it is for.
+        record: the record that was applied; None for other sources.
     """
 
     name: str
     source: str
     reason: str
     flops: float
+    workload: str = ""
+    target: Target | None = None
+    record: TuningRecord | None = None
 
 
 @dataclass
@@ -85,6 +95,34 @@ long, or too much memory, may be what there is."""
 
 
 @dataclass(frozen=True)
+class ModelKernel:
+    """A kernel of a prepared model that schedules are applied to.
+
+    Attributes:
+        var, func: the function in the module.
+        module: the kernel by itself, as databases know it.
+        workload: its hash there.
+        target: what it is for: the model's target, or the processor that is the host of a GPU.
+    """
+
+    var: GlobalVar
+    func: PrimFunc
+    module: IRModule
+    workload: str
+    target: Target
+
+
+def kernels_of(mod: IRModule, target: Target) -> list[ModelKernel]:
+    """The kernels of a prepared model that have no schedule of their own, in the order of the module."""
+    found = []
+    for var, func in mod.functions.items():
+        if isinstance(func, PrimFunc) and not func.attrs.get(IS_SCHEDULED):
+            kernel = kernel_module(func.without_attr("tir.is_host_func"))
+            found.append(ModelKernel(var, func, kernel, structural_key(kernel), _target_of(func, target)))
+    return found
+
+
+@dataclass(frozen=True)
 class _Plan:
     """How a kernel is to be scheduled, and why, in words.
 
@@ -102,6 +140,10 @@ class _Plan:
     records: tuple[TuningRecord, ...] = ()
     skipped: tuple[str, ...] = ()
     refused: dict[str, str] = field(default_factory=dict)
+    target: Target | None = None
+    """What it is for; None is the target in force."""
+    shash: str = ""
+    """Of the kernel, as workloads have it."""
 
 
 @dataclass(frozen=True)
@@ -112,6 +154,7 @@ class _Outcome:
     source: str
     reason: str
     skipped: tuple[str, ...] = ()
+    record: TuningRecord | None = None
 
 
 @dataclass(frozen=True)
@@ -153,37 +196,38 @@ class MetaScheduleApplyDatabase(ModulePass):
             )
         store = self._store()
         functions = dict(mod.functions)
-        kernels: list[tuple[GlobalVar, PrimFunc, int]] = []
-        plans: dict[int, _Plan] = {}
-        for var, func in mod.functions.items():
-            if not isinstance(func, PrimFunc) or func.attrs.get("tir.is_scheduled"):
-                continue
-            kernel = kernel_module(func)
-            key = structural_hash(kernel)
-            kernels.append((var, func, key))
+        kernels: list[tuple[ModelKernel, _Key]] = []
+        plans: dict[_Key, _Plan] = {}
+        for item in kernels_of(mod, target):
+            key = (item.workload, item.target is target)
+            kernels.append((item, key))
             if key not in plans:
-                plans[key] = self._plan(kernel, target, store, var.name_hint)
+                planned = self._plan(item.module, item.target, store, item.var.name_hint)
+                plans[key] = replace(planned, target=item.target, shash=item.workload)
         if self.strict:
             self._require_records(
-                [(var.name_hint, plans[key].source, plans[key].reason) for var, _, key in kernels]
+                [(item.var.name_hint, plans[key].source, plans[key].reason) for item, key in kernels]
             )
         outcomes = self._carry_out_all(plans, target, store)
         if self.strict:  # there were records, of which none applies
             self._require_records(
-                [(var.name_hint, outcomes[key].source, outcomes[key].reason) for var, _, key in kernels]
+                [(item.var.name_hint, outcomes[key].source, outcomes[key].reason) for item, key in kernels]
             )
-        for var, func, key in kernels:
+        for item, key in kernels:
             outcome = outcomes[key]
-            flops = flops_of(func) if has_static_arguments(func) else 0.0
-            self.report.kernels.append(AppliedKernel(var.name_hint, outcome.source, outcome.reason, flops))
+            self.report.kernels.append(_applied(item, outcome))
             if outcome.source != "unscheduled":
                 assert outcome.function is not None
-                functions[var] = outcome.function.with_attrs({**func.attrs.dict, "tir.is_scheduled": True})
+                functions[item.var] = in_place_of(item.func, outcome.function)
         return mod.replace(functions=functions)
 
     def _require_records(self, found: list[tuple[str, str, str]]) -> None:
         """Raise a MissingRecordError that names all kernels without a record; ``found`` are names, sources and reasons."""
-        missing = "; ".join(f"{name}: {reason}" for name, source, reason in found if source != "record")
+        by_reason: dict[str, list[str]] = {}
+        for name, source, reason in found:
+            if source != "record":
+                by_reason.setdefault(reason, []).append(name)
+        missing = "; ".join(f"{', '.join(names)}: {reason}" for reason, names in by_reason.items())
         if missing:
             raise MissingRecordError(
                 f"kernels without a record, which a strict build refuses: {missing}; tune them first (loopsmith tune) and name that"
@@ -235,25 +279,29 @@ class MetaScheduleApplyDatabase(ModulePass):
         return _Plan(name, kernel, source, reason, refused=refused)
 
     def _carry_out_all(
-        self, plans: dict[int, _Plan], target: Target, store: Database | None
-    ) -> dict[int, _Outcome]:
+        self, plans: dict[_Key, _Plan], target: Target, store: Database | None
+    ) -> dict[_Key, _Outcome]:
         """What becomes of each plan. Where the best record does not apply the others are asked for, and without any the default."""
-        outcomes: dict[int, _Outcome] = {}
+        outcomes: dict[_Key, _Outcome] = {}
         while plans:
             # Databases are asked by this process alone: a connection must not be shared with children.
             found = forked_map(
-                lambda plan: self._carried_out(plan, target),
+                lambda plan: self._carried_out(plan, plan.target or target),
                 list(plans.values()),
                 named=lambda plan: f"kernel {plan.name}",
             )
-            left: dict[int, _Plan] = {}
+            left: dict[_Key, _Plan] = {}
             for (key, plan), outcome in zip(plans.items(), found, strict=True):
                 for message in outcome.skipped:
                     _LOG.warning("kernel %s: skipped %s", plan.name, message)
                 if outcome.function is None:
                     assert store is not None
-                    left[key] = self._next_plan(plan, outcome, target, store)
+                    own = plan.target or target
+                    left[key] = replace(
+                        self._next_plan(plan, outcome, own, store), target=own, shash=plan.shash
+                    )
                 else:
+                    _LOG.info("kernel %s: %s, %s", plan.name, outcome.source, outcome.reason)
                     outcomes[key] = outcome
             plans = left
         return outcomes
@@ -290,23 +338,47 @@ class MetaScheduleApplyDatabase(ModulePass):
             _LOG.warning("no record for kernel %s: %s", name, reason)
 
 
+def _applied(kernel: ModelKernel, outcome: _Outcome) -> AppliedKernel:
+    flops = flops_of(kernel.func) if has_static_arguments(kernel.func) else 0.0
+    return AppliedKernel(
+        kernel.var.name_hint,
+        outcome.source,
+        outcome.reason,
+        flops,
+        kernel.workload,
+        kernel.target,
+        outcome.record if outcome.source == "record" else None,
+    )
+
+
+def _target_of(func: PrimFunc, target: Target) -> Target:
+    """What a kernel of a model is for: the model's target, or the processor that is the host of a GPU."""
+    if target.is_gpu and func.attrs.get("tir.is_host_func"):
+        return target.host if target.host is not None else Target("llvm")
+    return target
+
+
 def _first_that_applies(plan: _Plan) -> _Outcome:
     skipped: list[str] = []
     for record in plan.records:
         try:
-            function = _main(record.schedule_of(plan.name).mod)
+            is_own = record.workload.shash == plan.shash
+            function = _main(record.schedule_of(plan.name, None if is_own else plan.kernel).mod)
         except DatabaseError as error:
             skipped.append(str(error))
             continue
-        reason, passed_over = _time_of(record), len(plan.skipped) + len(skipped)
+        reason = (
+            _time_of(record) if is_own else f"{_time_of(record)} for an equal kernel, whose trace was adapted"
+        )
+        passed_over = len(plan.skipped) + len(skipped)
         if passed_over:
             reason += f"; {passed_over} faster records do not apply, of which the best: {[*plan.skipped, *skipped][0]}"
-        return _Outcome(function, "record", reason, tuple(skipped))
+        return _Outcome(function, "record", reason, tuple(skipped), record)
     return _Outcome(None, plan.source, plan.reason, tuple(skipped))
 
 
 def _time_of(record: TuningRecord) -> str:
-    return f"{record.secs * 1e3:.4f} ms"
+    return f"{milliseconds(record.secs)} ms"
 
 
 def _why(failed: TuningRecord) -> str:

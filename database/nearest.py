@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .record import TuningRecord
+from .error import DatabaseError
+from .record import TuningRecord, by_speed
 from .target_key import TargetLike, explicit_target, target_differences
 from .workload import Workload, WorkloadSummary
+
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,18 +48,31 @@ class NearestRecord:
 def find_nearest(
     wanted: Workload, target: TargetLike, records: Sequence[TuningRecord]
 ) -> NearestRecord | None:
-    """The record with the fewest differences; of equals the one that comes first.
+    """The best record of the workload and target with the fewest differences; of equals of those that came first. Records that do not say
+    of what they are are left out.
 
     The same program on another target beats another program on the same target, and the same kernel on other shapes
     beats another kernel.
+
+    Args:
+        wanted, target: for which there is none.
+        records: in the order in which they came, failed candidates included.
     """
     best: tuple[tuple[int, int, int, int], NearestRecord] | None = None
-    for record in {record.place: record for record in reversed(records)}.values():
-        kernel = (
-            ()
-            if record.workload.shash == wanted.shash
-            else workload_differences(wanted.summary, record.workload.summary)
-        )
+    fastest: dict[tuple[str, str], TuningRecord] = {}
+    for record in by_speed(records):
+        fastest.setdefault(record.place, record)
+    places = dict.fromkeys(record.place for record in records if record.place in fastest)
+    for record in map(fastest.__getitem__, places):
+        try:
+            kernel = (
+                ()
+                if record.workload.shash == wanted.shash
+                else workload_differences(wanted.summary, record.workload.summary)
+            )
+        except DatabaseError as error:
+            _LOG.warning("left out: %s", error)
+            continue
         on = tuple(
             Difference(f"target.{name}", here, there)
             for name, here, there in (
@@ -67,7 +84,7 @@ def find_nearest(
         other_program = int(record.workload.shash != wanted.shash)
         other_kernel = int(any(item.field == "blocks" for item in kernel))
         rank = (other_kernel, other_program, len(kernel), len(on))
-        if best is None or rank <= best[0]:
+        if best is None or rank < best[0]:
             best = (rank, NearestRecord(record, kernel + on))
     return None if best is None else best[1]
 

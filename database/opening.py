@@ -11,14 +11,19 @@ from .jsonl import import_records
 from .memory import MemoryDatabase
 
 
-def open_database(where: str | Path | Database, *, must_exist: bool = False) -> Database:
+def open_database(
+    where: str | Path | Database, *, must_exist: bool = False, module_equality: str = "structural"
+) -> Database:
     """Open what a user named.
 
     Args:
         where: a :class:`Database` (returned as it is), ``":memory:"``, a URL of a scheme in ``Database.schemes``, an SQLAlchemy
-            URL (``sqlite:///tuning.db``, ``postgresql+psycopg://...``), a folder that holds a JSON database, a ``.jsonl`` file of
-            exported records (read into memory), or the path of an SQLite file, made with the first commit when it is missing.
+            URL (``sqlite:///tuning.db``, ``postgresql+psycopg://...``), a folder that holds a JSON database, or is to hold one, which a
+            ``/`` at the end says (``"records/"``), a ``.jsonl`` file of exported records (read into memory), or the path of an SQLite
+            file. What is missing is made with the first commit.
         must_exist: refuse what is missing, as commands that only read do.
+        module_equality: whose records answer for a program that has none, by a name of
+            :class:`database.module_equality.ModuleEquality`; a :class:`Database`, and what a scheme opens, have their own.
 
     Raises:
         DatabaseFileError: it is missing, unreadable, not a database, or another program's.
@@ -32,7 +37,7 @@ def open_database(where: str | Path | Database, *, must_exist: bool = False) -> 
         )
     text = str(where)
     if text == ":memory:":
-        return MemoryDatabase()
+        return MemoryDatabase(module_equality)
     if "://" not in text:
         path = Path(text)
         try:
@@ -43,21 +48,23 @@ def open_database(where: str | Path | Database, *, must_exist: bool = False) -> 
             )
         except OSError as error:
             raise cannot_look(text, error) from error
-        if has_json:
-            return JSONDatabase(work_dir=path, allow_missing=False)
+        if has_json or (text.endswith("/") and (is_folder or not exists)):
+            allow_missing = not (has_json or must_exist)
+            return JSONDatabase(work_dir=path, allow_missing=allow_missing, module_equality=module_equality)
         if is_folder:
             raise DatabaseFileError(
-                f"{text!r} is a folder without a JSON database; name a file, such as {path / 'tuning.db'}"
+                f"{text!r} is a folder without a JSON database; name a file, such as {path / 'tuning.db'}, or {f'{path}/'}, with the"
+                " '/', where a JSON database is to be made"
             )
         if path.suffix == ".jsonl":
             if not exists:
                 raise DatabaseFileError(f"record file {text!r} does not exist; check the path")
-            loaded = MemoryDatabase()
+            loaded = MemoryDatabase(module_equality)
             import_records(loaded, path)
             return loaded
     elif (scheme := text.partition("://")[0]) in Database.schemes:
         return Database.schemes[scheme](text, must_exist)
-    return Database.create("sql", where, must_exist=must_exist)
+    return Database.create("sql", where, must_exist=must_exist, module_equality=module_equality)
 
 
 def open_for_writing(where: str | Path | Database) -> Database:

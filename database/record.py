@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
-import statistics
 import time
 import uuid
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from ir import IRModule
 from ir.error import IRError
 from ir.target import Target
-from ir.time_interval import TimeInterval
-from schedules.error import TraceError
+from ir.time_interval import TimeInterval, median_secs
+from schedules.anchor_trace import schedule_using_anchor_trace
 from schedules.schedule import Schedule
 from schedules.trace import Trace
 
 from .arg_info import ArgInfo
+from .damage import FAULTS
 from .error import DatabaseError
+from .module_equality import renamed_anchor
+from .secrets import masked
 from .target_key import TargetLike, recorded_key, recorded_target
 from .workload import Workload
 
@@ -28,7 +32,10 @@ from .workload import Workload
 class Session:
     """One run of the tuner: what was asked, with which seed, on what, and when it began and ended.
 
-    ``kernels`` are the names that its kernels have in the model, by the hashes of their workloads.
+    ``kernels`` are the names that its kernels have in the model, by the hashes of their workloads; ``verified`` is what a run of
+    ``loopsmith db verify`` has found, by :attr:`TuningRecord.digest`: :data:`RIGHT` or a kind of failure. Passwords of URLs in
+    ``command`` are masked, whoever gives it. ``weights`` are how often one run of the model calls the kernels, by the same hashes, and
+    ``phases`` the seconds that parts of the run took, by name, once it has ended; sessions of earlier versions have neither.
     """
 
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
@@ -39,6 +46,12 @@ class Session:
     fingerprint: dict[str, Any] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
     kernels: dict[str, str] = field(default_factory=dict)
+    verified: dict[str, str] = field(default_factory=dict)
+    weights: dict[str, float] = field(default_factory=dict)
+    phases: dict[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.command = masked(self.command)
 
     def as_json(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -46,21 +59,33 @@ class Session:
 
     @staticmethod
     def from_json(json_obj: dict[str, Any]) -> Session:
-        """The session that ``as_json`` described; fields of later versions are ignored."""
+        """The session that ``as_json`` described; fields of later versions are ignored.
+
+        Raises:
+            DatabaseError: a field is of another kind.
+        """
         known = Session.__dataclass_fields__.keys()
-        return Session(**{name: value for name, value in json_obj.items() if name in known})
+        given = {name: value for name, value in json_obj.items() if name in known}
+        check_kinds(given, _SESSION_FIELDS, "session")
+        return Session(**given)
 
 
+_MAX_NAME = 64
+"""Characters of a kind of failure and of a session's id, as tables have room for."""
+_LAST_SECOND = 2.0**53
+"""No clock shows such a time, and not every system has a date for it."""
+RIGHT = "right"
+"""What a verification says of a record whose candidate can be built and computes what its program does."""
 WRONG_RESULT = "wrong_result"
 """The ``failure_kind`` of a candidate whose outputs were not those of the unscheduled program."""
 
 
+EXPECTED_SECS = "expected_secs"
+"""The metric that tells which time the search expected of a candidate when it proposed it, in seconds; missing where it had no idea."""
+
 OF_ONE_MEASUREMENT = ("disturbance",)
 """Metrics that tell of the machine at the time: the share of it that others took in the repeats, where that was not quiet. Another
 measurement of the same candidate has its own."""
-
-_MISFITS = (IRError, TypeError, ValueError, KeyError, IndexError, AttributeError)
-"""What replaying a trace raises that is not one of this version: an argument that a primitive has no more is a TypeError, as in Python."""
 
 
 class TuningRecord:
@@ -74,6 +99,7 @@ class TuningRecord:
 
     __slots__ = (
         "_trace",
+        "_trace_hash",
         "_trace_json",
         "args_info",
         "created_at",
@@ -125,8 +151,9 @@ class TuningRecord:
             remeasured: no trial, but a second measurement of one, in turns with its rivals.
             failure_kind: why there is no time; None for a candidate that ran.
             failure_message: the details, for a person.
-            metrics: what was measured beside the time, by the names and in the units of :data:`database.pareto.UNITS`, and what was
-                noticed about the machine (:data:`OF_ONE_MEASUREMENT`); records of earlier versions have none.
+            metrics: what was measured beside the time, by the names and in the units of :data:`database.pareto.UNITS`, what was
+                noticed about the machine (:data:`OF_ONE_MEASUREMENT`), and what the search expected (:data:`EXPECTED_SECS`); records of
+                earlier versions have none.
             fingerprint: the hardware, as :func:`database.hardware_fingerprint` describes it; None for this machine.
             versions: of the software, as :func:`database.software_versions` lists them.
             session_id: the :class:`Session` that measured it.
@@ -151,6 +178,7 @@ class TuningRecord:
             raise DatabaseError(f"measures are finite numbers that are not negative, got {measures}")
         self._trace = trace
         self._trace_json = trace_json
+        self._trace_hash: str | None = None
         self.workload = workload
         self.run_secs = times
         self.metrics = measures
@@ -160,7 +188,7 @@ class TuningRecord:
         self.cut = cut
         self.remeasured = remeasured
         self.failure_kind = failure_kind
-        self.failure_message = failure_message
+        self.failure_message = None if failure_message is None else masked(failure_message)
         self.fingerprint = fingerprint or {}
         self.versions = versions or {}
         self.session_id = session_id
@@ -178,7 +206,7 @@ class TuningRecord:
         """The trace; None where this version cannot read it, as one with an instruction of a newer one."""
         try:
             return self.trace
-        except TraceError:
+        except FAULTS:
             return None
 
     @property
@@ -187,6 +215,16 @@ class TuningRecord:
         if self._trace_json is None and self._trace is not None:
             self._trace_json = self._trace.as_json()
         return self._trace_json
+
+    @property
+    def digest(self) -> str:
+        """What the record is known by, 16 characters: the same wherever it is kept, another for whatever says something else."""
+        return hashlib.sha256(json.dumps(self.as_json(), sort_keys=True).encode()).hexdigest()[:16]
+
+    @property
+    def candidate(self) -> tuple[str, str, str]:
+        """What was measured: the workload's hash, the target's key and the trace's. Second measurements are of the same candidate."""
+        return (*self.place, self.trace_key)
 
     @property
     def place(self) -> tuple[str, str]:
@@ -201,7 +239,7 @@ class TuningRecord:
     @property
     def secs(self) -> float:
         """Seconds per call by which records are compared, the median of the repeats; infinity for a candidate without times."""
-        return statistics.median(self.run_secs) if self.run_secs else math.inf
+        return median_secs(self.run_secs)
 
     @property
     def interval(self) -> TimeInterval:
@@ -219,11 +257,19 @@ class TuningRecord:
         """A text that is equal for equal traces."""
         return key_of_trace(self.trace_json)
 
+    @property
+    def trace_hash(self) -> str:
+        """A hash of :attr:`trace_key`, 32 characters."""
+        if self._trace_hash is None:
+            self._trace_hash = hash_of_trace(self.trace_json)
+        return self._trace_hash
+
     def measured_again(
         self,
         run_secs: Sequence[float] | None,
         *,
         failure_kind: str | None = None,
+        failure_message: str | None = None,
         session_id: str | None = None,
     ) -> TuningRecord:
         """A record of the same candidate that supersedes this one: other times, or why it did not run this time."""
@@ -236,6 +282,7 @@ class TuningRecord:
             verified=self.verified,
             remeasured=True,
             failure_kind=failure_kind,
+            failure_message=failure_message,
             metrics={name: value for name, value in self.metrics.items() if name not in OF_ONE_MEASUREMENT},
             fingerprint=self.fingerprint,
             versions=self.versions,
@@ -253,6 +300,11 @@ class TuningRecord:
         """Whether the record says more of its trace than earlier ones."""
         return self.remeasured or self.is_wrong
 
+    @property
+    def rank(self) -> tuple[bool, float]:
+        """Of several decisive records of a trace the one with the largest stands, of equals the last; see :func:`standing`."""
+        return self.is_wrong, self.created_at
+
     def merit(self) -> tuple[bool, bool, float, float]:
         """What records are ordered by, the best first."""
         return not self.verified, self.cut, self.secs, self.created_at
@@ -261,23 +313,29 @@ class TuningRecord:
         """Whether the candidate ran and has a time, which zero is not."""
         return self.failure_kind is None and 0.0 < self.secs < math.inf
 
-    def schedule(self) -> Schedule:
-        """A new Schedule of the workload with the trace applied."""
-        sch = Schedule(self.workload.mod)
-        self.trace.apply_to_schedule(sch, remove_postproc=False)
+    def schedule(self, mod: IRModule | None = None) -> Schedule:
+        """A new Schedule of the workload with the trace applied; or of another program ``mod``, for which a database's module equality
+        takes the workload (:func:`schedules.anchor_trace.schedule_using_anchor_trace`)."""
+        sch = Schedule(self.workload.mod if mod is None else mod)
+        if mod is None:
+            self.trace.apply_to_schedule(sch, remove_postproc=False)
+        else:
+            schedule_using_anchor_trace(sch, self.trace, self.target, renamed_anchor(mod, self.workload.mod))
         return sch
 
-    def schedule_of(self, workload_name: str) -> Schedule:
-        """A new Schedule of the workload, which messages call ``workload_name``, with the trace applied.
+    def schedule_of(self, workload_name: str, mod: IRModule | None = None) -> Schedule:
+        """A new Schedule of the workload, which messages call ``workload_name``, with the trace applied; ``mod`` as for :meth:`schedule`.
 
         Raises:
             DatabaseError: the trace cannot be read, or does not apply any more.
         """
         try:
-            return self.schedule()
-        except _MISFITS as error:
+            return self.schedule(mod)
+        except FAULTS as error:
+            # An argument that a primitive has no more is a TypeError, as in Python; a trace that somebody changed may be anything.
+            why = str(error) if isinstance(error, IRError) else f"{type(error).__name__}: {error}"
             raise DatabaseError(
-                f"the record of {workload_name!r} ({self!r}) does not apply: {error}. It was made by "
+                f"the record of {workload_name!r} ({self!r}) does not apply: {why}. It was made by "
                 f"{self.versions or 'an unknown version'}; update loopsmith if that is newer, else tune the workload again into a new"
                 " database"
             ) from error
@@ -322,6 +380,7 @@ class TuningRecord:
                 raise DatabaseError(
                     f"record of workload {json_obj['workload']}, but {workload!r} was given for it"
                 )
+            check_kinds(json_obj, _RECORD_FIELDS, "tuning record")
             infos = json_obj.get("args_info")
             return TuningRecord(
                 None,
@@ -341,7 +400,7 @@ class TuningRecord:
                 created_at=json_obj.get("created_at"),
                 trace_json=json_obj["trace"],
             )
-        except (KeyError, TypeError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise DatabaseError(f"not a tuning record: {str(json_obj)[:200]!r} ({error!r})") from error
 
     def __reduce__(self) -> Any:
@@ -352,9 +411,68 @@ class TuningRecord:
         return f"TuningRecord({self.workload.summary.name}, {outcome}, target={self.target}, verified={self.verified})"
 
 
+_Kinds = type | tuple[type, ...]
+_NOTHING = type(None)
+_RECORD_FIELDS: dict[str, _Kinds] = {
+    "trace": (list, _NOTHING),
+    "run_secs": (list, _NOTHING),
+    "verified": bool,
+    "cut": bool,
+    "remeasured": bool,
+    "failure_kind": (str, _NOTHING),
+    "failure_message": (str, _NOTHING),
+    "metrics": (dict, _NOTHING),
+    "fingerprint": (dict, _NOTHING),
+    "versions": (dict, _NOTHING),
+    "session_id": (str, _NOTHING),
+    "created_at": (int, float, _NOTHING),
+}
+_SESSION_FIELDS: dict[str, _Kinds] = {
+    "id": str,
+    "command": str,
+    "seed": (int, _NOTHING),
+    "started_at": (int, float),
+    "finished_at": (int, float, _NOTHING),
+    "fingerprint": dict,
+    "versions": dict,
+    "kernels": dict,
+    "verified": dict,
+}
+_NAMES = ("id", "failure_kind", "session_id")
+_TIMES = ("created_at", "started_at", "finished_at")
+
+
+def check_kinds(fields: dict[str, Any], kinds: dict[str, _Kinds], what: str) -> None:
+    """Refuse fields that say something else than they do, which some storage would refuse later, and another keep.
+
+    Raises:
+        DatabaseError: a field is of another kind than ``kinds`` says, a name too long, a time not finite.
+    """
+    for name, expected in kinds.items():
+        if name not in fields:
+            continue
+        value = fields[name]
+        is_sound = isinstance(value, expected) and (bool in _each(expected) or not isinstance(value, bool))
+        if is_sound and name in _NAMES:
+            is_sound = len(value or "") <= _MAX_NAME
+        if is_sound and name in _TIMES:
+            is_sound = value is None or abs(value) < _LAST_SECOND
+        if not is_sound:
+            raise DatabaseError(f"{name} of a {what} cannot be {str(value)[:100]!r}")
+
+
+def _each(kinds: _Kinds) -> tuple[type, ...]:
+    return kinds if isinstance(kinds, tuple) else (kinds,)
+
+
 def key_of_trace(trace_json: Any) -> str:
     """A text that is equal for equal traces, which are given in their JSON form."""
     return json.dumps(trace_json, sort_keys=True)
+
+
+def hash_of_trace(trace_json: Any) -> str:
+    """32 characters that are equal for equal traces, which are given in their JSON form."""
+    return hashlib.sha256(key_of_trace(trace_json).encode()).hexdigest()[:32]
 
 
 def standing(records: Sequence[TuningRecord]) -> list[TuningRecord]:
@@ -367,7 +485,7 @@ def standing(records: Sequence[TuningRecord]) -> list[TuningRecord]:
     for record in records:
         if record.is_decisive:
             key = (*record.place, record.trace_key)
-            if key not in decisive or _rank(decisive[key]) <= _rank(record):
+            if key not in decisive or decisive[key].rank <= record.rank:
                 decisive[key] = record
     if not decisive:
         return list(records)
@@ -378,10 +496,6 @@ def standing(records: Sequence[TuningRecord]) -> list[TuningRecord]:
         if record.place not in places or decisive.get((*record.place, record.trace_key), record) is record:
             kept.append(record)
     return kept
-
-
-def _rank(record: TuningRecord) -> tuple[bool, float]:
-    return record.is_wrong, record.created_at
 
 
 def by_speed(records: Sequence[TuningRecord]) -> list[TuningRecord]:

@@ -9,6 +9,7 @@ from schedules.schedule import Schedule
 
 from .base import Database, Program
 from .error import DatabaseError
+from .module_equality import ModuleEquality
 from .record import TuningRecord
 from .target_key import TargetLike
 from .workload import Workload
@@ -22,8 +23,10 @@ class ScheduleFnDatabase(Database):
     stored.
     """
 
-    def __init__(self, schedule_fn: Callable[[Schedule], bool]) -> None:
+    def __init__(self, schedule_fn: Callable[[Schedule], bool], module_equality: str = "structural") -> None:
+        """``module_equality`` is looked at and makes no difference: the function says which programs it knows."""
         self.schedule_fn = schedule_fn
+        self.module_equality = ModuleEquality(module_equality)
 
     def fastest_record(self, mod: Program, target: TargetLike) -> TuningRecord | None:
         workload = Workload(mod)

@@ -8,49 +8,47 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import groupby, islice
+from operator import attrgetter
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from sqlalchemy import Select, bindparam, delete, func, inspect, or_, select, update
+from sqlalchemy import Select, delete, func, or_, select, update
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session as OrmSession
 
 from ir.target import Target
 
-from .arg_info import ArgInfo
-from .base import CLAIM_SECONDS, Database, Program, check_top_k
+from . import sql_queries
+from .base import CLAIM_SECONDS, MISFITS_AT_MOST, Database, Program, best_applying, check_top_k
 from .claim_owner import ended_among
-from .damage import DAMAGE, DamagedRow, sound
-from .error import DatabaseError, DatabaseFileError
+from .claims import Holders
+from .error import DatabaseFileError
 from .machine_calibration import MachineCalibration
-from .record import WRONG_RESULT, Session, TuningRecord, by_speed
-from .schema import (
-    Base,
-    CalibrationRow,
-    ClaimRow,
-    RecordRow,
-    SessionRow,
-    TargetRow,
-    WorkloadRow,
-)
+from .module_equality import ModuleEquality
+from .nearest import NearestRecord, find_nearest
+from .record import Session, TuningRecord, by_speed
+from .schema import CalibrationRow, ClaimRow, FeatureRow, RecordRow, SessionRow, TargetRow, WorkloadRow
+from .sql_commit import Offered, add_records, take_turns
 from .sql_connection import Connections
-from .target_key import TargetLike, as_target, explicit_target, recorded_key, spellings, target_key
-from .workload import Workload, WorkloadSummary, as_module, structural_key
+from .sql_removal import delete_candidates, delete_unused, give_room_back
+from .sql_rows import Rows, all_of, calibration_of, session_of
+from .target_key import (
+    TargetLike,
+    explicit_target,
+    recorded_key,
+    spellings,
+    target_differences,
+    target_key,
+)
+from .workload import Workload, as_module, structural_key
+from .workload_features import WorkloadFeatures
 
 _LOG = logging.getLogger(__name__)
-_OWN_TURN = (
-    select(WorkloadRow.id)
-    .where(WorkloadRow.id == bindparam("own"), WorkloadRow.shash == bindparam("shash"))
-    .with_for_update(key_share=True)
-)
-"""Whoever asks what has come since (get_records) goes by the order of ids, and a server gives an id before the commit: records of one
-workload are written one after another, so that none appears before one that is already seen."""
-
-
-_Row = TypeVar("_Row", bound=Base)
-_Item = TypeVar("_Item")
+_PAGE = 500
+"""So many records are read, or committed, in one transaction where there are many."""
 
 
 @Database.kinds.register("sql")
@@ -63,108 +61,216 @@ class SQLDatabase(Database):
     first thing that is committed.
     """
 
-    def __init__(self, where: str | Path | URL, *, must_exist: bool = False) -> None:
+    def __init__(
+        self, where: str | Path | URL, *, must_exist: bool = False, module_equality: str = "structural"
+    ) -> None:
         """
         Args:
             where: path of an SQLite file, or an SQLAlchemy URL.
             must_exist: there must be an SQLite file already.
+            module_equality: a name of :class:`database.module_equality.ModuleEquality`; others than ``structural`` read all workloads.
 
         Raises:
             DatabaseFileError: missing, not a database, one of another program, in a folder that cannot be written where it is missing,
                 or the server cannot be reached.
             SchemaVersionError: a newer loopsmith made it.
         """
+        self.module_equality = ModuleEquality(module_equality)
         self._connections = Connections(where, must_exist)
         self.url = self._connections.url
         self._session = self._connections.session
-        self._workloads: dict[str, tuple[int, Workload]] = {}
-        self._by_row: dict[int, Workload] = {}
+        self._rows = Rows(self._connections)
+        self._workload_rows: dict[str, int] = {}
+        """By hashes of workloads that were compared with those of the rows."""
         self._target_ids: dict[str, int] = {}
-        self._targets: dict[int, Target] = {}
-        self._older_spellings: dict[str, bool] = {}
         """By key of a target."""
-        self._damaged: set[tuple[Any, ...]] = set()
-        """Table and key of rows that were named."""
+        self._holders = Holders()
         self._connections.check()
 
     # -------------------------------------------------------------------------------------- interface
 
     def has_workload(self, mod: Program) -> bool:
         shash = structural_key(as_module(mod))
-        if shash in self._workloads:
+        if self._rows.workloads.of_hash(shash) is not None:
             return True
         with self._session() as session:
-            return session.scalar(select(WorkloadRow.id).where(WorkloadRow.shash == shash)) is not None
+            found = _workload_id(session, shash)
+        return found is not None or bool(self.equal_workloads(mod))
 
     def commit_workload(self, mod: Program) -> Workload:
         workload = Workload(mod)
         return self._workload_entry(workload)[1]
 
     def commit_tuning_record(self, record: TuningRecord) -> None:
-        workload_id = self._workload_entry(record.workload)[0]
-        target_id = None if record.target is None else self._target_id(record.target)
-        body = record.as_json()
-        row = RecordRow(
-            workload_id=workload_id,
-            target_id=target_id,
-            session_id=record.session_id,
-            mean_secs=record.secs if record.is_valid() else None,
-            verified=record.verified,
-            cut=record.cut,
-            remeasured=record.remeasured,
-            failure_kind=record.failure_kind,
-            created_at=record.created_at,
-            trace=body["trace"],
-            details={
-                "run_secs": body["run_secs"],
-                "args_info": body["args_info"],
-                "failure_message": _without_nul(record.failure_message),
-                "metrics": record.metrics,
-                "fingerprint": record.fingerprint,
-                "versions": record.versions,
-            },
-        )
+        self._commit([record])
+
+    def commit_tuning_records(self, records: Iterable[TuningRecord]) -> int:
+        waiting, added = iter(records), 0
+        while some := list(islice(waiting, _PAGE)):
+            added += self._commit(some)
+        return added
+
+    def _commit(self, records: Sequence[TuningRecord]) -> int:
+        """Keep some records in one transaction; how many were no duplicates."""
+        offered = [
+            Offered(
+                record,
+                self._workload_row(record.workload),
+                None if record.target is None else self._target_id(record.target),
+            )
+            for record in records
+        ]
         with self._session(write=True) as session:
-            if session.scalar(_OWN_TURN, {"own": workload_id, "shash": record.workload.shash}) is None:
-                raise DatabaseFileError(
-                    f"{self._connections}: another program has removed {record.workload!r}; the record was not kept. Close the database and"
-                    " open it again"
+            there = take_turns(session, (item.workload_id for item in offered))
+            for item in offered:
+                if there.get(item.workload_id) != item.record.workload.shash:
+                    raise DatabaseFileError(
+                        f"{self._connections}: another program has removed {item.record.workload!r}; the record was not kept. Close the"
+                        " database and open it again"
+                    )
+            added = add_records(session, offered)
+        if due := self._holders.due():
+            with self._session(write=True) as session:
+                session.execute(
+                    update(ClaimRow).where(ClaimRow.owner.in_(due)).values(claimed_at=time.time())
                 )
-            session.add(row)
+        return added
+
+    def remove_records(self, records: Sequence[TuningRecord]) -> int:
+        by_workload: dict[str, list[TuningRecord]] = {}
+        for record in records:
+            by_workload.setdefault(record.workload.shash, []).append(record)
+        removed = 0
+        for shash, some in by_workload.items():
+            with self._session(write=True) as session:
+                row = _workload_id(session, shash)
+                if row is not None and take_turns(session, [row]):
+                    removed += delete_candidates(session, self._rows, row, some)
+        return removed
+
+    def compact(self) -> int:
+        with self._session(write=True) as session:
+            removed = delete_unused(session)
+        self._forget()
+        with self._connections.engine(write=True) as engine:
+            give_room_back(engine)
+        return removed
 
     def get_top_k(self, workload: Workload, top_k: int) -> list[TuningRecord]:
         check_top_k(top_k)
-        if top_k == 0:
-            return []
-        return self._fastest(_of_workload(workload), top_k)
+        with self._session() as session:
+            row = _workload_id(session, workload.shash)
+            return [] if row is None or top_k == 0 else self._fastest(session, row, None, top_k)
 
     def get_all_tuning_records(self) -> list[TuningRecord]:
-        return self._read(select(RecordRow).order_by(RecordRow.id))
+        return list(self.stream_records())
+
+    def stream_records(self) -> Iterator[TuningRecord]:
+        last: int | None = None
+        while True:
+            query = select(RecordRow).order_by(RecordRow.id).limit(_PAGE)
+            with self._session() as session:
+                rows = session.scalars(query if last is None else query.where(RecordRow.id > last)).all()
+                found = all_of(self._rows.made(rows, self._rows.record))
+            yield from found
+            if len(rows) < _PAGE:
+                return
+            last = rows[-1].id
+
+    def pruned_records(self) -> Iterator[TuningRecord]:
+        last: int | None = None
+        while True:
+            query = select(WorkloadRow.id).order_by(WorkloadRow.id).limit(_PAGE)
+            with self._session() as session:
+                rows = session.scalars(query if last is None else query.where(WorkloadRow.id > last)).all()
+            for row in rows:
+                yield from self._best_of_places(row)
+            if len(rows) < _PAGE:
+                return
+            last = rows[-1]
 
     def get_workloads(self) -> list[Workload]:
         with self._session() as session:
             rows = session.scalars(select(WorkloadRow).order_by(WorkloadRow.id)).all()
-            return _all_of(self._made(rows, self._workload_of))
+            return all_of(self._rows.made(rows, self._rows.workload))
 
     def get_records(self, workload: Workload, target: TargetLike, skip: int = 0) -> list[TuningRecord]:
-        query, key = _of_workload(workload, target).order_by(RecordRow.id), target_key(target)
-        # Who asks has counted the records that could be read, and are of this target; the server counts all.
-        counts_alike = not self._damaged and not self._has_older_spelling(target)
-        found = self._read(query.offset(skip) if counts_alike else query)
-        return [record for record in found if record.place[1] == key][0 if counts_alike else skip :]
+        with self._session() as session:
+            row, targets = _workload_id(session, workload.shash), _target_ids(session, target)
+            if row is None or not targets:
+                return []
+            # Who asks has counted the records that could be read, and are of this target; the server counts all.
+            counts_alike = not self._rows.damaged and _is_spelt_as_today(targets)
+            query = select(RecordRow).where(sql_queries.of_places(row, list(targets))).order_by(RecordRow.id)
+            found = self._read(session, query.offset(skip) if counts_alike else query)
+        return _of_target(found, target)[0 if counts_alike else skip :]
 
     def count_trials(self, workload: Workload, target: TargetLike) -> int:
-        if self._has_older_spelling(target):
-            return super().count_trials(workload, target)
-        trials = _of_workload(workload, target).where(RecordRow.remeasured.is_(False)).subquery()
         with self._session() as session:
-            return session.scalar(select(func.count()).select_from(trials)) or 0
+            row, targets = _workload_id(session, workload.shash), _target_ids(session, target)
+            if row is None or not targets:
+                return 0
+            if _is_spelt_as_today(targets):
+                place = sql_queries.of_places(row, list(targets))
+                return session.scalar(select(func.count()).where(place, RecordRow.remeasured.is_(False))) or 0
+        return super().count_trials(workload, target)
+
+    def fastest_record(self, mod: Program, target: TargetLike) -> TuningRecord | None:
+        return next(iter(self.fastest_records(Workload(mod), target, 1)), None)
+
+    def fastest_records(
+        self, workload: Workload, target: TargetLike, count: int | None = None
+    ) -> list[TuningRecord]:
+        with self._session() as session:
+            row, targets = _workload_id(session, workload.shash), _target_ids(session, target)
+            return [] if row is None or not targets else self._fastest(session, row, target, count, targets)
+
+    def recent_records(
+        self,
+        target: TargetLike,
+        count: int,
+        *,
+        of: Workload | None = None,
+        without: Collection[Workload] = (),
+    ) -> list[TuningRecord]:
+        with self._session() as session:
+            targets = _target_ids(session, target)
+            own = None if of is None else _workload_id(session, of.shash)
+            left_out = [_workload_id(session, item.shash) for item in without]
+            if not targets or (of is not None and own is None):
+                return []
+            query = sql_queries.newest(list(targets), own, [row for row in left_out if row is not None])
+            return self._enough(session, query, count, target)
+
+    def similar_workloads(self, workload: Workload, target: TargetLike, count: int) -> list[Workload]:
+        features = WorkloadFeatures(workload.summary)
+        with self._session() as session:
+            targets = _target_ids(session, target)
+            if not targets:
+                return []
+            query = sql_queries.similar(features, workload.shash, list(targets), count)
+            return all_of(self._rows.made(session.scalars(query).all(), self._rows.workload))
+
+    def nearest_record(self, mod: Program, target: TargetLike) -> NearestRecord | None:
+        wanted = Workload(mod)
+        with self._session() as session:
+            targets = self._targets_by_differences(session, target)
+            for alike in _workloads_by_differences(session, wanted):
+                for on in targets:
+                    for row in session.scalars(sql_queries.with_records(alike, on)):
+                        found = [self._fastest(session, row, None, 1, [each]) for each in on]
+                        if any(found):
+                            best = [record for records in found for record in records]
+                            if (nearest := find_nearest(wanted, target, best)) is not None:
+                                return nearest
+        return None
 
     def claim(
         self, workload: Workload, target: TargetLike, candidates: Sequence[str], owner: str
     ) -> list[bool]:
-        place = self._workload_entry(workload)[0], self._target_id(explicit_target(target))
+        place = self._workload_row(workload), self._target_id(explicit_target(target))
         self._release_ended()
+        self._holders.add(owner)
         with self._session(write=True) as session:
             # In one order everywhere: of two that wait for each other's rows, a server lets neither go on.
             granted = {item: self._claim(session, place, item, owner) for item in sorted(set(candidates))}
@@ -206,12 +312,9 @@ class SQLDatabase(Database):
             return taken.first() is not None
 
     def release(self, owner: str) -> None:
+        self._holders.remove(owner)
         with self._session(write=True) as session:
             session.execute(delete(ClaimRow).where(ClaimRow.owner == owner))
-
-    def fastest_record(self, mod: Program, target: TargetLike) -> TuningRecord | None:
-        found = self._fastest(_of_workload(Workload(mod), target), 1, target_key(target))
-        return found[0] if found else None
 
     def commit_session(self, session: Session) -> None:
         with self._session(write=True) as orm:
@@ -227,7 +330,7 @@ class SQLDatabase(Database):
     def get_sessions(self) -> list[Session]:
         with self._session() as orm:
             rows = orm.scalars(select(SessionRow).order_by(SessionRow.started_at)).all()
-            return _all_of(self._made(rows, _session_of))
+            return all_of(self._rows.made(rows, session_of))
 
     def commit_calibration(self, calibration: MachineCalibration) -> None:
         row = CalibrationRow(
@@ -242,7 +345,7 @@ class SQLDatabase(Database):
     def get_calibrations(self) -> list[MachineCalibration]:
         with self._session() as orm:
             rows = orm.scalars(select(CalibrationRow).order_by(CalibrationRow.created_at)).all()
-            return _all_of(self._made(rows, _calibration_of))
+            return all_of(self._rows.made(rows, calibration_of))
 
     def __len__(self) -> int:
         with self._session() as session:
@@ -250,117 +353,114 @@ class SQLDatabase(Database):
 
     def close(self) -> None:
         self._connections.close()
-        # What is opened next at this place may be another file, with other numbers for other programs.
-        for known in (self._workloads, self._by_row, self._target_ids, self._targets, self._damaged):
-            known.clear()
+        self._forget()
+
+    def _forget(self) -> None:
+        """Forget what was read: what is opened next may be another file, with other numbers for other programs."""
+        self._rows.clear()
+        self._workload_rows.clear()
+        self._target_ids.clear()
 
     def __reduce__(self) -> Any:
-        return (SQLDatabase, (self.url,))
+        return (_opened_sql, (self.url, self.module_equality.name))
 
     def __repr__(self) -> str:
         return f"SQLDatabase({self._connections.name!r})"
 
-    def _has_older_spelling(self, target: TargetLike) -> bool:
-        """Whether an older version may have kept records of a target under another key, some of them another machine's."""
-        own, *others = spellings(target)
-        if own not in self._older_spellings:
-            query = select(TargetRow.id).where(TargetRow.key.in_(others)).limit(1)
-            with self._session() as session:
-                self._older_spellings[own] = session.scalar(query) is not None
-        return self._older_spellings[own]
-
-    def _fastest(self, query: Select[Any], top_k: int, key: str | None = None) -> list[TuningRecord]:
-        """The best records that stand, of the target with a key where one is given.
-
-        Traces have no order and no equality in SQL. So a few more rows are read than asked for, best first, until enough of
-        them are left when those that were measured again, or were wrong, have superseded theirs.
-        """
-        is_decisive = or_(RecordRow.remeasured, RecordRow.failure_kind == WRONG_RESULT)
-        again = _of_target(self._read(query.where(is_decisive).order_by(RecordRow.id)), key)
-        first = query.where(RecordRow.mean_secs.is_not(None), RecordRow.remeasured.is_(False))
-        first = first.order_by(RecordRow.verified.desc(), RecordRow.cut, RecordRow.mean_secs, RecordRow.id)
-        count = top_k + 2 * len(again)
-        while True:
-            read = self._records(first.limit(count))
-            found = _of_target(_all_of(read), key)
-            best = by_speed([*found, *again])[:top_k]
-            # What was not read is behind all that was: it changes nothing where enough is known.
-            is_enough = found and len(best) == top_k and best[-1].merit()[:3] <= found[-1].merit()[:3]
-            if len(read) < count or is_enough:
-                return best
-            count *= 2
-
     # -------------------------------------------------------------------------------------- rows
+
+    def _read(self, session: OrmSession, query: Select[Any]) -> list[TuningRecord]:
+        return all_of(self._rows.made(session.scalars(query).all(), self._rows.record))
+
+    def _fastest(
+        self,
+        session: OrmSession,
+        workload: int,
+        target: TargetLike | None,
+        count: int | None,
+        targets: Iterable[int | None] | None = None,
+    ) -> list[TuningRecord]:
+        """The best records of a workload that stand, of some targets or of all; ``target`` is the one that they must be of, if any."""
+        query = sql_queries.fastest(workload, None if targets is None else list(targets))
+        return by_speed(self._enough(session, query, count, target))
+
+    def _enough(
+        self, session: OrmSession, query: Select[Any], count: int | None, target: TargetLike | None
+    ) -> list[TuningRecord]:
+        """The first ``count`` records of a query that can be read, and are of a target where one is given."""
+        asked = count
+        while True:
+            rows = session.scalars(query.limit(asked)).all()
+            found = all_of(self._rows.made(rows, self._rows.record))
+            found = found if target is None else _of_target(found, target)
+            if count is None or asked is None or len(found) >= count or len(rows) < asked:
+                return found[:count]
+            asked *= 2
+
+    def _best_of_places(self, workload: int) -> list[TuningRecord]:
+        """The best record of a workload on each target of those that apply, or else of all."""
+        with self._session() as session:
+            targets = session.scalars(sql_queries.targets_of(workload)).all()
+            each = [self._fastest(session, workload, None, MISFITS_AT_MOST, [target]) for target in targets]
+        # An older version kept one target under several spellings.
+        ranked: dict[tuple[str, str], list[TuningRecord]] = {}
+        for record in by_speed([record for records in each for record in records]):
+            ranked.setdefault(record.place, []).append(record)
+        best = [best_applying(records) for records in ranked.values()]
+        return [record for record in best if record is not None]
+
+    def _targets_by_differences(self, session: OrmSession, target: TargetLike) -> list[list[int | None]]:
+        """The targets of the database, those together that have as many fields other than a target's, the fewest first."""
+        wanted = explicit_target(target)
+        rows = session.scalars(select(TargetRow).order_by(TargetRow.id)).all()
+        stored = zip(rows, self._rows.made(rows, self._rows.target), strict=True)
+        known: list[tuple[int, int | None]] = [
+            (len(target_differences(wanted, found)), row.id) for row, found in stored if found is not None
+        ]
+        known.append((1, None))  # of records without a target it is said that it is not set
+        known.sort(key=lambda item: item[0])
+        return [[row for _, row in items] for _, items in groupby(known, key=lambda item: item[0])]
+
+    def _workload_row(self, workload: Workload) -> int:
+        """Row number of a workload; inserted when it is new."""
+        row = self._workload_rows.get(workload.shash)
+        if row is None:
+            row = self._workload_rows[workload.shash] = self._workload_entry(workload)[0]
+        return row
 
     def _workload_entry(self, workload: Workload) -> tuple[int, Workload]:
         """Row number and entry of a workload, inserted when it is new; two writers may race for it."""
-        known = self._workloads.get(workload.shash)
+        known = self._rows.workloads.of_hash(workload.shash)
         if known is not None:
             return known
         query = select(WorkloadRow).where(WorkloadRow.shash == workload.shash)
         with self._session() as session:
             row = session.scalar(query)
             if row is not None:
-                return self._entry_of(row, same_as=workload)
+                return self._rows.entry(row, same_as=workload)
+        features = WorkloadFeatures(workload.summary)
         row = WorkloadRow(
             shash=workload.shash,
             name=workload.summary.name[:256],
             summary=workload.summary.as_json(),
             module=workload.module_json,
             created_at=time.time(),
+            kernel=features.kernel,
+            family=features.family,
+            arguments=len(workload.summary.args),
         )
         try:
             with self._session(write=True, may_conflict=True) as session:
                 session.add(row)
                 session.flush()
+                # A program that deletes workloads need not know of these, and the number is given again.
+                session.execute(delete(FeatureRow).where(FeatureRow.workload_id == row.id))
+                session.add_all(_feature_rows(row.id, features))
                 entry = (row.id, workload)
         except IntegrityError:  # another process inserted it between the look and the insertion
             with self._session() as session:
-                return self._entry_of(session.scalars(query).one(), same_as=workload)
-        return self._keep(*entry)
-
-    def _workload_of(self, row: WorkloadRow) -> Workload:
-        return self._entry_of(row)[1]
-
-    def _entry_of(self, row: WorkloadRow, same_as: Workload | None = None) -> tuple[int, Workload]:
-        entry = self._workloads.get(row.shash)
-        if entry is None:
-            workload = self._stored(row)
-            if same_as is not None:
-                workload = self._compared(row, workload, same_as)
-            entry = self._keep(row.id, workload)
-        return entry
-
-    def _keep(self, row_id: int, workload: Workload) -> tuple[int, Workload]:
-        entry = self._workloads[workload.shash] = (row_id, workload)
-        self._by_row[row_id] = workload
-        return entry
-
-    def _stored(self, row: WorkloadRow) -> Workload:
-        source = f"row {row.id} of table 'workloads' of {self._connections}"
-        try:
-            summary = WorkloadSummary.from_json(sound(row.summary))
-        except DAMAGE as error:
-            workload = Workload.stored(row.shash, row.module, None, source)
-            try:
-                summary = workload.summary  # of the program itself
-            except DatabaseError:
-                raise DamagedRow(row, error) from error
-        return Workload.stored(row.shash, row.module, summary, source)
-
-    def _compared(self, row: WorkloadRow, workload: Workload, same_as: Workload) -> Workload:
-        """The workload of a row that should be that of a program; the program's where the row's cannot be read."""
-        try:
-            is_same = workload == same_as
-        except DatabaseError as error:
-            self._name_damage(row, error)
-            return same_as
-        if not is_same:
-            raise DatabaseError(
-                f"{self!r} holds another program under the structural hash {row.shash} of {same_as!r}; "
-                "it was made by a version that hashes differently: use a new database"
-            )
-        return workload
+                return self._rows.entry(session.scalars(query).one(), same_as=workload)
+        return self._rows.workloads.add(*entry)
 
     def _target_id(self, target: Target) -> int:
         key = recorded_key(target)
@@ -376,113 +476,59 @@ class SQLDatabase(Database):
                     session.add(row)
                     session.flush()
                     found = row.id
-                self._older_spellings.clear()  # an import may bring records of another machine
             except IntegrityError:  # another process was first
                 with self._session() as session:
                     found = session.scalars(query).one()
         self._target_ids[key] = found
         return found
 
-    def _target_of(self, row: TargetRow | None) -> Target:
-        if row is None:
-            raise ValueError("its target is missing")
-        try:
-            target = self._targets[row.id] = as_target(sound(row.target))
-        except DAMAGE as error:
-            raise DamagedRow(row, error) from error
-        return target
 
-    def _read(self, query: Select[Any]) -> list[TuningRecord]:
-        return _all_of(self._records(query))
-
-    def _records(self, query: Select[Any]) -> list[TuningRecord | None]:
-        """The record of each row; None for those that are damaged."""
-        with self._session() as session:
-            return self._made(session.scalars(query).all(), self._record_of)
-
-    def _made(self, rows: Sequence[_Row], make: Callable[[_Row], _Item]) -> list[_Item | None]:
-        """What is made of each row; None for those that are damaged, which are named."""
-        made: list[_Item | None] = []
-        for row in rows:
-            try:
-                made.append(make(row))
-            except DAMAGE as error:
-                self._name_damage(row, error)
-                made.append(None)
-        return made
-
-    def _name_damage(self, row: Base, error: Exception) -> None:
-        """Warn of a row, or of the one that it refers to, once."""
-        if isinstance(error, DamagedRow):
-            row, error = error.row, error.why
-        place = row.__tablename__, *(inspect(row).identity or ())
-        if place not in self._damaged:
-            self._damaged.add(place)
-            _LOG.warning(
-                "row %s of table %r of %s is damaged and left out, with all that belongs to it (%s: %s); 'loopsmith db export' writes"
-                " what can be read to a file, and 'loopsmith db import' that file into a new database",
-                place[-1], place[0], self._connections, type(error).__name__, error,
-            )  # fmt: skip
-
-    def _record_of(self, row: RecordRow) -> TuningRecord:
-        details = sound(row.details)
-        infos = details["args_info"]
-        return TuningRecord(
-            None,
-            self._by_row.get(row.workload_id) or self._workload_of(row.workload),
-            details["run_secs"],
-            None
-            if row.target_id is None
-            else self._targets.get(row.target_id) or self._target_of(row.target),
-            None if infos is None else [ArgInfo.from_json(info) for info in infos],
-            verified=row.verified,
-            cut=row.cut,
-            remeasured=row.remeasured,
-            failure_kind=row.failure_kind,
-            failure_message=details["failure_message"],
-            metrics=details.get("metrics"),  # records of earlier versions have none
-            fingerprint=dict(details["fingerprint"]),
-            versions=dict(details["versions"]),
-            session_id=row.session_id,
-            created_at=row.created_at,
-            trace_json=_trace_of(row),
-        )
+def _workload_id(session: OrmSession, shash: str) -> int | None:
+    return session.scalar(select(WorkloadRow.id).where(WorkloadRow.shash == shash))
 
 
-def _all_of(found: Sequence[_Item | None]) -> list[_Item]:
-    return [item for item in found if item is not None]
+def _opened_sql(url: URL, module_equality: str) -> SQLDatabase:
+    """What is unpickled."""
+    return SQLDatabase(url, module_equality=module_equality)
 
 
-def _of_target(records: list[TuningRecord], key: str | None) -> list[TuningRecord]:
-    """Those of the target with a key, or all where there is none."""
-    return records if key is None else [record for record in records if record.place[1] == key]
+def _target_ids(session: OrmSession, target: TargetLike) -> dict[int, bool]:
+    """The rows that may have records of a target, and whether each has the key that it has today."""
+    own, *others = spellings(target)
+    rows = session.execute(select(TargetRow.id, TargetRow.key).where(TargetRow.key.in_([own, *others])))
+    return {row: key == own for row, key in rows}
 
 
-def _trace_of(row: RecordRow) -> Any:
-    trace = sound(row.trace)
-    if not isinstance(trace, list | None):
-        raise TypeError(f"no trace: {trace!r}")
-    return trace
+def _is_spelt_as_today(targets: dict[int, bool]) -> bool:
+    """Whether no older version has kept records under another key, some of which may be another machine's."""
+    return all(targets.values())
 
 
-def _session_of(row: SessionRow) -> Session:
-    found = Session.from_json(sound(row.description))
-    if found.id != row.id:
-        raise ValueError(f"it describes session {found.id!r}")
-    return found
+def _workloads_by_differences(session: OrmSession, wanted: Workload) -> Iterator[list[int]]:
+    """Numbers of workloads, those together that differ as much from one, the nearest first: itself, its kernel, others."""
+    own = _workload_id(session, wanted.shash)
+    if own is not None:
+        yield [own]
+    features = WorkloadFeatures(wanted.summary)
+    for same_kernel in (True, False):
+        query = sql_queries.by_differences(features, wanted.shash, same_kernel=same_kernel)
+        for _, rows in groupby(session.execute(query), key=attrgetter("differences")):
+            waiting = iter(rows)
+            while some := [row.id for row in islice(waiting, _PAGE)]:
+                yield some
 
 
-def _calibration_of(row: CalibrationRow) -> MachineCalibration:
-    return MachineCalibration.from_json(sound(row.description))
+def _feature_rows(workload: int, features: WorkloadFeatures) -> list[FeatureRow]:
+    return [
+        *(FeatureRow(workload_id=workload, name=name, text=text) for name, text in features.fields.items()),
+        *(
+            FeatureRow(workload_id=workload, name=name, number=number)
+            for name, number in features.doublings.items()
+        ),
+    ]
 
 
-def _of_workload(workload: Workload, target: TargetLike | None = None) -> Select[Any]:
-    query = select(RecordRow).join(RecordRow.workload).where(WorkloadRow.shash == workload.shash)
-    if target is None:
-        return query
-    return query.join(RecordRow.target).where(TargetRow.key.in_(spellings(target)))
-
-
-def _without_nul(text: str | None) -> str | None:
-    """PostgreSQL keeps no NUL characters; a crashed candidate's message may have some."""
-    return None if text is None else text.replace("\x00", "\\0")
+def _of_target(records: list[TuningRecord], target: TargetLike) -> list[TuningRecord]:
+    """Those of a target."""
+    key = target_key(target)
+    return [record for record in records if record.place[1] == key]

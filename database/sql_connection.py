@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sqlite3
 import threading
+import time
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,10 +29,15 @@ from .damage import read_json, read_text
 from .error import DatabaseError, DatabaseFileError, cannot_look
 from .file_id import FileId, file_id
 from .schema import HEAD_REVISION
+from .secrets import masked
 from .sql_schema import schema_version, upgrade
 from .stand_in import StandIn
 
+_LOG = logging.getLogger(__name__)
 _BUSY_SECONDS = 30.0
+_AWAY_SECONDS = 120.0
+"""How long a server is waited for that was there before."""
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 2.0
 _CHECK_RIGHTS = "Check that the file and its folder can be read and written"
 _IN_USE_AT_FORK: set[FileId] = set()
 """SQLite files of which this process has inherited a connection that was in use: SQLite's memory of them is wrong for good."""
@@ -214,7 +221,9 @@ class Connections:
     @property
     def name(self) -> str:
         """What a user calls it: the path of a file, the URL without a password of a server."""
-        return str(self.path) if self.path is not None else self.url.render_as_string(hide_password=True)
+        return (
+            str(self.path) if self.path is not None else masked(self.url.render_as_string(hide_password=True))
+        )
 
     @contextmanager
     def _inside(self) -> Iterator[None]:
@@ -228,7 +237,10 @@ class Connections:
     def _make_engine(self) -> Engine:
         path, url = self.path, self.url
         if path is None:
-            return create_engine(url, pool_pre_ping=True, pool_size=2)
+            engine = create_engine(url, pool_pre_ping=True, pool_size=2)
+            server = weakref.proxy(self)
+            event.listen(engine, "do_connect", lambda *given: server._connected_again(*given))
+            return engine
         if self._reading is not None:
             url = self._reading.url_of(path)
         engine = create_engine(url, connect_args={"timeout": _BUSY_SECONDS}, json_deserializer=read_json)
@@ -266,6 +278,26 @@ class Connections:
                 this._refuse_what_was_in_use()
 
         return engine
+
+    def _connected_again(self, dialect: Any, _: Any, args: Any, options: Any) -> Any:
+        """A connection to a server, which may be away for a while after it was there, as while it is restarted; whoever names one that is
+        not there hears so at once."""
+        end = time.monotonic() + (_AWAY_SECONDS if self._was_opened else 0.0)
+        pause, is_told = _FIRST_PAUSE, False
+        while True:
+            try:
+                found = dialect.connect(*args, **options)
+            except dialect.dbapi.OperationalError as error:
+                if time.monotonic() + pause > end:
+                    raise
+                if not is_told:
+                    is_told = True
+                    _LOG.warning("%s is away (%s); waiting for it", self, str(error).strip())
+                time.sleep(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE)
+            else:
+                self._was_opened = True
+                return found
 
     def _check_file(self) -> None:
         """Raise an error where the name is not that of the file any more that was opened."""
@@ -307,7 +339,7 @@ class Connections:
             if may_conflict and isinstance(error, IntegrityError):
                 raise
             cause = getattr(error, "orig", None) or error
-            raise DatabaseFileError(f"{self}: {str(cause).strip()}. {self._advice(cause)}") from error
+            raise DatabaseFileError(f"{self}: {masked(str(cause).strip())}. {self._advice(cause)}") from error
 
     def _advice(self, cause: BaseException) -> str:
         is_closed = self.is_read_only and "unable to open" in str(cause)
@@ -414,9 +446,9 @@ def _url_of(where: str | Path | URL) -> URL:
             f"no database URL begins with {scheme}://; known are {', '.join(known)} (and what SQLAlchemy has a driver for), and"
             f" a path without a scheme is an SQLite file{did_you_mean(scheme, known)}"
         ) from error
-    except ArgumentError as error:
+    except (ArgumentError, ValueError) as error:  # the second where the port is no number
         raise DatabaseError(
-            f"{text.split('@')[-1]!r} is not a database URL ({error}); give a path, sqlite:///tuning.db, or "
+            f"{masked(text)!r} is not a database URL ({error}); give a path, sqlite:///tuning.db, or "
             "postgresql+psycopg://user@host/name"
         ) from error
     if url.get_backend_name() == "postgresql" and url.drivername == "postgresql":
@@ -424,10 +456,12 @@ def _url_of(where: str | Path | URL) -> URL:
     if url.get_backend_name() == "sqlite":
         if url.database in (None, "", ":memory:"):
             raise DatabaseError(
-                f"{text!r} names no file, and an SQLite database needs one; use MemoryDatabase for one in memory"
+                f"{masked(text)!r} names no file, and an SQLite database needs one; use MemoryDatabase for one in memory"
             )
         if "uri" in url.query:
-            raise DatabaseError(f"SQLite's own URIs are not taken, got {text!r}; name the path of the file")
+            raise DatabaseError(
+                f"SQLite's own URIs are not taken, got {masked(text)!r}; name the path of the file"
+            )
     return url
 
 

@@ -1,7 +1,8 @@
-"""What is read in the stead of an SQL database whose tables are missing or old: one in memory, so that reading changes nothing."""
+"""What is read in the stead of an SQL database whose tables are missing or old: a copy of it, so that reading changes nothing."""
 
 from __future__ import annotations
 
+import sqlite3
 from typing import Any
 
 from sqlalchemy import create_engine, event
@@ -14,7 +15,7 @@ from .sql_schema import upgrade
 
 
 class StandIn:
-    """An SQLite database in memory, without tables at first.
+    """An SQLite database of this process alone, without tables at first; a large one is in a temporary file, which has no name.
 
     Attributes:
         state: what tells whether it can still stand for what it was made of.
@@ -25,7 +26,7 @@ class StandIn:
         self.state = state
         self.engine = create_engine(
             "sqlite://",
-            connect_args={"check_same_thread": False},
+            creator=lambda: sqlite3.connect("", check_same_thread=False),
             poolclass=QueuePool,
             pool_size=1,
             max_overflow=0,

@@ -26,7 +26,18 @@ TargetLike = Target | str | dict[str, Any]
 
 def as_target(target: TargetLike) -> Target:
     """A Target from what describes one."""
+    if isinstance(target, dict):
+        try:
+            return _target_of_fields(json.dumps(target))
+        except TypeError:  # fields that are no plain values, such as a host that is a Target
+            return Target(target)
     return target if isinstance(target, Target) else Target(target)
+
+
+@lru_cache(maxsize=1024)
+def _target_of_fields(text: str) -> Target:
+    """A stored target; a million records have a few of them."""
+    return Target(json.loads(text))
 
 
 def explicit_target(target: TargetLike, cores: int | None = None) -> Target:
@@ -86,6 +97,15 @@ def target_key(target: TargetLike) -> str:
 
 def recorded_key(target: TargetLike) -> str:
     """The key of the target that a record tells, which may be another machine's."""
+    return _key_of_target(target) if isinstance(target, Target) else _key_of_fields(target)
+
+
+@lru_cache(maxsize=1024)
+def _key_of_target(target: Target) -> str:
+    return _key_of_fields(target)
+
+
+def _key_of_fields(target: TargetLike) -> str:
     return _digest(json.dumps(target_fields(target), sort_keys=True))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NoReturn
 
 from .base import Database, Program, check_top_k
@@ -38,8 +39,15 @@ class _ReadOnlyUnion(Database):
         found = [record for member in self.databases for record in member.get_top_k(workload, top_k)]
         return by_speed(found)[:top_k]
 
+    def equal_workloads(self, mod: Program) -> list[Workload]:
+        return list(dict.fromkeys(w for member in self.databases for w in member.equal_workloads(mod)))
+
     def get_all_tuning_records(self) -> list[TuningRecord]:
         return [record for member in self.databases for record in member.get_all_tuning_records()]
+
+    def stream_records(self) -> Iterator[TuningRecord]:
+        for member in self.databases:
+            yield from member.stream_records()
 
     def get_workloads(self) -> list[Workload]:
         return list(dict.fromkeys(w for member in self.databases for w in member.get_workloads()))
@@ -74,6 +82,10 @@ class _ReadOnlyUnion(Database):
 class UnionDatabase(_ReadOnlyUnion):
     """Answers a query with the fastest record of all its databases."""
 
+    def fastest_equal_record(self, mod: Program, target: TargetLike) -> TuningRecord | None:
+        found = [member.fastest_equal_record(mod, target) for member in self.databases]
+        return next(iter(by_speed([record for record in found if record is not None])), None)
+
     def fastest_record(self, mod: Program, target: TargetLike) -> TuningRecord | None:
         found = [member.fastest_record(mod, target) for member in self.databases]
         records = [record for record in found if record is not None]
@@ -87,7 +99,7 @@ class OrderedUnionDatabase(_ReadOnlyUnion):
 
     def fastest_record(self, mod: Program, target: TargetLike) -> TuningRecord | None:
         for member in self.databases:
-            record = member.fastest_record(mod, target)
+            record = member.fastest_record(mod, target) or member.fastest_equal_record(mod, target)
             if record is not None:
                 return record
         return None

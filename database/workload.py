@@ -7,9 +7,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ir import IRModule, load_json, post_order_visit, save_json, structural_equal, structural_hash
-from ir.error import IRError
 from ir.tir import Block, IntImm, PrimFunc
+from ir.tir.analysis import verify_well_formed
 
+from .damage import FAULTS
 from .error import DatabaseError
 
 
@@ -67,15 +68,32 @@ class WorkloadSummary:
             args.append((buffer.name, buffer.dtype, shape))
         return WorkloadSummary(name, tuple(blocks), tuple(args))
 
+    @property
+    def described(self) -> str:
+        """A name for people: that of the function, or of ``main``, as nameless functions are called, its blocks but the outermost."""
+        blocks = [name for name in dict.fromkeys(self.blocks) if name != "root"]
+        return " ".join(blocks) if self.name == "main" and blocks else self.name
+
     def as_json(self) -> dict[str, Any]:
         """Plain JSON values."""
         return asdict(self)
 
     @staticmethod
     def from_json(json_obj: dict[str, Any]) -> WorkloadSummary:
-        """The summary that ``as_json`` described."""
+        """The summary that ``as_json`` described.
+
+        Raises:
+            KeyError, TypeError, ValueError: it is something else.
+        """
         args = tuple((name, dtype, tuple(shape)) for name, dtype, shape in json_obj["args"])
-        return WorkloadSummary(json_obj["name"], tuple(json_obj["blocks"]), args)
+        found = WorkloadSummary(json_obj["name"], tuple(json_obj["blocks"]), args)
+        texts = [found.name, *found.blocks, *(text for name, dtype, _ in args for text in (name, dtype))]
+        extents = [extent for _, _, shape in args for extent in shape]
+        if not all(isinstance(text, str) for text in texts) or not all(
+            type(item) in (int, str) for item in extents
+        ):
+            raise TypeError(f"names and extents of a workload cannot be {str(json_obj)[:200]}")
+        return found
 
 
 class Workload:
@@ -110,8 +128,8 @@ class Workload:
         """
         if self._mod is None:
             try:
-                self._mod = load_json(self.module_json)
-            except (IRError, ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+                self._mod = _checked(load_json(self.module_json))
+            except FAULTS as error:
                 raise DatabaseError(
                     f"{self._source or 'a database'}: the program of workload {self.shash} cannot be read: {error}; update loopsmith if a"
                     " newer one wrote it, else remove it with its records to use the others"
@@ -182,6 +200,23 @@ class Workload:
     def __repr__(self) -> str:
         args = ", ".join(f"{name}: {dtype}{list(shape)}" for name, dtype, shape in self.summary.args)
         return f"Workload({self.summary.name}({args}), shash={self.shash})"
+
+
+def _checked(module: Any) -> IRModule:
+    """A program of a file, if it can be worked with.
+
+    Raises:
+        DatabaseError: it is no module with a function that can be tuned.
+        Exception: any of :data:`database.damage.FAULTS`: it is made of parts that do not belong together.
+    """
+    if not isinstance(module, IRModule):
+        raise DatabaseError(f"it is a {type(module).__name__}, and no module")
+    entry_function(module)
+    # Whether a program is right is for who builds it to say; here it has to be one that can be gone through.
+    verify_well_formed(module, assert_mode=False)
+    WorkloadSummary.from_json(WorkloadSummary.of(module).as_json())
+    structural_hash(module)
+    return module
 
 
 def as_module(mod: IRModule | PrimFunc) -> IRModule:

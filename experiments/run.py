@@ -3,6 +3,9 @@
     python experiments/run.py operators                          every row of the first operator suite
     python experiments/run.py second                             every row of the second: what lies between the products
     python experiments/run.py C2D GMM:1,1024,1024,1024 softmax   one operator, one shape
+    python experiments/run.py tensor_cores                       products and attention in the dtypes of tensor cores, on the processor
+    python experiments/run.py cuda                               kernels on a CUDA device; cuda-emulated tries it without one
+    python experiments/run.py cuda-models                        three models there; cuda-models-emulated likewise
     python experiments/run.py models                             the four whole models; or resnet18, or any file.onnx
     python experiments/run.py more-models                        twelve of torchvision and transformers; or resnet50
     python experiments/run.py search                             the search itself, on some rows; or search:C2D
@@ -50,6 +53,10 @@ def tasks(items: list[str], settings: Settings) -> Iterator[Task]:
         elif models.is_model(item):
             key = Path(item).stem.removesuffix(".dynamo")
             yield _theme("models", settings), key, lambda item=item: models.measure(item, settings)  # type: ignore[misc]
+        elif item in ("cuda", "cuda-emulated"):
+            yield from _on_device(item, settings)
+        elif item in ("cuda-models", "cuda-models-emulated"):
+            yield from _models_on_device(item, settings)
         elif item == "foundation":
             from experiments import foundation
 
@@ -70,6 +77,27 @@ def _operators(items: list[str], settings: Settings) -> Iterator[Task]:
         key = rows.key(name, shape)
         theme = _theme(suite.theme(name), settings)
         yield theme, key, lambda name=name, shape=shape: rows.measure(name, shape, settings)  # type: ignore[misc]
+
+
+def _on_device(theme: str, settings: Settings) -> Iterator[Task]:
+    from experiments.cuda import rows
+    from experiments.operators.rows import key
+
+    emulated = theme == "cuda-emulated"
+    for name, shape in rows.rows(emulated):
+        yield (
+            _theme(theme, settings),
+            key(name, shape),
+            lambda name=name, shape=shape: rows.measure(name, shape, settings, emulated),  # type: ignore[misc]
+        )
+
+
+def _models_on_device(theme: str, settings: Settings) -> Iterator[Task]:
+    from experiments.cuda import models
+
+    emulated = theme.endswith("-emulated")
+    for item in models.SMALL if emulated else models.NAMES:
+        yield _theme(theme, settings), item, lambda item=item: models.measure(item, settings, emulated)  # type: ignore[misc]
 
 
 def _theme(theme: str, settings: Settings) -> str:

@@ -27,8 +27,15 @@ class DiagnosticError(IRError):
 
 
 def did_you_mean(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
-    """The end of a message about an unknown name: ``"; did you mean 'float32' or 'float64'?"``, or "" if nothing is near."""
-    near = [repr(item) for item in difflib.get_close_matches(name, list(known), n=3, cutoff=cutoff)]
+    """The end of a message about an unknown name: ``"; did you mean 'float32' or 'float64'?"``, or "" if nothing is near.
+
+    Capital letters count as small ones: who writes ``CUDA`` means ``cuda``.
+    """
+    by_text: dict[str, list[str]] = {}
+    for item in known:
+        by_text.setdefault(item.lower(), []).append(item)
+    close = difflib.get_close_matches(name.lower(), by_text, n=3, cutoff=cutoff)
+    near = [repr(item) for text in close for item in by_text[text]][:3]
     if not near:
         return ""
     return f"; did you mean {' or '.join([', '.join(near[:-1]), near[-1]]) if near[1:] else near[0]}?"

@@ -15,6 +15,7 @@ from .error import IRError
 EXTERNAL = {
     "Executable": "runners.executable",
     "Library": "runners.executable",
+    "DeviceCode": "runners.device_code",
     "device": "runners.device",
     "VirtualMachine": "runners.virtual_machine",
     "DefaultGPUSchedule": "schedules.dlight.default_gpu_schedule",

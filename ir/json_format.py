@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from . import dtype as dt
-from .error import IRValueError
+from .error import IRError, IRValueError
 from .external import declare
 from .node import TYPE_KEYS, Node
 from .op import Op
@@ -129,15 +129,33 @@ class _Reader:
         return cls(**values)
 
 
+_MOST_TEXT = 500
+"""Characters of what is said about a text that is no program."""
+
+
 def load_json(text: str) -> Any:
-    """The program that :func:`save_json` wrote; raises IRValueError when the text is not one."""
+    """The program that :func:`save_json` wrote; raises an IRError, mostly IRValueError, when the text is not one, however it was broken."""
     try:
         document = json.loads(text)
         version, root, nodes = document["loopsmith_ir"], document["root"], document["nodes"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise IRValueError(f"not a saved loopsmith program: {error}") from error
-    if version > FORMAT_VERSION:
+        is_newer = version > FORMAT_VERSION
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise IRValueError(f"not a saved loopsmith program: {_short(error)}") from error
+    if is_newer:
         raise IRValueError(
             f"the program has format {version}, this version reads up to {FORMAT_VERSION}; upgrade loopsmith"
         )
-    return _Reader(nodes).decode(root)
+    try:
+        return _Reader(nodes).decode(root)
+    except IRError:
+        raise
+    except (
+        Exception
+    ) as error:  # constructors trust their arguments, and what a broken text makes them do is anything
+        raise IRValueError(
+            f"not a saved loopsmith program: {type(error).__name__}: {_short(error)}"
+        ) from error
+
+
+def _short(error: Exception) -> str:
+    return str(error)[:_MOST_TEXT]

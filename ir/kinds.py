@@ -2,7 +2,8 @@
 
 A base class owns the registry and imports none of its subclasses; each implementation registers itself where it is defined. A
 name that nobody registered yet makes the registry import the modules of the base's folder, so that a file put there is found
-without being listed anywhere, and one that needs a heavy library is loaded when it is first asked for.
+without being listed anywhere, and one that needs a heavy library is loaded when it is first asked for. An implementation of
+several files has a folder there, and is in its file that is called after the interface: the runner ``cuda`` in ``cuda/runner.py``.
 """
 
 from __future__ import annotations
@@ -80,20 +81,31 @@ class Kinds(Generic[T]):
         self._import_all()
         return sorted(self._found)
 
-    def _import(self, module: str) -> None:
-        if self._folder is not None and module in modules_of(self._folder):
-            import_module(f"{self._folder}.{module}")
+    def _import(self, name: str) -> None:
+        module = self._files().get(name)
+        if module is not None:
+            import_module(module)
 
     def _import_all(self) -> None:
-        if self._folder is None:
-            return
-        for module in modules_of(self._folder):
+        for module in self._files().values():
             try:
-                self._import(module)
+                import_module(module)
             except ModuleNotFoundError as error:
                 if (error.name or "").partition(".")[0] in sys.modules:
                     raise  # the package is there: the file imports a module that it does not have
                 continue  # what it needs is not installed: its kinds are not there
+
+    def _files(self) -> dict[str, str]:
+        """The modules that may hold implementations, by the names that these are likely to have."""
+        if self._folder is None:
+            return {}
+        found = {name: f"{self._folder}.{name}" for name in modules_of(self._folder)}
+        own = self._what.replace(" ", "_")
+        for item in pkgutil.iter_modules(import_module(self._folder).__path__):
+            folder = f"{self._folder}.{item.name}"
+            if item.ispkg and own in modules_of(folder):
+                found[item.name] = f"{folder}.{own}"
+        return found
 
 
 def modules_of(folder: str) -> list[str]:

@@ -82,7 +82,6 @@ for _name, _type, _doc in (
 ):
     register_config_option(_name, _type, _doc)
 
-_NO_CUDA = "no code is generated for GPUs yet"
 _NO_RELAY = "there is no Relay yet"
 _NO_OPTIONS = "the pass has no options"
 _REFUSED: dict[str, str] = {
@@ -95,8 +94,8 @@ _REFUSED: dict[str, str] = {
     "tir.enable_debug": "generated code has no debug information",
     "tir.instrument_bound_checkers": "generated code does not check bounds; analysis.OOBChecker proves them before",
     "tir.instrument_lwp": "generated code has no profiling hooks; time kernels with VirtualMachine.time_evaluator",
-    "tir.use_async_copy": _NO_CUDA,
-    "tir.detect_global_barrier": _NO_CUDA,
+    "tir.use_async_copy": "copies are asynchronous where schedules ask for it and the architecture has them",
+    "tir.detect_global_barrier": "blocks of one launch have no barrier; what they hand over is for another kernel",
     "relax.fallback_device_type": "a module without virtual devices is built for the target",
     "relax.lift_transform_params.consume_params": "lifted functions keep the weights that they are given",
     "relax.frontend.fill_span": "importers do not record where nodes come from",
@@ -292,3 +291,11 @@ def _matches(name: str, patterns: Sequence[str]) -> bool:
     return bool(patterns) and any(
         name == pattern or fnmatch.fnmatchcase(name, pattern) for pattern in patterns
     )
+
+
+def code_settings(context: PassContext) -> str | None:
+    """What of a context decides which code a program gets, as a part of keys; None when passes given as objects take part."""
+    if "tir.add_lower_pass" in context.config:
+        return None
+    passes = (context.opt_level, context.required_pass, context.disabled_pass)
+    return repr((passes, sorted(context.config.items())))

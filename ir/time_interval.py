@@ -58,6 +58,15 @@ class TimeInterval:
         return (self.high - self.middle) / self.middle if self.middle > 0 else UNKNOWN_NOISE
 
 
+def median_secs(times: Sequence[float] | None) -> float:
+    """The time by which a measurement is compared: the median of its repeats, infinite where there is none.
+
+    >>> median_secs([1.0, 9.0, 1.1]), median_secs(None)
+    (1.1, inf)
+    """
+    return statistics.median(times) if times else math.inf
+
+
 def noise_of(times: Sequence[float]) -> float:
     """Half the width of the interval of the median of repeats, as a share of it: two of its standard errors.
 
@@ -77,3 +86,14 @@ def noise_of(times: Sequence[float]) -> float:
     else:
         deviation = 1.4826 * statistics.median(abs(item - middle) for item in times)
     return max(LEAST_NOISE, 2 * 1.25 * deviation / (root * middle))
+
+
+def milliseconds(secs: float) -> str:
+    """A time in milliseconds for people: four decimals, and of what is short, three digits.
+
+    >>> milliseconds(1.23456e-3), milliseconds(3.6e-6), milliseconds(2.1345e-7), milliseconds(0.0)
+    ('1.2346', '0.00360', '0.000213', '0.0000')
+    """
+    value = secs * 1e3
+    decimals = 2 - math.floor(math.log10(value)) if value > 0 else 0
+    return f"{value:.{max(4, decimals)}f}"

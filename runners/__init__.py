@@ -5,6 +5,10 @@ Running a built artefact needs this package and numpy only; the parts that build
 
 from __future__ import annotations
 
+from loopsmith_import_check import require_needs
+
+require_needs(__name__, __file__)
+
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +28,12 @@ if TYPE_CHECKING:
     from .local import LocalRunner
     from .measure import MeasureRequest, MeasureResult, finished_results, measure_candidates
     from .pool import Outcome, WorkerPool, shared_pool
+    from . import rpc
+    from .rpc.builder import RPCBuilder
+    from .rpc.config import RPCConfig
+    from .rpc.runner import RPCRunner
+    from .ray.builder import RayBuilder
+    from .ray.runner import RayRunner
     from .replay import ReplayBuilder, ReplayRunner
     from .runner import Runner, RunnerFuture, RunnerInput, RunnerResult
     from .virtual_machine import VirtualMachine
@@ -43,6 +53,11 @@ _LAZY = {
     "EvaluatorConfig": "evaluator",
     "LocalRunner": "local",
     "CudaRunner": "cuda.runner",
+    "RPCBuilder": "rpc",
+    "RPCConfig": "rpc",
+    "RPCRunner": "rpc",
+    "RayBuilder": "ray",
+    "RayRunner": "ray",
     "ReplayBuilder": "replay",
     "ReplayRunner": "replay",
     "MeasureRequest": "measure",
@@ -81,6 +96,11 @@ __all__ = [
     "RunnerFuture",
     "LocalRunner",
     "CudaRunner",
+    "RPCBuilder",
+    "RPCRunner",
+    "RPCConfig",
+    "RayBuilder",
+    "RayRunner",
     "ReplayBuilder",
     "ReplayRunner",
     "EvaluatorConfig",
@@ -104,6 +124,13 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Load the module of a name when it is first asked for."""
+    if name == "rpc":
+        return import_module(".rpc", __name__)
     if name in _LAZY:
         return getattr(import_module(f".{_LAZY[name]}", __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """What is loaded later is there too, as for :func:`help` and for completion."""
+    return sorted({*globals(), *__all__})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,38 @@ from .device import Device
 from .error import RunnerError
 from .ndarray import NDArray, from_dlpack, has_masked_elements, numpy_dtype
 from .program import ArgumentError
+
+
+def in_order(
+    function: str, names: Sequence[str], args: Sequence[Any], named: Mapping[str, Any]
+) -> tuple[Any, ...]:
+    """The arguments of a call in the order of the function's parameters, of which the last may be given by name.
+
+    Args:
+        function: its name, for messages.
+        names: of its parameters.
+        args: what is given by position, at most as much as there are names where anything is given by name.
+        named: what is given by name.
+
+    Raises:
+        ArgumentError: the function has no parameter of a name, one is given twice, or one is missing.
+    """
+    if not named:
+        return tuple(args)
+    unknown = [name for name in named if name not in names]
+    if unknown:
+        raise ArgumentError(
+            f"function {function} has no argument {unknown[0]!r}; its arguments are {', '.join(names)}"
+        )
+    twice = [name for name in names[: len(args)] if name in named]
+    if twice:
+        raise ArgumentError(
+            f"function {function}: argument {twice[0]} is given twice, by position and by name"
+        )
+    missing = [name for name in names[len(args) :] if name not in named]
+    if missing:
+        raise ArgumentError(f"function {function}: argument {missing[0]} is missing")
+    return (*args, *[named[name] for name in names[len(args) :]])
 
 
 def number_as(value: Any, dtype: str, subject: str) -> np.ndarray[Any, Any]:

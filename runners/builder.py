@@ -14,6 +14,7 @@ from ir.pass_context import PassContext
 
 from . import candidate
 from .error import RunnerError
+from .kernel_code import KernelCode
 from .pool import CONTEXT_LOST, Outcome, Worker, WorkerPool
 from .result import ResultKind
 from .runner import are_measures
@@ -44,9 +45,13 @@ def _options_in_force() -> PassContext:
 
 @dataclass(slots=True)
 class Artifact:
-    """A built candidate: it is loaded in the worker that built it, and is built again where that worker is gone."""
+    """A built candidate: it is loaded in the worker that built it, and is built again where that worker is gone.
+
+    One that is built for devices elsewhere is its code, which is loaded wherever it runs.
+    """
 
     mod: Any
+    """The program, or a :class:`~runners.kernel_code.KernelCode`."""
     target: Any
     build: Callable[[Any, Any], Callable[..., Any]] | None = None
     context: PassContext = field(default_factory=_options_in_force)
@@ -54,6 +59,26 @@ class Artifact:
     number: int = field(default_factory=lambda: next(_NUMBERS))
     worker: Worker | None = None
     generation: int = 0
+
+
+def portable_code(artifact: Any, runner: str, builder: str) -> KernelCode:
+    """The bytes of an artifact, for a runner of devices elsewhere.
+
+    Args:
+        artifact: what was built.
+        runner: name of the runner, for the message.
+        builder: name of the builder beside :class:`LocalBuilder` that makes what it takes.
+
+    Raises:
+        RunnerError: the artifact is something else.
+    """
+    code = artifact.mod if isinstance(artifact, Artifact) else None
+    if not isinstance(code, KernelCode):
+        raise RunnerError(
+            f"{runner} sends what LocalBuilder(portable=True) or {builder} built, which is bytes; got"
+            f" {type(artifact).__name__}: {artifact!r}"
+        )
+    return code
 
 
 @dataclass(slots=True)
@@ -125,6 +150,7 @@ class LocalBuilder(SessionPart, Builder):
         f_build: Callable[[Any, Any], Callable[..., Any]] | None = None,
         *,
         pool: WorkerPool | None = None,
+        portable: bool | None = None,
     ) -> None:
         """
         Args:
@@ -133,6 +159,8 @@ class LocalBuilder(SessionPart, Builder):
             f_build: importable function (mod, target) -> callable on numpy arrays; ``runners.native.build_native`` by default.
                 It builds the reference too, a float64 program with other parameters.
             pool: worker processes to use; the runner must use the same ones, and does so in a tuning session where it has none of its own.
+            portable: build code as bytes, for whatever process or machine runs it; by default as the session's runner wants it, and
+                otherwise not: then a candidate is run in the process that has built it.
 
         Raises:
             RunnerError: ``f_build`` is of a script or a notebook, which the workers cannot import, or a setting is of another type.
@@ -148,14 +176,25 @@ class LocalBuilder(SessionPart, Builder):
         if pool is None and max_workers is not None:
             pool = WorkerPool(max_workers)
         self._pool = pool
+        self._portable = portable
         self.timeout_sec = timeout_sec
         self.f_build = f_build
+
+    @property
+    def portable(self) -> bool:
+        """Whether code is built as bytes, which any process runs."""
+        if self._portable is not None:
+            return self._portable
+        return self._session is not None and self._session.portable
 
     def build(self, build_inputs: Sequence[BuilderInput]) -> list[BuilderResult]:
         return [future.result() for future in self.submit(build_inputs)]
 
-    def unbuilt(self, build_input: BuilderInput) -> Artifact:
+    def unbuilt(self, build_input: BuilderInput) -> Artifact | None:
         require_no_params(self, build_input)
+        if self.portable:
+            built: Artifact | None = self._submit(build_input).result().artifact
+            return built
         return Artifact(build_input.mod, build_input.target, self.f_build)
 
     def submit(self, build_inputs: Iterable[BuilderInput]) -> list[Future[BuilderResult]]:
@@ -170,15 +209,16 @@ class LocalBuilder(SessionPart, Builder):
         require_no_params(self, item)
         artifact = Artifact(item.mod, item.target, self.f_build)
         future: Future[BuilderResult] = Future()
-        args = (artifact.number, item.mod, item.target, self.f_build, self.timeout_sec)
+        args = (item.mod, item.target, self.f_build, self.timeout_sec)
+        portable = self.portable
         call = self.pool.submit(
             candidate.under,
             artifact.context,
-            candidate.build_candidate,
+            *((candidate.pack_candidate,) if portable else (candidate.build_candidate, artifact.number)),
             *args,
             limit=max(self.timeout_sec, REQUEST_SECONDS),
             phase="request",
-            owner=artifact,
+            owner=None if portable else artifact,
         )
         call.add_done_callback(
             lambda done: answer(done, future, lambda outcome: _build_result(outcome, artifact))
@@ -213,7 +253,10 @@ def answer(done: Future[Outcome], future: Future[Any], convert: Callable[[Outcom
 
 def _build_result(outcome: Outcome, artifact: Artifact) -> BuilderResult:
     if outcome.kind == "returned":
-        report: candidate.BuildReport = outcome.value
+        report = outcome.value
+        if isinstance(report, candidate.PackedBuild):
+            artifact = Artifact(KernelCode(report.code), artifact.target, context=artifact.context)
+            report = report.report
         return BuilderResult(artifact, None, ResultKind.OK, report.build_secs, report.metrics)
     return BuilderResult(None, message_of(outcome), failure_kind(outcome, in_build=True))
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from .arguments import number_as
+from .foreign import ARRAYS
 from .ndarray import numpy_dtype
 from .program import ArgumentError, ExecutableError
 
@@ -45,7 +46,7 @@ def _tensor_checker(ndim: int, dtype: str, context: str = "") -> Callable[[Any],
         )
 
     def check(value: Any) -> tuple[()]:
-        if not isinstance(value, np.ndarray):
+        if not isinstance(value, ARRAYS):
             raise fail(type(value).__name__)
         if kind is not None and value.dtype != kind:
             order = "" if value.dtype.isnative else f" of the other byte order ({value.dtype.str})"
@@ -96,7 +97,7 @@ def _shape_matcher(size: int, *codes_and_context: Any) -> Callable[[Any, Any], t
     ]
 
     def match(value: Any, heap: Any) -> tuple[()]:
-        extents = value.shape if isinstance(value, np.ndarray) else value
+        extents = value.shape if isinstance(value, ARRAYS) else value
         if len(extents) != size:
             raise ArgumentError(f"{_what(context)} must have {size} extents, got {list(extents)}")
         for axis, code, number in steps:
@@ -161,13 +162,13 @@ def _assert(condition: Any, message: Any = "", *values: Any) -> tuple[()]:
 
 
 def _print(text: str, *values: Any) -> tuple[()]:
-    shown = [value.tolist() if isinstance(value, np.ndarray) else value for value in values]
+    shown = [value.tolist() if isinstance(value, ARRAYS) else value for value in values]
     print(text.format(*shown) if text else " ".join(map(str, shown)))
     return ()
 
 
 def _copy(value: Any) -> Any:
-    return value.copy() if isinstance(value, np.ndarray) else value
+    return value.copy() if isinstance(value, ARRAYS) else value
 
 
 BUILTINS: dict[str, Callable[..., Any]] = {
@@ -176,7 +177,6 @@ BUILTINS: dict[str, Callable[..., Any]] = {
     "vm.builtin.reshape": lambda value, shape: value.reshape(shape),
     "vm.builtin.copy": _copy,
     "vm.builtin.null_value": lambda: None,
-    "vm.builtin.to_device": lambda value, *_: value,
     "vm.builtin.alloc_shape_heap": lambda size: np.zeros(size, "int64"),
     "vm.builtin.check_shape_info": _check_shape_info,
     "vm.builtin.check_tuple_info": _check_tuple_info,
@@ -188,6 +188,10 @@ BUILTINS: dict[str, Callable[..., Any]] = {
     "relax.run.assert_op": _assert,
 }
 """Functions by name."""
+
+MADE_ON_PROCESSOR = frozenset(("relax.run.shape_to_tensor",))
+"""Those that make tensors of numbers, which are copied to where the model runs. Others give what they got, or what only the processor uses.
+"""
 
 PREPARED: dict[str, tuple[int, Callable[..., Callable[..., Any]]]] = {
     "vm.builtin.check_tensor_info": (1, _tensor_checker),

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import pickle
-import statistics
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -19,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ir.target import Target
-from ir.time_interval import TimeInterval
+from ir.time_interval import TimeInterval, median_secs
 
 from .checking import CheckedCalls, checked, confirmed
 from .cold_weights import bind_with_cold_weights
@@ -28,6 +27,7 @@ from .energy import EnergyMeter, energy_seconds
 from .error import RunnerError
 from .evaluator import EvaluatorConfig, first_call_limit, warm_call
 from .kernel import Kernel, pack_arguments, require_arguments
+from .kernel_code import KernelCode, ProgramText, packed_kernel
 from .lock import machine
 from .reference_order import in_fast_order
 from .result import ResultKind
@@ -79,6 +79,15 @@ class BuildReport:
 
 
 @dataclass(frozen=True, slots=True)
+class PackedBuild:
+    """A build that is not kept, as it is sent to the parent."""
+
+    report: BuildReport
+    code: bytes
+    """As :func:`runners.kernel_code.packed_kernel` gives it."""
+
+
+@dataclass(frozen=True, slots=True)
 class RunReport:
     """What a run came to, as it is sent to the parent."""
 
@@ -99,7 +108,7 @@ class RunReport:
     @property
     def secs(self) -> float:
         """The median of the times, infinite without any."""
-        return statistics.median(self.run_secs) if self.run_secs else math.inf
+        return median_secs(self.run_secs)
 
     def result(self) -> RunnerResult:
         """What runners answer."""
@@ -134,7 +143,21 @@ def build_candidate(
         return BuildReport(time.perf_counter() - begin, kernel.metrics)
 
 
+def pack_candidate(program: Any, target: Any, f_build: Build | None, timeout_sec: float) -> PackedBuild:
+    """Build a candidate for wherever it will run; it is not kept."""
+    phase("waiting for the machine", None)
+    with machine(alone=False):
+        begin = time.perf_counter()
+        kernel = _build(program, target, f_build, timeout_sec)
+        code = packed_kernel(kernel)
+        return PackedBuild(BuildReport(time.perf_counter() - begin, kernel.metrics), code)
+
+
 def _build(program: Any, target: Any, f_build: Build | None, timeout_sec: float) -> Kernel:
+    if isinstance(program, KernelCode):
+        phase("build", timeout_sec)
+        return program.unpacked()
+    program = _unpacked(program)
     if not hasattr(program, "functions"):
         phase("schedule", timeout_sec)
         program = program()
@@ -277,6 +300,7 @@ def _reference(
     candidate: Kernel | None = None,
 ) -> Reference:
     """The reference of a workload, with what a candidate may round otherwise."""
+    mod = _unpacked(mod)
     known = _REFERENCES.in_memory(key)
     program = None if candidate is None else rounding_program(candidate.mod)
     if known is None or program is not None:
@@ -293,6 +317,11 @@ def _reference(
         if program is not None:
             known = _REFERENCES.allowing(key, known, program, make_run)
     return known
+
+
+def _unpacked(mod: Any) -> Any:
+    """A program that may have come as text."""
+    return mod.unpacked() if isinstance(mod, ProgramText) else mod
 
 
 def _slow_reference(mod: Any, limit: float) -> str:
@@ -433,7 +462,7 @@ def run_rivals(
             if report.message is not None:
                 continue
             phase("preparing inputs", 120.0)
-            arguments = _free_arguments(kernel.mod if reference is None else reference)
+            arguments = _free_arguments(kernel.mod if reference is None else _unpacked(reference))
             if reference is not None:
                 arguments = pack_arguments(kernel.mod, arguments)
             call = _bound(kernel, arguments, config)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from . import cuda as _cuda
 from .error import DeviceError
@@ -26,6 +27,8 @@ class Device:
 
     kDLCPU: ClassVar[int] = 1
     kDLCUDA: ClassVar[int] = 2
+    ELSEWHERE: ClassVar[int] = 128
+    """Added to the type of a device that a server has, see :mod:`runners.rpc.remote_array`."""
 
     @property
     def type(self) -> str:
@@ -42,7 +45,18 @@ class Device:
             return self.device_id == 0
         if self.device_type != self.kDLCUDA:
             return False
-        return int(_cuda.device_count()) > self.device_id
+        return 0 <= self.device_id < int(_cuda.device_count())
+
+    def foreign_array(self, shape: Sequence[int], dtype: Any) -> Any:
+        """A new :class:`~runners.foreign.ForeignArray` with undefined elements on a device other than the processor.
+
+        Raises:
+            DeviceError: there is no such device, or it takes no arrays.
+            CudaOutOfMemory: it has no memory for it.
+        """
+        if self.device_type != self.kDLCUDA:
+            raise DeviceError(f"arrays on {self} are not supported; use cpu() or cuda()")
+        return _cuda.DeviceArray.empty(self.device_id, shape, dtype)
 
     def sync(self) -> None:
         """Wait for everything that was started on the device.
@@ -75,6 +89,18 @@ def device(dev: str | Device, index: int | None = None) -> Device:
             f"unknown device {dev!r}; expected one of {sorted(_TYPES | _ALIASES)}, such as 'cpu' or 'cuda:1'"
         )
     return Device(_TYPES[name], int(match[2] or 0) if index is None else index)
+
+
+def checked_device(value: object) -> Device:
+    """What is given as a device, if it is one.
+
+    Raises:
+        DeviceError: it is something else, as the name of one.
+    """
+    if isinstance(value, Device):
+        return value
+    fix = f", or runners.device({value!r}), which reads a name" if isinstance(value, str) else ""
+    raise DeviceError(f"a device is as runners.cpu() or runners.cuda(0) makes it{fix}; got {value!r}")
 
 
 def cpu(index: int = 0) -> Device:

@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from ir.error import IRError as _Base
-else:
-    try:
-        from ir.error import IRError as _Base
-    except ModuleNotFoundError:  # a machine with numpy and this folder only
-        _Base = Exception
+from .base_error import BaseError
 
 
-class RunnerError(_Base):
+class RunnerError(BaseError):
     """Something cannot be run as asked."""
 
 

@@ -9,16 +9,20 @@ from __future__ import annotations
 import ctypes
 import json
 import os
-import struct
 import tempfile
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from .device import Device
+from .device_code import DeviceCode
+from .home import Home
+from .library_file import read_description, seal
 from .ndarray import numpy_dtype
-from .program import CONSTANTS_SYMBOL, FORMAT, METADATA_SYMBOL, ExecutableError, check_compatible
+from .program import CONSTANTS_SYMBOL, DEVICE_CODE_SYMBOL, FORMAT, ExecutableError, check_compatible
 
 
 class Library:
@@ -53,6 +57,7 @@ class Executable:
         library: the machine code.
         constants: arrays by number, as the description refers to them.
         objects: object files for :meth:`export_library`; None for an executable that was loaded from a file.
+        device_code: kernels of a model for a CUDA device.
     """
 
     def __init__(
@@ -62,12 +67,27 @@ class Executable:
         constants: Sequence[np.ndarray[Any, Any]] = (),
         objects: Sequence[bytes] | None = None,
         path: str | None = None,
+        *,
+        device_code: DeviceCode | None = None,
     ) -> None:
         self.metadata: dict[str, Any] = {"format": FORMAT, **metadata}
         self.library = library
         self.constants = list(constants)
         self.path = path
+        self.device_code = device_code
         self._objects = None if objects is None else list(objects)
+        self._copying = threading.Lock()
+        self._constants_at: dict[Device, list[Any]] = {}
+
+    def constants_at(self, home: Home) -> list[Any]:
+        """The constants as raw arrays of a place, copied there once; nobody may write to them."""
+        if home.device.device_type == Device.kDLCPU:
+            return self.constants
+        with self._copying:
+            found = self._constants_at.get(home.device)
+            if found is None:
+                found = self._constants_at[home.device] = [home.constant(value) for value in self.constants]
+            return found
 
     @property
     def mod(self) -> Executable:
@@ -88,6 +108,12 @@ class Executable:
             )
         return {key: entry[key] for key in ("params", "outputs") if key in entry}
 
+    def set_num_threads(self, count: int) -> None:
+        """Threads of the parallel loops of its code from the next call on; 0 means one per processor."""
+        prefix = self.metadata.get("runtime_prefix", "loopsmith")
+        address = self.library.address(f"{prefix}_set_num_threads")
+        ctypes.CFUNCTYPE(None, ctypes.c_int32)(address)(count)
+
     def stats(self) -> str:
         """A few lines about what was built: functions, kernels, constants, and the memory that a call needs."""
         lines = []
@@ -100,11 +126,25 @@ class Executable:
                 )
             else:
                 lines.append(f"{name}: bytecode, {len(entry['code'])} instructions")
+        if self.device_code is not None:
+            count, arch = len(self.device_code.kernels), self.device_code.arch
+            lines.append(f"{count} kernels for {arch}, {len(self.device_code.cubin)} bytes")
         total = sum(int(value.nbytes) for value in self.constants)
         lines.append(
             f"{len(self.constants)} constants, {total} bytes; {len(self.metadata.get('kernels', ()))} kernels"
         )
         return "\n".join(lines)
+
+    def source(self, form: str = "cuda") -> str:
+        """The kernels of a model for a CUDA device: ``"cuda"`` (C++) or ``"ptx"``.
+
+        Raises:
+            ExecutableError: the model runs on the processor alone.
+            RunnerError: another form is asked for.
+        """
+        if self.device_code is None:
+            raise ExecutableError("the model has no kernels of a device; it was built for the processor")
+        return self.device_code.text(form)
 
     def as_text(self) -> str:
         """The description of the functions, with the instructions of those that are interpreted."""
@@ -114,12 +154,16 @@ class Executable:
         """The executable itself: its code is loaded already."""
         return self
 
-    def export_library(self, file_name: str | os.PathLike[str], *, header: bool = True) -> Path:
+    def export_library(
+        self, file_name: str | os.PathLike[str], *, header: bool = True, prefix: str | None = None
+    ) -> Path:
         """Write the model as one shared library with its weights, and ``<name>.h`` beside it for callers in C.
 
         Args:
             file_name: as ``model.so``.
-            header: whether to write the header (only for models with at least one native function).
+            header: whether to write the header.
+            prefix: what the names that C sees begin with, so that one program can have several models; ``loopsmith`` by default. Those of
+                a library for CUDA devices are named after the file by default: ``loopsmith_model_create``.
 
         Raises:
             ExecutableError: the path cannot be written or is the header's, this executable was itself loaded from a file, or a kernel calls
@@ -143,48 +187,57 @@ class Executable:
             raise ExecutableError(
                 f"cannot write {path}: the header would take its place; name the library {path.with_suffix('.so')}"
             )
-        # Linking needs the compiler; running does not, so the import stays here.
-        from ir.codegen.model_library import link_model, write_header
-
-        link_model(self.metadata, self.constants, self._objects, path)
-        if header:
-            write_header(self.metadata, path.with_suffix(".h"))
+        try:
+            self._link(path, path.with_suffix(".h") if header else None, prefix)
+        except OSError as error:
+            raise ExecutableError(f"cannot write {path}: {error.strerror or error}") from error
         return path
+
+    def _link(self, path: Path, header: Path | None, prefix: str | None) -> None:
+        """Make the library beside its place and move it there: whoever has loaded an earlier one of that name keeps it."""
+        # Linking needs the compiler; running does not, so the import stays here.
+        from ir.codegen.model_library import link_model
+
+        described, parts = dict(self.metadata), []
+        if self.device_code is not None:
+            described["device_code"] = self.device_code.described()
+            parts = self.device_code.parts()
+        assert self._objects is not None
+        with tempfile.TemporaryDirectory(prefix=".loopsmith-", dir=path.parent) as folder:
+            linked = Path(folder, path.name)
+            made = None if header is None else Path(folder, header.name)
+            text = link_model(
+                described,
+                self.constants,
+                self._objects,
+                linked,
+                device_code=parts,
+                header=made,
+                prefix=prefix,
+            )
+            seal(linked, text)
+            linked.replace(path)
+            if header is not None and made is not None:
+                made.replace(header)
 
     @staticmethod
     def load(file_name: str | os.PathLike[str]) -> Executable:
         """Open a shared library that :meth:`export_library` wrote; needs numpy only.
 
+        What is wrong with the file is found before anything of it is loaded: its checksum is compared, and what it says of itself.
+
         Raises:
-            ExecutableError: the file is missing or no model, or this machine cannot run it.
+            ExecutableError: the file is missing, damaged or no model, or this machine cannot run it.
         """
         path = Path(file_name)
-        if path.is_dir():
-            raise ExecutableError(
-                f"{path} is a folder; name a model's shared library in it, such as model.so"
-            )
-        if not path.is_file():
-            raise ExecutableError(
-                f"there is no file {path}; check the path, or make the file: `loopsmith build MODEL.onnx -o {path}`, or"
-                f" export_library({str(path)!r}) of an executable"
-            )
-        _require_whole(path)
+        metadata = read_description(path)
+        check_compatible(metadata, str(path))
         try:
             handle = _opened(path.resolve())
-            text = ctypes.c_char.in_dll(handle, METADATA_SYMBOL)
         except OSError as error:
-            raise ExecutableError(
-                f"{path} is no model library of loopsmith: `loopsmith build` makes one of a model ({error})"
-            ) from error
-        except ValueError as error:
-            raise ExecutableError(
-                f"{path} is no model library of loopsmith: it describes no model; one of kernels, which build(...).export_library"
-                " writes, is for C, as its header says"
-            ) from error
-        metadata = json.loads(ctypes.string_at(ctypes.addressof(text)))
-        check_compatible(metadata, str(path))
+            raise ExecutableError(f"the system cannot load {path}: {error}") from error
         constants = _constants_of(handle, metadata)
-        error_text = handle.loopsmith_last_error
+        error_text = handle[f"{metadata['runtime_prefix']}_last_error"]
         error_text.restype = ctypes.c_char_p
 
         def address_of(symbol: str) -> int:
@@ -196,7 +249,8 @@ class Executable:
                 ) from None
 
         library = Library(address_of, lambda: (error_text() or b"").decode("utf-8", "replace"), handle)
-        return Executable(metadata, library, constants, None, str(path))
+        device_code = _device_code_of(handle, metadata.pop("device_code", None))
+        return Executable(metadata, library, constants, None, str(path), device_code=device_code)
 
 
 def _opened(path: Path) -> ctypes.CDLL:
@@ -211,19 +265,6 @@ def _opened(path: Path) -> ctypes.CDLL:
         link = Path(name, path.name)
         link.symlink_to(path)
         return ctypes.CDLL(str(link))
-
-
-def _require_whole(path: Path) -> None:
-    """Refuse a file that was cut short, which the system would map and then fail on with a signal."""
-    with path.open("rb") as file:
-        head = file.read(64)
-    if head[:5] != b"\x7fELF\x02" or len(head) < 64:
-        return  # of another format: the system says what it thinks of it
-    order = "<" if head[5] == 1 else ">"
-    (sections,) = struct.unpack_from(order + "Q", head, 0x28)
-    size, count = struct.unpack_from(order + "HH", head, 0x3A)
-    if path.stat().st_size < sections + size * count:
-        raise ExecutableError(f"{path} was cut short; copy it again or build the model again")
 
 
 def _constants_of(handle: ctypes.CDLL, metadata: Mapping[str, Any]) -> list[np.ndarray[Any, Any]]:
@@ -244,6 +285,14 @@ def _constants_of(handle: ctypes.CDLL, metadata: Mapping[str, Any]) -> list[np.n
         value.flags.writeable = False
         arrays.append(value)
     return arrays
+
+
+def _device_code_of(handle: ctypes.CDLL, described: Any) -> DeviceCode | None:
+    """What a device runs of a library that was built for one."""
+    if described is None:
+        return None
+    base = ctypes.addressof(ctypes.c_char.in_dll(handle, DEVICE_CODE_SYMBOL))
+    return DeviceCode.of_parts(described, ctypes.string_at(base, sum(described["sizes"])))
 
 
 def load_module(path: str | os.PathLike[str]) -> Executable:

@@ -1,15 +1,15 @@
 """The interpreter of functions that are not one native function: symbolic shapes, branches, calls of Python functions.
 
 The instructions are plain lists (they travel as JSON) over registers. On creation every instruction becomes a Python closure, so
-that running one is a call. Registers hold numpy arrays, tuples, shapes (tuples of int) and numbers. An operand is the number
-of a register, or a literal as the only element of a list; a list in it is a shape.
+that running one is a call. Registers hold raw arrays (numpy's, or a device's), tuples, shapes (tuples of int) and numbers. An operand
+is the number of a register, or a literal as the only element of a list; a list in it is a shape.
 
 Instructions::
 
     ["const", dst, number]           ["move", dst, operand]
-    ["storage", dst, operand]        ["tensor", dst, storage, offset, shape, dtype]         ["kill", register]
+    ["storage", dst, operand, device]   ["tensor", dst, storage, offset, shape, dtype]         ["kill", register]
     ["kernel", dst, symbol, [what, ...]]     what a C function gets, in order:
-        ["buffer", register]  ["number", operand, dtype]  ["extent", register, axis, dtype]
+        ["queue"]  ["buffer", register]  ["number", operand, dtype]  ["extent", register, axis, dtype]
         ["stride", register, axis, dtype]  (in elements, of a dense array)  ["result", dtype]
     ["packed", dst, name, [operands], result]   a function of :mod:`runners.builtins`, or a registered one
         whose result is described as parameters are; the description may be left out
@@ -25,17 +25,22 @@ import ctypes
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from .arguments import as_numpy, number_as
-from .builtins import BUILTINS, PREPARED
+from .arguments import in_order, number_as
+from .builtins import BUILTINS, MADE_ON_PROCESSOR, PREPARED
 from .executable import Executable
-from .ndarray import NDArray, address_of, aligned_bytes, aligned_empty, from_dlpack, numpy_dtype
-from .profile import profile_table
+from .foreign import ARRAYS, ForeignArray
+from .graphs import StaticParts
+from .home import Home
+from .ndarray import NDArray, address_of, from_dlpack, numpy_dtype
+from .profile import TimedPart, timed_parts
 from .program import ArgumentError, ExecutableError
+from .registered import registered_function
 
 MOST_NESTED_CALLS = 2000
 """How deep calls of a model's functions nest: each takes a piece of the thread's stack, whose end is the end of the process."""
@@ -48,6 +53,11 @@ class _Nesting(threading.local):
 
 
 _NESTING = _Nesting()
+_NO_CONTEXT = nullcontext()
+_CACHED_ALLOC, _RUN_OR_CAPTURE = (
+    "vm.builtin.cuda_graph.get_cached_alloc",
+    "vm.builtin.cuda_graph.run_or_capture",
+)
 
 Registers = list[Any]
 Step = Callable[[Registers], None]
@@ -81,7 +91,7 @@ def _operands(operands: list[Any]) -> Callable[[Registers], tuple[Any, ...]]:
 
 def unwrap(value: Any) -> Any:
     """What the instructions work on: numpy arrays instead of NDArrays, tuples of them."""
-    if isinstance(value, np.ndarray):
+    if isinstance(value, ARRAYS):
         return value
     if isinstance(value, NDArray):
         return value.data
@@ -93,10 +103,12 @@ def unwrap(value: Any) -> Any:
 
 
 def wrap(value: Any, given: Mapping[int, NDArray] | None = None) -> Any:
-    """What callers get: NDArrays instead of numpy arrays; ``given`` are those that they passed, by identity of their arrays."""
-    if isinstance(value, np.ndarray):
+    """What callers get: NDArrays instead of raw arrays; ``given`` are those that they passed, by identity of their arrays."""
+    if isinstance(value, ARRAYS):
         known = given.get(id(value)) if given else None
-        return NDArray(value) if known is None else known
+        if known is not None:
+            return known
+        return NDArray(value, value.device if isinstance(value, ForeignArray) else None)
     if isinstance(value, tuple):
         return tuple(wrap(item, given) for item in value)
     return value
@@ -113,47 +125,40 @@ def given_arrays(args: Sequence[Any]) -> dict[int, NDArray]:
     return found
 
 
-def refuse_read_only(array: np.ndarray[Any, Any], name: str) -> None:
-    """Raise ArgumentError unless the code may write into an array that is passed for a parameter it overwrites."""
-    flags = array.flags
-    shared = type(array.base).__name__ == "PyCapsule"  # DLPack does not tell what may be written
-    if not flags.writeable and not shared:
-        raise ArgumentError(f"argument {name} is overwritten, but the array is read-only; pass a copy of it")
-    if not flags.c_contiguous or not flags.aligned:
-        raise ArgumentError(
-            f"argument {name} is overwritten, but the array is not contiguous; pass numpy.ascontiguousarray of it"
-        )
-
-
-def _received(value: Any, param: dict[str, Any], name: str) -> Any:
+def _received(value: Any, param: dict[str, Any], name: str, home: Home) -> Any:
     """An argument as instructions work on it: arrays that can be read, and written where the function does; numbers as declared."""
     fields = param.get("fields")
     if fields is not None and isinstance(value, tuple | list) and len(value) == len(fields):
         return tuple(
-            _received(item, field, f"{name}[{index}]")
+            _received(item, field, f"{name}[{index}]", home)
             for index, (item, field) in enumerate(zip(value, fields, strict=True))
         )
     if param.get("kind") == "prim":
         return number_as(unwrap(value), param["dtype"], f"argument {name}").item()
     if "shape" not in param:
-        return _readable(unwrap(value))
-    array = as_numpy(value, name, param["dtype"] or None)
+        return _readable(unwrap(value), home)
+    home = home.at(param.get("device", 0))
+    array = home.argument(value, name, param["dtype"] or None)
     if param.get("written"):
-        refuse_read_only(array, name)
-    return _readable(array)
+        home.refuse_read_only(array, name, value)
+    return home.dense(array)
 
 
-def _readable(value: Any) -> Any:
-    """A value from outside as kernels can read it: dense arrays, also where numpy has a view of another order."""
-    if isinstance(value, np.ndarray):
-        flags = value.flags
-        if flags.c_contiguous and flags.aligned:
-            return value
-        copied = aligned_empty(value.shape, value.dtype)
-        copied[...] = value
-        return copied
+def _at(values: Any, path: Sequence[int]) -> Any:
+    """The field at a path of a nested tuple; None where there is none."""
+    for index in path:
+        if not isinstance(values, tuple | list) or index >= len(values):
+            return None
+        values = values[index]
+    return values
+
+
+def _readable(value: Any, home: Home) -> Any:
+    """A value from outside as kernels can read it: arrays where they run, and dense, also where numpy has a view of another order."""
+    if isinstance(value, ARRAYS):
+        return home.dense(home.moved(value))
     if isinstance(value, tuple):
-        return tuple(_readable(item) for item in value)
+        return tuple(_readable(item, home) for item in value)
     return value
 
 
@@ -167,7 +172,7 @@ def _fits(value: Any, described: Mapping[str, Any]) -> bool:
         return _is_number(value, described["dtype"])
     if "shape" not in described:
         return True  # no array
-    if not isinstance(value, np.ndarray):
+    if not isinstance(value, ARRAYS):
         return False
     shape, dtype = described["shape"], described["dtype"]
     return (not dtype or value.dtype == numpy_dtype(dtype)) and (
@@ -203,7 +208,7 @@ def _spelled(described: Mapping[str, Any]) -> str:
 
 
 def _spelled_value(value: Any) -> str:
-    if isinstance(value, np.ndarray):
+    if isinstance(value, ARRAYS):
         return _spelled({"shape": value.shape, "dtype": str(value.dtype)})
     if isinstance(value, tuple):
         return f"({', '.join(map(_spelled_value, value))})"
@@ -212,13 +217,7 @@ def _spelled_value(value: Any) -> str:
 
 def packed_function(name: str) -> Callable[..., Any]:
     """The Python function registered under ``name``; raises ExecutableError when there is none."""
-    try:
-        # Registered functions live with the compiler; a model that calls none runs without it.
-        from ir.registry import get_global_func
-    except ImportError:
-        found = None
-    else:
-        found = get_global_func(name, allow_missing=True)
+    found = registered_function(name)
     if found is None:
         raise ExecutableError(
             f"the model calls {name!r}, which is not registered; register it with ir.register_func"
@@ -229,9 +228,10 @@ def packed_function(name: str) -> Callable[..., Any]:
 class Closure:
     """A function value: a function of the model with its captured values."""
 
-    def __init__(self, run: Callable[..., Any], captured: tuple[Any, ...]) -> None:
+    def __init__(self, run: Callable[..., Any], captured: tuple[Any, ...], home: Home) -> None:
         self._run = run
         self._captured = captured
+        self._home = home
 
     def run(self, *args: Any) -> Any:
         """Call on raw values."""
@@ -239,7 +239,7 @@ class Closure:
 
     def __call__(self, *args: Any) -> Any:
         """Call on arrays."""
-        return wrap(self.run(*[_readable(unwrap(arg)) for arg in args]))
+        return wrap(self.run(*[_readable(unwrap(arg), self._home) for arg in args]))
 
 
 class Interpreter:
@@ -249,18 +249,41 @@ class Interpreter:
         name: the function.
         executable: where it is.
         lookup: the other functions by name, for calls.
+        home: where its arrays are.
+        static: what the machine keeps from call to call.
     """
 
-    def __init__(self, name: str, executable: Executable, lookup: Callable[[str], Any]) -> None:
+    def __init__(
+        self,
+        name: str,
+        executable: Executable,
+        lookup: Callable[[str], Any],
+        home: Home,
+        static: StaticParts,
+    ) -> None:
         self.name = name
+        self._home = home
+        self._static = static
+        self._keeps_parts = False
+        """Whether calls of this function use what the machine keeps from call to call."""
+        self._own_builtins: dict[str, Callable[..., Any]] = {
+            _CACHED_ALLOC: static.cached_alloc,
+            _RUN_OR_CAPTURE: static.run_or_capture,
+            "vm.builtin.to_device": lambda value, device=None: (
+                value if device is None else home.at(device).moved(value)
+            ),
+        }
         self.entry: dict[str, Any] = executable.metadata["functions"][name]
         self._executable = executable
         self._lookup = lookup
         self._steps = self._compile(self.entry["code"])
         self._labels = [_label(item) for item in self.entry["code"]]
+        self._are_kernels = [item[0] == "kernel" for item in self.entry["code"]]
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: Any, **named: Any) -> Any:
         params = self.entry["params"]
+        if named:
+            args = in_order(self.name, [param["name"] for param in params], args, named)
         if len(args) != len(params):
             names = ", ".join(param["name"] for param in params)
             raise ArgumentError(
@@ -269,10 +292,21 @@ class Interpreter:
         return wrap(self.run(*self._received(args)), given_arrays(args))
 
     def _received(self, args: Sequence[Any]) -> list[Any]:
-        return [
-            _received(value, param, param["name"])
+        values = [
+            _received(value, param, param["name"], self._home)
             for value, param in zip(args, self.entry["params"], strict=True)
         ]
+        for written, other in self.entry.get("apart", ()):
+            arrays = _at(values, written), _at(values, other)
+            if all(
+                isinstance(array, ARRAYS) for array in arrays
+            ):  # the code says of others what they should be
+                self._home.refuse_shared(*arrays, (self._name_at(written), self._name_at(other)))
+        return values
+
+    def _name_at(self, path: Sequence[int]) -> str:
+        """How a message names an argument, or a field of one."""
+        return f"{self.entry['params'][path[0]]['name']}{''.join(f'[{index}]' for index in path[1:])}"
 
     def run(self, *values: Any) -> Any:
         """Call on raw values (numpy arrays, tuples, numbers).
@@ -290,22 +324,29 @@ class Interpreter:
         registers[: len(values)] = values
         _NESTING.depth = depth + 1
         try:
-            for step in self._steps:
-                step(registers)
+            with self._call():
+                for step in self._steps:
+                    step(registers)
         finally:
             _NESTING.depth = depth
         return registers[self.entry["result"]]
 
-    def profile(self, *args: Any) -> str:
-        """Run once and return a table of times by instruction (see :mod:`runners.profile`)."""
+    def timed_parts(self, *args: Any) -> list[TimedPart]:
+        """Run once; the instructions in order, with the time of each."""
         registers: Registers = [None] * self.entry["n_registers"]
         registers[: len(args)] = self._received(args)
         rows = []
-        for step, label in zip(self._steps, self._labels, strict=True):
-            begin = time.perf_counter()
-            step(registers)
-            rows.append((time.perf_counter() - begin, label))
-        return profile_table(rows)
+        with self._call():
+            for step, label in zip(self._steps, self._labels, strict=True):
+                begin = time.perf_counter()
+                step(registers)
+                self._home.synchronize()
+                rows.append((time.perf_counter() - begin, label))
+        return timed_parts(rows, self._are_kernels)
+
+    def _call(self) -> AbstractContextManager[None]:
+        """What a call of this function stands in."""
+        return self._static.call_of(self.name) if self._keeps_parts else _NO_CONTEXT
 
     # ---- from instructions to closures -----------------------------------------------------------------------
 
@@ -313,7 +354,7 @@ class Interpreter:
         return [getattr(self, f"_compile_{item[0]}")(*item[1:]) for item in code]
 
     def _compile_const(self, dst: int, number: int) -> Step:
-        value = self._executable.constants[number]
+        value = self._executable.constants_at(self._home)[number]
 
         def load(registers: Registers) -> None:
             registers[dst] = value
@@ -328,21 +369,22 @@ class Interpreter:
 
         return move
 
-    def _compile_storage(self, dst: int, size: Any) -> Step:
-        fetch = _operands([size])
+    def _compile_storage(self, dst: int, size: Any, device: int) -> Step:
+        fetch, memory = _operands([size]), self._home.at(device).memory
 
         def allocate(registers: Registers) -> None:
-            registers[dst] = aligned_bytes(prod(fetch(registers)[0]))
+            registers[dst] = memory(prod(fetch(registers)[0]))
 
         return allocate
 
     def _compile_tensor(self, dst: int, storage: int, offset: Any, shape: Any, dtype: str) -> Step:
         fetch, kind, function = _operands([storage, offset, shape]), numpy_dtype(dtype), self.name
+        tensor = self._home.tensor
 
         def make(registers: Registers) -> None:
             memory, begin, extents = fetch(registers)
             try:
-                registers[dst] = np.ndarray(extents, kind, memory, begin)
+                registers[dst] = tensor(extents, kind, memory, begin)
             except TypeError:
                 raise ExecutableError(
                     f"{function}: a {dtype} tensor of shape {list(extents)} at byte {begin} does not fit a storage of"
@@ -359,14 +401,17 @@ class Interpreter:
 
     def _compile_kernel(self, dst: int, symbol: str, operands: list[list[Any]]) -> Step:
         """Buffers are passed as pointers; integers as int64 whatever their dtype, floats as they are."""
-        library = self._executable.library
+        library, home = self._executable.library, self._home
         sources: list[str] = []
         types: list[Any] = []
-        names: dict[str, Any] = {"address_of": address_of}
+        names: dict[str, Any] = {"address_of": home.address_of}
         returned = None
         for index, (kind, *what) in enumerate(operands):
             if kind == "buffer":
                 sources.append(f"address_of(R[{what[0]}])")
+            elif kind == "queue":
+                sources.append("queue()")
+                names["queue"] = home.queue
             elif kind == "result":
                 returned = numpy_dtype(what[0])
                 continue
@@ -381,14 +426,15 @@ class Interpreter:
             else:
                 names[f"L{index}"] = what[0][0]
                 sources.append(f"L{index}")
-            types.append(ctypes.c_void_p if kind == "buffer" else _c_type(what[-1]))
+            types.append(ctypes.c_void_p if kind in ("buffer", "queue") else _c_type(what[-1]))
         if returned is not None:
             types.append(ctypes.c_void_p)
         call = ctypes.CFUNCTYPE(ctypes.c_int32, *types)(library.address(symbol))
         fetch = _fetcher(sources, names)
 
-        def fail() -> ExecutableError:
-            return ExecutableError(f"kernel {symbol} failed: {library.last_error()}")
+        def fail() -> Exception:
+            refused = home.failure(f"function {self.name}")
+            return refused or ExecutableError(f"kernel {symbol} failed: {library.last_error()}")
 
         def run(registers: Registers) -> None:
             if call(*fetch(registers)) != 0:
@@ -407,11 +453,15 @@ class Interpreter:
     ) -> Step:
         count, prepare = PREPARED.get(name, (len(operands), None))
         literals = [_literal(item[0]) for item in operands[count:] if not isinstance(item, int)]
-        function = prepare(*literals) if prepare is not None else BUILTINS.get(name)
-        fetch = _operands(operands[:count])
+        function = (
+            prepare(*literals) if prepare is not None else BUILTINS.get(name, self._own_builtins.get(name))
+        )
+        fetch, home = _operands(operands[:count]), self._home
+        self._keeps_parts |= name in (_CACHED_ALLOC, _RUN_OR_CAPTURE)
 
         def run(registers: Registers) -> None:
-            registers[dst] = _readable(function(*fetch(registers)))  # type: ignore[misc]
+            value = function(*fetch(registers))  # type: ignore[misc]
+            registers[dst] = _readable(value, home) if name in MADE_ON_PROCESSOR else value
 
         def run_registered(registers: Registers) -> None:
             value = unwrap(packed_function(name)(*[wrap(value) for value in fetch(registers)]))
@@ -419,7 +469,7 @@ class Interpreter:
                 raise ExecutableError(
                     f"the model says that {name!r} gives {_spelled(described)}; it gave {_spelled_value(value)}"
                 )
-            registers[dst] = _readable(value)
+            registers[dst] = _readable(value, home.at((described or {}).get("device", 0)))
 
         return run_registered if function is None else run
 
@@ -459,22 +509,22 @@ class Interpreter:
         return call
 
     def _compile_closure(self, dst: int, function: str, operands: list[Any]) -> Step:
-        lookup, fetch = self._lookup, _operands(operands)
+        lookup, fetch, home = self._lookup, _operands(operands), self._home
 
         def make(registers: Registers) -> None:
-            registers[dst] = Closure(lookup(function).run, fetch(registers))
+            registers[dst] = Closure(lookup(function).run, fetch(registers), home)
 
         return make
 
     def _compile_invoke(self, dst: int, closure: Any, operands: list[Any]) -> Step:
-        fetch = _operands([closure, *operands])
+        fetch, home = _operands([closure, *operands]), self._home
 
         def invoke(registers: Registers) -> None:
             function, *args = fetch(registers)
             if isinstance(function, Closure):
                 registers[dst] = function.run(*args)
             else:
-                registers[dst] = unwrap(function(*[wrap(arg) for arg in args]))
+                registers[dst] = _readable(unwrap(function(*[wrap(arg) for arg in args])), home)
 
         return invoke
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections import OrderedDict
 from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -19,21 +17,20 @@ from .energy import EnergyMeter
 from .error import RunnerError
 from .evaluator import EvaluatorConfig
 from .final import final_choice
+from .kernel_code import ProgramText
 from .pool import Outcome, WorkerPool
 from .result import ResultKind
 from .runner import Runner, RunnerFuture, RunnerInput, RunnerResult
-from .session import SessionPart, SessionSettings
+from .session import MeasuringPart, SessionSettings
 from .settings import check_seconds
 from .verify import ReferenceStore
 
 if TYPE_CHECKING:
     from .cuda.place import Place
 
-_CUT_RATIO = 3.5
-
 
 @Runner.kinds.register("local")
-class LocalRunner(SessionPart, Runner):
+class LocalRunner(MeasuringPart, Runner):
     """Checks and times artifacts of :class:`LocalBuilder` in isolated processes, with the machine to themselves."""
 
     device_types: ClassVar[tuple[str, ...]] = ("cpu", "llvm", "c")
@@ -88,25 +85,6 @@ class LocalRunner(SessionPart, Runner):
     def _require_energy(self) -> None:
         """Raises RunnerError where the energy of a call cannot be measured."""
         EnergyMeter()
-
-    @property
-    def evaluator_config(self) -> EvaluatorConfig:
-        """How often to call; with the weights of the session's model between two calls where nothing else was asked for."""
-        if self._session is None or self._config.weight_distance is not None:
-            return self._config
-        return replace(self._config, weight_distance=self._session.weight_distance)
-
-    @property
-    def cut_ratio(self) -> float:
-        """How far behind a candidate is given up."""
-        if self._cut_ratio is not None:
-            return self._cut_ratio
-        return math.inf if self._session is not None and self._session.in_full else _CUT_RATIO
-
-    @property
-    def measure_energy(self) -> bool:
-        """Whether the joules of a call are measured."""
-        return self._measure_energy or (self._session is not None and self._session.measure_energy)
 
     @contextmanager
     def serving(self, session: SessionSettings) -> Iterator[None]:
@@ -282,6 +260,10 @@ _KEYS: OrderedDict[int, tuple[Any, str, str]] = OrderedDict()
 
 def _reference_key(mod: Any, target: Any) -> str:
     """The key of a workload; hashing a program takes milliseconds, and the same few are asked for again and again."""
+    if isinstance(
+        mod, ProgramText
+    ):  # it knows its own; a server has another one for each request, of any size
+        return ReferenceStore.key(mod, target)
     found = _KEYS.get(id(mod))
     if found is not None and found[0] is mod and found[1] == str(target):
         return found[2]

@@ -12,7 +12,7 @@ import os
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from .error import RunnerError
@@ -23,7 +23,10 @@ _PAUSE = 1e-3
 """Seconds between two looks at devices that are all in use: nobody can wait for several locks at once."""
 
 
-def _folder() -> Path:
+_TURNSTILE, _MACHINE = "loopsmith-turnstile.lock", "loopsmith-machine.lock"
+
+
+def folder() -> Path:
     """Where the locks are; ``LOOPSMITH_LOCK_FOLDER`` names another place."""
     named = os.environ.get("LOOPSMITH_LOCK_FOLDER")
     if named:
@@ -31,8 +34,32 @@ def _folder() -> Path:
     return _SHARED if os.access(_SHARED, os.W_OK | os.X_OK) else Path(tempfile.gettempdir())
 
 
+def paths() -> list[Path]:
+    """The files of the machine's locks, and those of its devices that there are."""
+    where = folder()
+    return [where / _TURNSTILE, where / _MACHINE, *where.glob(_of_device("*"))]
+
+
+def _of_device(name: str) -> str:
+    return f"loopsmith-device-{name}.lock"
+
+
+def prepare(devices: Sequence[str] = ()) -> None:
+    """Make the locks of the machine and of some devices, for processes that may open files and make none; they are marked as used, so that
+    who tidies up lets them be.
+
+    Raises:
+        RunnerError: they cannot be made.
+    """
+    for name in (_TURNSTILE, _MACHINE, *map(_of_device, devices)):
+        handle = _open(name)
+        with suppress(PermissionError):  # another user's
+            os.utime(handle)
+        os.close(handle)
+
+
 def _open(name: str) -> int:
-    path = _folder() / name
+    path = folder() / name
     try:
         while (handle := _opened(path)) is None and (handle := _made(path)) is None:
             pass  # another process made it in between
@@ -69,7 +96,7 @@ def machine(*, alone: bool) -> Iterator[None]:
     Who wants it alone waits at the turnstile, which keeps new builds from starting, so that a stream of builds cannot
     keep a measurement waiting for ever.
     """
-    turnstile, lock = _open("loopsmith-turnstile.lock"), _open("loopsmith-machine.lock")
+    turnstile, lock = _open(_TURNSTILE), _open(_MACHINE)
     try:
         fcntl.flock(turnstile, fcntl.LOCK_EX)
         fcntl.flock(lock, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
@@ -87,7 +114,7 @@ def one_device(names: Sequence[str]) -> Iterator[int]:
     Args:
         names: of the devices, the same in all processes.
     """
-    handles = [_open(f"loopsmith-device-{name}.lock") for name in names]
+    handles = [_open(_of_device(name)) for name in names]
     try:
         while (place := _first_free(handles)) is None:
             time.sleep(_PAUSE)

@@ -1,15 +1,20 @@
-"""Build and measure a batch: builds on all cores first, then one measurement after the other."""
+"""Build and measure a batch.
+
+Where measurements have this machine to themselves, builds run on all cores first, and then one measurement after the other. Where they
+happen elsewhere, each candidate is measured as soon as it is built, and as many at a time as the runner has devices.
+"""
 
 from __future__ import annotations
 
 import math
-import statistics
-from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from ir.time_interval import UNKNOWN_NOISE, noise_of
+from ir.time_interval import UNKNOWN_NOISE, median_secs, noise_of
 
 from .builder import Builder, BuilderInput, BuilderResult
 from .error import RunnerError
@@ -56,7 +61,7 @@ class MeasureResult:
     @property
     def secs(self) -> float:
         """The median of the times, infinite without any."""
-        return statistics.median(self.run_secs) if self.run_secs else math.inf
+        return median_secs(self.run_secs)
 
     @property
     def ok(self) -> bool:
@@ -67,13 +72,15 @@ class MeasureResult:
 def measure_candidates(
     requests: Iterable[MeasureRequest], builder: Builder, runner: Runner
 ) -> Generator[tuple[int, MeasureResult], None, None]:
-    """Yield (position, result) as results come: failed builds first, then the measured ones in order, but for those that
-    are faster than the best time of their request: they wait until the fastest of them has passed the rest of the check.
+    """Yield (position, result) as results come, but for those that are faster than the best time of their request: they wait until the
+    fastest of them has passed the rest of the check.
 
-    The best time of a workload is updated on the way, so that hopeless candidates of the same batch are cut. What a time cut
+    Where the runner measures on this machine, all candidates are built first, those that failed come first, and the others in
+    order. The best time of a workload is updated on the way, so that hopeless candidates of the same batch are cut. What a time cut
     that waits for its check waits too, and is measured again if that check fails. Candidates that were not reached when
-    the caller stops are simply not measured; on one of :data:`STOPS`, also one that :func:`finished_results` throws, what waits is
-    checked and comes before the exception does. Making the requests may take time: the first are built meanwhile.
+    the caller stops are simply not measured; on one of :data:`STOPS`, also one that :func:`finished_results` throws, what is being
+    measured is waited for, what waits is checked, and both come before the exception does. Making the requests may take time: the first
+    are built meanwhile.
 
     Raises:
         RunnerError: builder or runner answers with something else than a result for each candidate.
@@ -85,25 +92,34 @@ def measure_candidates(
             made.append(request)
             yield BuilderInput(request.mod, request.target)
 
-    built = [future.result() for future in builder.submit(inputs())]
-    if len(built) != len(made) or not all(isinstance(result, BuilderResult) for result in built):
-        raise RunnerError(
-            f"{type(builder).__name__}.build gives a BuilderResult for each candidate, in their order; of {len(made)} it gave"
-            f" [{', '.join(type(result).__name__ for result in built)}]"
-        )
-    for position, result in enumerate(built):
-        if result.artifact is None:
-            yield position, MeasureResult(result.kind, None, result.error_msg, build_secs=result.build_secs)
-    batch = _Batch(made, built, runner)
-    left = [position for position, result in enumerate(built) if result.artifact is not None]
-    try:
-        while left:
-            for position in left:
-                yield from batch.measured(position)
-            left = yield from batch.settled()
-    except STOPS:
-        yield from batch.settled()
-        raise
+    builds = builder.submit(inputs())
+    if len(builds) != len(made):
+        _refuse_builds(builder, len(made), builds)
+    with ExitStack() as stack:
+        batch = _Batch(made, builder, runner, _Calls(runner.measures_at_once, stack))
+        try:
+            waiting = list(enumerate(builds))
+            if not runner.measures_elsewhere:
+                built = [build.result() for build in builds]
+                for position, result in enumerate(built):
+                    yield from batch.take_build(position, result)
+                waiting = []
+            yield from batch.measured({build: position for position, build in waiting})
+            yield from batch.settled()
+            while batch.ready:
+                yield from batch.measured()
+                yield from batch.settled()
+        except STOPS:
+            yield from batch.under_way()
+            yield from batch.settled()
+            raise
+
+
+def _refuse_builds(builder: Builder, count: int, found: Sequence[Any]) -> None:
+    shown = ", ".join(type(item).__name__ for item in found)
+    raise RunnerError(
+        f"{type(builder).__name__}.build gives a BuilderResult for each candidate, in their order; of {count} it gave [{shown}]"
+    )
 
 
 def finished_results(
@@ -120,6 +136,22 @@ _Time = tuple[float, float]
 _NEVER: _Time = (math.inf, 0.0)
 
 
+class _Calls:
+    """Makes calls: at once where one is made at a time, in threads where it may be several."""
+
+    def __init__(self, at_once: int, stack: ExitStack) -> None:
+        self.at_once = at_once
+        self._threads = None if at_once == 1 else stack.enter_context(ThreadPoolExecutor(at_once))
+
+    def start(self, function: Callable[..., Any], *args: Any) -> Future[Any]:
+        """Make a call, whose future may be finished on return."""
+        if self._threads is not None:
+            return self._threads.submit(function, *args)
+        future: Future[Any] = Future()
+        future.set_result(function(*args))
+        return future
+
+
 class _Batch:
     """The best times of a batch's workloads, and the results that wait until the check of a faster one has ended.
 
@@ -127,19 +159,53 @@ class _Batch:
     """
 
     def __init__(
-        self, requests: Sequence[MeasureRequest], built: Sequence[BuilderResult], runner: Runner
+        self, requests: Sequence[MeasureRequest], builder: Builder, runner: Runner, calls: _Calls
     ) -> None:
-        self._requests, self._built, self._runner = requests, built, runner
+        self._requests, self._builder, self._runner, self._calls = requests, builder, runner, calls
+        self._built: dict[int, BuilderResult] = {}
+        self.ready: deque[int] = deque()
+        """Candidates that are built, and are not being measured yet."""
+        self._under_way: dict[Future[RunnerResult], tuple[int, _Time]] = {}
+        """Candidates that are being measured, with the time that may cut them."""
         self._best: dict[int, _Time] = {}
         self._rivals: dict[int, list[tuple[int, RunnerResult]]] = {}
         self._behind: dict[int, list[tuple[int, RunnerResult, _Time]]] = {}
         """What the time of a rival has cut, with that time."""
 
-    def measured(self, position: int) -> Iterator[tuple[int, MeasureResult]]:
-        """Measure a candidate; nothing comes where the result has to wait."""
+    def take_build(self, position: int, result: BuilderResult) -> Iterator[tuple[int, MeasureResult]]:
+        """What was built is ready to be measured; a build that failed comes back."""
+        if not isinstance(result, BuilderResult):
+            _refuse_builds(self._builder, len(self._requests), [result])
+        self._built[position] = result
+        if result.artifact is None:
+            yield position, MeasureResult(result.kind, None, result.error_msg, build_secs=result.build_secs)
+        else:
+            self.ready.append(position)
+
+    def measured(
+        self, builds: dict[Future[BuilderResult], int] | None = None
+    ) -> Iterator[tuple[int, MeasureResult]]:
+        """Measure what is ready, and what of these builds gets ready; nothing comes of those whose results have to wait."""
+        building = builds or {}
+        while building or self.ready or self._under_way:
+            while self.ready and len(self._under_way) < self._calls.at_once:
+                self._start(self.ready.popleft())
+            pending: list[Future[Any]] = [*building, *self._under_way]
+            finished = wait(pending, return_when=FIRST_COMPLETED).done
+            for build in [item for item in building if item in finished]:
+                yield from self.take_build(building.pop(build), build.result())
+            for run in [item for item in self._under_way if item in finished]:
+                yield from self._take_run(run)
+
+    def under_way(self) -> Iterator[tuple[int, MeasureResult]]:
+        """Wait for what is being measured."""
+        while self._under_way:
+            yield from self._take_run(next(iter(self._under_way)))
+
+    def _start(self, position: int) -> None:
         request = self._requests[position]
-        workload, best = id(request.reference), self._best_time(request)
-        hoped = min([best, *[_time(run) for _, run in self._rivals.get(workload, ())]])
+        rivals = self._rivals.get(id(request.reference), ())
+        hoped = min([self._best_time(request), *[_time(run) for _, run in rivals]])
         item = RunnerInput(
             self._built[position].artifact,
             request.device_type,
@@ -149,7 +215,12 @@ class _Batch:
             best_noise=hoped[1],
             confirm_later=True,
         )
-        run = self._run(item)
+        self._under_way[self._calls.start(self._run, item)] = position, hoped
+
+    def _take_run(self, future: Future[RunnerResult]) -> Iterator[tuple[int, MeasureResult]]:
+        position, hoped = self._under_way.pop(future)
+        run, request = future.result(), self._requests[position]
+        workload, best = id(request.reference), self._best_time(request)
         if (run.cut or run.kind is ResultKind.RUN_TIMEOUT) and hoped < best:
             self._behind.setdefault(workload, []).append((position, run, hoped))
         elif run.confirm is not None and _time(run) < best:
@@ -169,13 +240,11 @@ class _Batch:
             )
         return require_results(futures[0].result(), 1, f"the future of {name}.run")[0]
 
-    def settled(self) -> Generator[tuple[int, MeasureResult], None, list[int]]:
+    def settled(self) -> Iterator[tuple[int, MeasureResult]]:
         """What has waited. The fastest goes through the rest of the check; if it fails, the next one. Slower ones need not.
 
-        Returns:
-            The candidates that a time has cut which did not stand.
+        What a time has cut that did not stand is ready to be measured again.
         """
-        again: list[int] = []
         for workload, rivals in self._rivals.items():
             rivals.sort(key=lambda item: _time(item[1]))
             while rivals:
@@ -192,8 +261,7 @@ class _Batch:
                 if self._best_time(self._requests[position]) <= hoped:
                     yield self._result(position, run)
                 else:
-                    again.append(position)
-        return again
+                    self.ready.append(position)
 
     def _best_time(self, request: MeasureRequest) -> _Time:
         """The best time of candidates that need no further check."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ctypes
 import importlib
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import Any, ClassVar
 
 from ir.arith.pattern import compile_all_rules
-from ir.codegen.build import build
+from ir.codegen.build import NativeFunction, build
 from ir.codegen.llvm.runtime import MOST_FILLED, runtime
+from ir.codegen.native_code import packed_native, unpacked_native
 from ir.target import Target
 
 from .error import RunnerError
@@ -18,11 +20,25 @@ from .error import RunnerError
 class NativeKernel:
     """One kernel of a native module; ``bind`` makes calls on fixed arrays, whose arguments are checked once."""
 
+    KIND: ClassVar[str] = "native"
+
     def __init__(self, module: Any, name: str, threads: int) -> None:
         self._module = module
         self._name = name
-        self._function = module[name]
         self._threads = threads
+
+    @cached_property
+    def _function(self) -> NativeFunction:
+        found: NativeFunction = self._module[self._name]
+        return found
+
+    def load(self) -> None:
+        """Load the code into this process.
+
+        Raises:
+            CodegenError: it is for another processor, or needs what this process does not have.
+        """
+        _ = self._function
 
     @property
     def metrics(self) -> dict[str, float]:
@@ -33,6 +49,19 @@ class NativeKernel:
     def __reduce__(self) -> Any:
         """Its code travels to another process, and is loaded there."""
         return NativeKernel, (self._module, self._name, self._threads)
+
+    def packed(self) -> tuple[str, dict[str, Any], bytes]:
+        """Its kind, what :meth:`unpacked` needs to know beside the code, and the code, for :mod:`runners.kernel_code`.
+
+        Raises:
+            CodegenError: it calls Python functions.
+        """
+        return self.KIND, {"name": self._name, "threads": self._threads}, packed_native(self._module)
+
+    @staticmethod
+    def unpacked(described: Mapping[str, Any], code: bytes) -> NativeKernel:
+        """The kernel that :meth:`packed` described."""
+        return NativeKernel(unpacked_native(code), str(described["name"]), int(described["threads"]))
 
     def with_threads(self, count: int) -> NativeKernel:
         """The same code, its parallel loops shared by so many threads."""

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from . import cuda as _cuda
-from .device import Device, cpu
+from .device import Device, checked_device, cpu
 from .dlpack import exported, imported
-from .error import DeviceError, RunnerError, RunnerTypeError
+from .error import RunnerError, RunnerTypeError
 
 Array = np.ndarray[Any, Any]
 ALIGNMENT = 64
@@ -176,9 +176,13 @@ class NDArray:
         return self
 
     def copyto(self, target: NDArray | Device) -> NDArray:
-        """Copy into another array, or into a new one on a device."""
-        if isinstance(target, Device):
-            target = empty(self.shape, self.dtype, target)
+        """Copy into another array, or into a new one on a device.
+
+        Raises:
+            DeviceError: it is neither.
+        """
+        if not isinstance(target, NDArray):
+            target = empty(self.shape, self.dtype, checked_device(target))
         return target.copyfrom(self)
 
     def same_as(self, other: object) -> bool:
@@ -262,12 +266,10 @@ def empty(shape: Iterable[int], dtype: Any = "float32", device: Device | None = 
         DeviceError: the device is not there.
         CudaOutOfMemory: it has no memory for it.
     """
-    where = device or cpu()
+    where = cpu() if device is None else checked_device(device)
     if where.device_type == Device.kDLCPU:
         return NDArray(aligned_empty(shape, dtype), where)
-    if where.device_type != Device.kDLCUDA:
-        raise DeviceError(f"arrays on {where} are not supported; use cpu() or cuda()")
-    return NDArray(_cuda.DeviceArray.empty(where.device_id, tuple(shape), dtype), where)
+    return NDArray(where.foreign_array(tuple(shape), dtype), where)
 
 
 def from_dlpack(value: Any) -> NDArray:

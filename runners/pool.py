@@ -23,17 +23,25 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from .error import WorkerError
+from .own_folder import own_folder
 from .worker import PHASE, RETURNED, receive, send
+
+if TYPE_CHECKING:
+    from .rpc.sandbox import Sandbox
 
 _LOG = logging.getLogger(__package__)
 _START_SECONDS = 120.0
+_MOST_TOLD = 1000
 _PATIENCE = 5.0
 """Seconds after which the user is told what is waited for."""
+_STEP = 1.0
+"""Seconds after which a process that waits looks whether it was stopped meanwhile."""
 DEFAULT_MEMORY_LIMIT = 8 << 30
 """Bytes that a worker may map beyond what it starts with; thread stacks count too."""
 
@@ -58,15 +66,34 @@ class Outcome:
     traceback: str = ""
 
 
-class Template:
-    """The parent's side of the template process; started with the first worker."""
+class EndedFromOutside(WorkerError):
+    """Somebody else has ended or stopped the process of a call, which says nothing of the call.
 
-    def __init__(self, preload: Sequence[str], memory_limit: int) -> None:
+    Args:
+        outcome: what the call would have been told.
+    """
+
+    def __init__(self, outcome: Outcome) -> None:
+        super().__init__(outcome.message)
+        self.outcome = outcome
+
+
+class TemplateEnded(WorkerError):
+    """The process that starts workers was ended by somebody, and all workers with it; the next one is started by another."""
+
+
+class Template:
+    """The parent's side of the template process; started with the first worker, and again where somebody has ended it."""
+
+    def __init__(self, preload: Sequence[str], memory_limit: int, sandbox: Sandbox | None = None) -> None:
         self._preload = tuple(preload)
         self._memory_limit = memory_limit
+        self._sandbox = sandbox
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
+        self._workers: set[int] = set()
+        """Of this template, which have not been waited for."""
         self._folder: Path | None = None
         self._closed = False
 
@@ -75,6 +102,7 @@ class Template:
 
         Raises:
             WorkerError: the template does not start.
+            TemplateEnded: it ended while it was asked.
         """
         ours, theirs = socket.socketpair()
         log = tempfile.TemporaryFile()
@@ -89,12 +117,25 @@ class Template:
                 raise
             finally:
                 theirs.close()
+            self._workers.add(reply["pid"])
         return reply["pid"], ours, log
 
-    def reap(self, pid: int) -> int:
-        """Wait for a worker that ended, or was killed; its wait status."""
+    def end(self, pid: int) -> int:
+        """Kill a worker; its wait status, which is its own where it was ending by itself.
+
+        Raises:
+            WorkerError: the pool is closed.
+            TemplateEnded: the worker has ended with its template, which alone could tell how.
+        """
         with self._lock:
+            self._look()
+            if pid not in self._workers:
+                raise TemplateEnded(_TEMPLATE_ENDED)
+            os.kill(
+                pid, signal.SIGKILL
+            )  # it is there until it is waited for: its number is nobody else's yet
             status: int = self._ask({"op": "reap", "pid": pid}, [])["status"]
+            self._workers.discard(pid)
         return status
 
     def close(self) -> None:
@@ -110,25 +151,44 @@ class Template:
                 shutil.rmtree(self._folder, ignore_errors=True)
 
     def _ask(self, request: dict[str, Any], fds: list[int]) -> Any:
-        if self._closed:
-            raise WorkerError("the worker pool is closed")
+        self._look()
         if self._control is None:
             self._start()
         assert self._control is not None
         try:
             socket.send_fds(self._control, [json.dumps(request).encode()], fds)
             data = self._control.recv(65536)
-        except OSError as error:
-            raise WorkerError(f"the process that starts workers is gone: {error}") from error
+        except OSError:
+            data = b""
         if not data:
-            raise WorkerError("the process that starts workers is gone")
+            self._discard()
+            raise TemplateEnded(_TEMPLATE_ENDED)
         return json.loads(data)
+
+    def _look(self) -> None:
+        """Forget a template that has ended.
+
+        Raises:
+            WorkerError: the pool is closed.
+        """
+        if self._closed:
+            raise WorkerError("the worker pool is closed")
+        if self._process is not None and self._process.poll() is not None:
+            self._discard()
+
+    def _discard(self) -> None:
+        assert self._process is not None and self._control is not None
+        self._control.close()
+        self._process.kill()
+        self._process.wait()
+        self._process = self._control = None
+        self._workers.clear()
 
     def _start(self) -> None:
         ours, theirs = socket.socketpair()
         root = str(Path(__file__).resolve().parent.parent)
         paths = [root, *[path or os.getcwd() for path in sys.path]]
-        self._folder = self._folder or _own_folder()
+        self._folder = self._folder or own_folder("pool")
         # One thread per library in the template: a fork copies only the thread that calls it.
         threads = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL")}
         # -P: a folder called runners where the user works is not ours.
@@ -141,40 +201,46 @@ class Template:
                 stderr=errors,
                 pass_fds=[theirs.fileno()],
                 env={
-                    **os.environ,
+                    **self._environment(),
                     **threads,
                     "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths)),
-                    "LOOPSMITH_REFERENCE_FOLDER": str(self._folder),
+                    "LOOPSMITH_REFERENCE_FOLDER": str(self.folder),
                 },
                 start_new_session=True,  # Ctrl-C in the terminal is for the parent, which ends us in its own time
             )
             theirs.close()
             ours.settimeout(_START_SECONDS)
             try:
-                ready = ours.recv(5)
+                ready, is_late = ours.recv(5), False
             except TimeoutError:
-                ready = b""
+                ready, is_late = b"", True
             if ready != b"ready":
                 self._process.kill()
-                self._process.wait()
+                was_killed = self._process.wait() == -signal.SIGKILL
                 self._process = None
                 ours.close()
                 errors.seek(0)
-                raise WorkerError(
-                    f"worker processes do not start: {errors.read().decode(errors='replace')[-2000:].strip()}"
-                )
+                said = errors.read().decode(errors="replace")[-2000:].strip()
+                if was_killed and not said and not is_late:
+                    raise TemplateEnded(_TEMPLATE_ENDED)
+                raise WorkerError(f"worker processes do not start: {said}")
         ours.settimeout(None)
         self._control = ours
 
+    def _environment(self) -> dict[str, str]:
+        """What the workers get of this process's environment, with their folder prepared for them."""
+        if self._sandbox is None:
+            return dict(os.environ)
+        assert self._folder is not None and self.folder is not None
+        self._sandbox.prepare_folder(self._folder, self.folder)
+        return {**self._sandbox.environment(dict(os.environ)), "TMPDIR": str(self.folder)}
 
-def _own_folder() -> Path:
-    """A folder for what workers share, named after this process; those of dead processes are removed."""
-    parent, prefix = Path(tempfile.gettempdir()), f"loopsmith-pool-{os.getuid()}-"
-    for left in parent.glob(f"{prefix}*"):
-        pid = left.name.removeprefix(prefix).split("-")[0]
-        if not Path("/proc", pid).exists():
-            shutil.rmtree(left, ignore_errors=True)
-    return Path(tempfile.mkdtemp(prefix=f"{prefix}{os.getpid()}-", dir=parent))
+    @property
+    def folder(self) -> Path | None:
+        """What the workers share; None before the first one was started. That of confined ones lies in one that they cannot change."""
+        if self._folder is None or self._sandbox is None:
+            return self._folder
+        return self._folder / "shared"
 
 
 @dataclass(slots=True)
@@ -186,6 +252,13 @@ class _Job:
     future: Future[Outcome]
     owner: Any = None
     apart: bool = False
+
+
+_TEMPLATES = 3
+"""Of which each may end during a call, before the call has failed."""
+_OF_OTHERS = frozenset({"SIGKILL", "SIGTERM", "SIGHUP", "SIGINT", "SIGQUIT"})
+"""Signals that kernels do not raise: people and systems send them."""
+_TEMPLATE_ENDED = "the process that starts workers was ended from outside"
 
 
 class Worker:
@@ -201,6 +274,9 @@ class Worker:
         self.jobs: deque[_Job] = deque()
         """Calls that only this worker may serve."""
         self._pid: int | None = None
+        self._waiting_pid: int | None = None
+        """Of the process that waits while a call runs in one of its own."""
+        self._is_stale = False
         self._connection: socket.socket | None = None
         self._log: IO[bytes] | None = None
         self._thread = threading.Thread(target=self._loop, name=f"loopsmith-worker-{index}", daemon=True)
@@ -211,6 +287,14 @@ class Worker:
         """Process id, None before the first call and after a crash."""
         return self._pid
 
+    def kill(self) -> None:
+        """End its processes at once, whatever they do; the next call gets a new one."""
+        self._is_stale = True
+        for pid in (self._pid, self._waiting_pid):
+            if pid is not None:
+                with suppress(ProcessLookupError):  # it has just ended by itself
+                    os.kill(pid, signal.SIGKILL)
+
     def join(self, timeout: float) -> None:
         """Wait until the thread has let go of its process, after the pool was closed."""
         if threading.current_thread() is not self._thread:
@@ -220,89 +304,123 @@ class Worker:
         while True:
             job = self._pool._next_job(self)
             if job is None:
-                self._end(kill=False)
+                self._end()
                 return
             if not job.future.set_running_or_notify_cancel():
                 continue
             try:
-                job.future.set_result(self._call_apart(job) if job.apart else self._call(job))
+                job.future.set_result(self._answered(job))
             except BaseException as error:  # the waiting caller gets it, this thread goes on
                 job.future.set_exception(error)
 
+    def _answered(self, job: _Job) -> Outcome:
+        """What comes of a call, which is made once more where its process or the template was ended: that is no fault of the call's.
+
+        Whatever ends the second process, too, is believed to: the system's guard of memory kills who takes too much of it each time.
+        """
+        call = self._call_apart if job.apart else self._call
+        left, was_ended = _TEMPLATES, False
+        while True:
+            left -= 1
+            try:
+                return call(job)
+            except EndedFromOutside as error:
+                if was_ended:
+                    return error.outcome
+                was_ended = True
+                _LOG.warning("%s; another one is started", error)
+            except TemplateEnded as error:
+                if left <= 0:
+                    raise
+                _LOG.warning("%s; another one is started", error)
+
     def _call(self, job: _Job) -> Outcome:
+        if self._is_stale:
+            self._is_stale = False
+            self._end()
         if self._connection is None:
             self._pid, self._connection, self._log = self._pool.template.fork()
             self.generation += 1
+            if self._waiting_pid is None:
+                self.references.clear()  # what processes have seen that are gone
         if job.owner is not None:
             job.owner.worker, job.owner.generation = self, self.generation
         phase, limit, notice = job.phase, job.limit, None
-        deadline: float | None = time.monotonic() + job.limit
+        end = self._pool.last_end()
+        deadline: float = min(time.monotonic() + job.limit, end)
         connection = self._connection
         try:
             connection.settimeout(job.limit)
             send(connection, (job.function, job.args))
             while True:
-                left = None if deadline is None else max(deadline - time.monotonic(), 1e-3)
-                if notice is not None and not _answers(connection, min(left or math.inf, _PATIENCE)):
+                left = max(deadline - time.monotonic(), 1e-3)
+                if notice is not None and not _answers(connection, min(left, _PATIENCE)):
                     self._pool.tell(notice)
                     notice = None
                     continue
-                connection.settimeout(left)
-                message = receive(connection)
+                if not _answers_while_this_runs(connection, left):
+                    raise TimeoutError
+                connection.settimeout(None if left == math.inf else left)
+                message = self._pool.receive(connection)
                 if message[0] != PHASE:
                     break
                 _, phase, limit, notice = message
-                deadline = None if limit is None else time.monotonic() + limit
+                deadline = min(math.inf if limit is None else time.monotonic() + limit, end)
         except TimeoutError:
-            self._end(kill=True)
+            was_stopped = self._pid is not None and _is_stopped(self._pid)
+            self._end()
             seconds = "" if limit is None else f" of {limit:g} seconds"
-            return Outcome(
-                "timeout",
-                phase=phase,
-                message=f"no answer within the limit{seconds} from the phase {phase!r}",
-            )
+            message = f"no answer within the limit{seconds} from the phase {phase!r}"
+            if was_stopped:
+                message += ", as somebody has stopped the process (SIGSTOP)"
+                raise EndedFromOutside(Outcome("timeout", phase=phase, message=message)) from None
+            return Outcome("timeout", phase=phase, message=message)
         except (EOFError, ConnectionError):
             return self._died(phase)
+        except WorkerError as forged:  # the candidate has taken the process over
+            self._end()
+            return Outcome("died", error="answer", phase=phase, message=str(forged))
         if message[0] == RETURNED:
             return Outcome("returned", value=message[1], phase=phase)
         _, error, text, trace = message
         if error == "MemoryError":  # what is left of the process's memory may be too little for the next call
-            self._end(kill=True)
+            self._end()
             text = (
                 f"{text}; a worker may map {_shown_bytes(self._pool.memory_limit)}, and more with"
                 " LocalRunner(pool=WorkerPool(memory_limit=...)), in bytes"
             )
         if error == CONTEXT_LOST:  # the process has lost what it had on its device, for good
-            self._end(kill=True)
+            self._end()
         return Outcome("raised", error=error, message=text, phase=phase, traceback=trace)
 
     def _call_apart(self, job: _Job) -> Outcome:
         """The call in a process of its own, which ends with it; that of this worker waits and keeps what it has."""
         kept = self._pid, self._connection, self._log, self.generation
+        self._waiting_pid = self._pid
         self._pid = self._connection = self._log = None
         try:
             return self._call(job)
         finally:
-            self._end(kill=True)
+            self._end()
             self._pid, self._connection, self._log, self.generation = kept
+            self._waiting_pid = None
 
     def _died(self, phase: str) -> Outcome:
         log = self._log_tail()
-        status = self._end(kill=False)
+        status = self._end()
+        if status is None and not self._pool.closed:
+            raise TemplateEnded(_TEMPLATE_ENDED)
         if status is None:
             return Outcome("died", error="closed", phase=phase, message="the pool was closed")
-        if os.WIFSIGNALED(status):
-            number = os.WTERMSIG(status)
-            name = signal.Signals(number).name
-            text = f"the process was ended by {name} in the phase {phase!r}"
-            if number == signal.SIGKILL:
-                text += ", as the system does where its memory runs out: leave the machine more, or take fewer workers, as in WorkerPool(1)"
-        else:
-            name = "exit"
-            text = f"the process ended with status {os.waitstatus_to_exitcode(status)} in the phase {phase!r}"
-        return Outcome(
+        name, text = ending(status, f"in the phase {phase!r}")
+        if name == "SIGKILL":
+            text += ", as the system does where its memory runs out: leave the machine more, or take fewer workers, as in WorkerPool(1)"
+        outcome = Outcome(
             "died", error=name, phase=phase, message=text + (f"; its output: {log}" if log else "")
         )
+        if name in _OF_OTHERS and not self._is_stale and not self._pool.closed:
+            raise EndedFromOutside(outcome)
+        return outcome
 
     def _log_tail(self) -> str:
         if self._log is None:
@@ -311,7 +429,9 @@ class Worker:
         self._log.seek(max(0, size - 2000))
         return self._log.read().decode(errors="replace").strip()
 
-    def _end(self, *, kill: bool) -> int | None:
+    def _end(self) -> int | None:
+        """Let go of the process, which may not have ended by itself: a candidate can close its connection and stay. How it ended, if that
+        can be told."""
         pid, self._pid = self._pid, None
         if self._connection is not None:
             self._connection.close()
@@ -321,11 +441,45 @@ class Worker:
         if pid is None or self._pool.closed:
             return None
         try:
-            if kill:
-                os.kill(pid, signal.SIGKILL)
-            return self._pool.template.reap(pid)
-        except (WorkerError, ProcessLookupError):  # the pool was closed meanwhile
+            return self._pool.template.end(pid)
+        except WorkerError:  # the pool was closed meanwhile, or its template ended
             return None
+
+
+def _is_stopped(pid: int) -> bool:
+    """Whether a process waits for somebody to continue it."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
+    except OSError:  # it has ended, or this is no Linux
+        return False
+    return stat.rpartition(")")[2].split()[0] in ("T", "t")
+
+
+def ending(status: int, where: str) -> tuple[str, str]:
+    """How a process ended: the name of the signal, or "exit", and a sentence.
+
+    Args:
+        status: of its wait.
+        where: in what it did, as the sentence goes on.
+    """
+    if os.WIFSIGNALED(status):
+        name = signal.Signals(os.WTERMSIG(status)).name
+        return name, f"the process was ended by {name} {where}"
+    return "exit", f"the process ended with status {os.waitstatus_to_exitcode(status)} {where}"
+
+
+def _answers_while_this_runs(connection: socket.socket, seconds: float) -> bool:
+    """Whether a worker sends something within some seconds, not counting those in which this process was stopped.
+
+    Ctrl-Z stops the workers with it: when all go on, they have the time that they had left.
+    """
+    left = seconds
+    while left > 0:
+        step, begin = min(left, _STEP), time.monotonic()
+        if _answers(connection, step):
+            return True
+        left -= min(time.monotonic() - begin, 2 * _STEP)
+    return False
 
 
 def _answers(connection: socket.socket, seconds: float) -> bool:
@@ -351,16 +505,20 @@ class WorkerPool:
         *,
         preload: Sequence[str] = ("runners.native", "runners.candidate"),
         memory_limit: int = DEFAULT_MEMORY_LIMIT,
+        sandbox: Sandbox | None = None,
     ) -> None:
         """
         Args:
             n_workers: processes; the number of usable cores by default.
             preload: modules that every worker has loaded when it starts; a function ``warm`` in one is called once.
             memory_limit: bytes that one worker may map beyond what it starts with.
+            sandbox: confines the workers, for code that nobody here trusts: see :mod:`runners.rpc.sandbox`. Their answers are then plain
+                data, as :mod:`runners.plain_reply` has it.
         """
         self.memory_limit = memory_limit
         self.n_workers = n_workers or len(os.sched_getaffinity(0))
-        self.template = Template(preload, memory_limit)
+        self.sandbox = sandbox
+        self.template = Template(preload, memory_limit, sandbox)
         self.closed = False
         self._told: set[str] = set()
         self._condition = threading.Condition()
@@ -402,9 +560,60 @@ class WorkerPool:
 
     def tell(self, notice: str) -> None:
         """Tell the user what is waited for: once, though several workers may wait for the same."""
-        if notice not in self._told:
+        if notice not in self._told and len(self._told) < _MOST_TOLD:
             self._told.add(notice)
             _LOG.warning("%s", notice)
+
+    def receive(self, connection: socket.socket) -> Any:
+        """The next answer of a worker.
+
+        Raises:
+            EOFError: it is gone.
+            WorkerError: it is confined, and what it sent is no answer.
+        """
+        if self.sandbox is None:
+            return receive(connection)
+        return self.sandbox.receive(connection)
+
+    def last_end(self) -> float:
+        """When a call that begins now is ended whatever it says, by the clock ``time.monotonic``."""
+        return math.inf if self.sandbox is None else time.monotonic() + self.sandbox.call_seconds
+
+    def renew(self) -> None:
+        """End what runs and forget what waits, as for a client that has gone: their calls ``died``. What comes next gets new processes."""
+        with self._condition:
+            waiting = self._take_waiting()
+        _give_up(waiting, "nobody waits for it any more")
+        for worker in self.workers:
+            worker.kill()
+
+    def folder_bytes(self) -> int:
+        """What the files take on the disk that the workers share."""
+        found = 0
+        for where, _, names in os.walk(self.template.folder or os.devnull):
+            for name in names:
+                with suppress(FileNotFoundError):  # removed in between
+                    found += 512 * os.lstat(os.path.join(where, name)).st_blocks
+        return found
+
+    def clear_folder(self) -> None:
+        """Remove the files that the workers share, as where others follow who are not to find them."""
+        folder = self.template.folder
+        for entry in os.scandir(folder) if folder is not None else ():
+            if entry.is_dir(follow_symlinks=False):
+                shutil.rmtree(
+                    entry.path, ignore_errors=True
+                )  # it follows no links, whoever makes them meanwhile
+            else:
+                with suppress(FileNotFoundError):
+                    os.unlink(entry.path)
+
+    def _take_waiting(self) -> list[_Job]:
+        waiting = [*self._jobs, *(job for worker in self.workers for job in worker.jobs)]
+        self._jobs.clear()
+        for worker in self.workers:
+            worker.jobs.clear()
+        return waiting
 
     def close(self) -> None:
         """End all processes now."""
@@ -412,14 +621,9 @@ class WorkerPool:
             if self.closed:
                 return
             self.closed = True
-            waiting = [*self._jobs, *(job for worker in self.workers for job in worker.jobs)]
-            self._jobs.clear()
-            for worker in self.workers:
-                worker.jobs.clear()
+            waiting = self._take_waiting()
             self._condition.notify_all()
-        for job in waiting:
-            if job.future.set_running_or_notify_cancel():
-                job.future.set_result(Outcome("died", error="closed", message="the pool was closed"))
+        _give_up(waiting, "the pool was closed")
         for worker in self.workers:
             pid = worker.pid
             if pid is not None:
@@ -448,6 +652,12 @@ class WorkerPool:
                 if self._jobs:
                     return self._jobs.popleft()
                 self._condition.wait()
+
+
+def _give_up(jobs: Sequence[_Job], why: str) -> None:
+    for job in jobs:
+        if job.future.set_running_or_notify_cancel():
+            job.future.set_result(Outcome("died", error="closed", message=why))
 
 
 _shared: WorkerPool | None = None

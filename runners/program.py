@@ -15,14 +15,14 @@ from typing import Any
 
 from .error import RunnerError
 
-FORMAT = 4
+FORMAT = 7
 """Version of the metadata; a library of another version is refused with both numbers."""
-
-METADATA_SYMBOL = "loopsmith_metadata"
-"""A NUL-terminated JSON text in the shared library."""
 
 CONSTANTS_SYMBOL = "loopsmith_constants"
 """The bytes of all constants of the shared library, one behind the other at the offsets that the metadata names."""
+
+DEVICE_CODE_SYMBOL = "loopsmith_device_code"
+"""What a device runs, see :mod:`runners.device_code`; libraries for processors do not have it."""
 
 # LLVM's names of features, and what Linux calls them, where the two differ.
 _LINUX_NAMES = {

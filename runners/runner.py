@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import statistics
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ir.kinds import Kinds
-from ir.time_interval import UNKNOWN_NOISE, TimeInterval
+from ir.time_interval import UNKNOWN_NOISE, TimeInterval, median_secs
 
 from .error import RunnerError
 from .result import ResultKind
@@ -109,7 +108,7 @@ class RunnerResult:
     @property
     def secs(self) -> float:
         """The median of the times, infinite without any."""
-        return statistics.median(self.run_secs) if self.run_secs else math.inf
+        return median_secs(self.run_secs)
 
 
 def _times_of(values: Any) -> tuple[float, ...] | None:
@@ -189,6 +188,13 @@ class Runner(ABC):
         """
         return None
 
+    measures_at_once: int = 1
+    """How many candidates it measures at a time, on as many devices."""
+    measures_elsewhere: bool = False
+    """Whether what happens on this machine, as builds do, leaves its measurements alone: candidates are then measured as soon as they are
+    built, and otherwise when all of a batch are."""
+    takes_bytes: bool = False
+    """Whether it wants what is built as bytes (:class:`runners.kernel_code.KernelCode`), which it sends to its devices."""
     measures_again: bool = False
     """Whether :meth:`measure_again` can."""
 
@@ -199,6 +205,10 @@ class Runner(ABC):
             RunnerError: this runner cannot, which is the default.
         """
         raise RunnerError(f"{type(self).__name__} measures no candidate again")
+
+    def hardware(self) -> dict[str, Any] | None:
+        """What records say of the machine that it measures on, as :func:`ir.target.host.fingerprint`; None for this machine."""
+        return None
 
     @staticmethod
     def create(kind: str = "local", *args: Any, **kwargs: Any) -> Runner:

@@ -6,11 +6,16 @@ given by its user stays as it is; the session fills in what was left open.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from .evaluator import EvaluatorConfig
 from .pool import WorkerPool, shared_pool
+
+CUT_RATIO = 3.5
+"""How many times the best time a candidate takes that is not timed further, unless a runner's user says otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +28,8 @@ class SessionSettings:
     in_full: bool = False
     """Candidates are timed to the end however slow they are, since they may be the best in something else."""
     measure_energy: bool = False
+    portable: bool = False
+    """Candidates are built as bytes, since the runner's devices are elsewhere."""
 
 
 class SessionPart:
@@ -51,3 +58,30 @@ class SessionPart:
             yield
         finally:
             self._session = before
+
+
+class MeasuringPart(SessionPart):
+    """A runner whose settings, where its user left them open, are those of the session."""
+
+    _config: EvaluatorConfig
+    _cut_ratio: float | None
+    _measure_energy: bool
+
+    @property
+    def evaluator_config(self) -> EvaluatorConfig:
+        """How often to call; with the weights of the session's model between two calls where nothing else was asked for."""
+        if self._session is None or self._config.weight_distance is not None:
+            return self._config
+        return replace(self._config, weight_distance=self._session.weight_distance)
+
+    @property
+    def cut_ratio(self) -> float:
+        """How far behind a candidate is given up."""
+        if self._cut_ratio is not None:
+            return self._cut_ratio
+        return math.inf if self._session is not None and self._session.in_full else CUT_RATIO
+
+    @property
+    def measure_energy(self) -> bool:
+        """Whether the joules of a call are measured."""
+        return self._measure_energy or (self._session is not None and self._session.measure_energy)

@@ -16,19 +16,23 @@ from typing import Any
 
 import numpy as np
 
-from .arguments import as_numpy, number_as
-from .device import Device, cpu
+from .arguments import in_order, number_as
+from .benchmark import BenchmarkResult, Repeats
+from .device import Device
 from .executable import Executable
-from .interpreter import Interpreter, given_arrays, refuse_read_only, wrap
-from .ndarray import address_of, aligned_empty, maker, numpy_dtype
-from .profile import profile_table
+from .graphs import StaticParts
+from .home import Home
+from .homes import home_of
+from .interpreter import Interpreter, given_arrays, wrap
+from .ndarray import numpy_dtype
+from .profile import TimedPart, profile_table, timed_parts
 from .program import ArgumentError, ExecutableError
 
-_NATIVE_TYPE = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * 5)
+_NATIVE_TYPE = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * 6)
 _PROFILED_CALLS = 5
 
 
-def _mismatch(name: str, spec: dict[str, Any], array: np.ndarray[Any, Any]) -> ArgumentError:
+def _mismatch(name: str, spec: dict[str, Any], array: Any) -> ArgumentError:
     kind = array.dtype.name
     if not array.dtype.isnative:
         kind += f" of the other byte order ({array.dtype.str})"
@@ -37,6 +41,17 @@ def _mismatch(name: str, spec: dict[str, Any], array: np.ndarray[Any, Any]) -> A
     if list(array.shape) == list(spec["shape"]):
         hint = f"; convert it with .astype({spec['dtype']!r})"
     return ArgumentError(f"argument {name} must be {wanted}, got {got}{hint}")
+
+
+def _flat(args: Sequence[Any], params: Sequence[dict[str, Any]]) -> list[Any]:
+    """What was passed for each array, tuples taken apart."""
+    found: list[Any] = []
+    for value, param in zip(args, params, strict=True):
+        if "fields" in param:
+            found += _flat(value, param["fields"])
+        elif "shape_value" not in param:
+            found.append(value)
+    return found
 
 
 def _mentions_inputs(spec: Any) -> bool:
@@ -51,9 +66,9 @@ class _Frame:
 
     __slots__ = ("_kept", "inputs", "outputs", "pointers")
 
-    def __init__(self, entry: dict[str, Any], constants: int) -> None:
+    def __init__(self, entry: dict[str, Any], home: Home, constants: int) -> None:
         """``constants`` is the address of the table of constants."""
-        workspace = aligned_empty((max(64, entry["workspace_bytes"]),), "uint8")
+        workspace = home.memory(max(64, entry["workspace_bytes"]))
         self._kept = workspace
         self.inputs = (ctypes.c_void_p * max(1, len(entry["inputs"])))()
         self.outputs = (ctypes.c_void_p * max(1, len(entry["outputs"])))()
@@ -61,7 +76,7 @@ class _Frame:
             ctypes.addressof(self.inputs),
             ctypes.addressof(self.outputs),
             constants,
-            address_of(workspace),
+            home.address_of(workspace),
         )
 
 
@@ -71,62 +86,78 @@ class NativeFunction:
     ``call_flat`` takes the flattened input arrays and returns the flattened outputs; the workspace belongs to the calling thread.
     """
 
-    def __init__(self, name: str, entry: dict[str, Any], executable: Executable) -> None:
+    def __init__(self, name: str, entry: dict[str, Any], executable: Executable, home: Home) -> None:
         self.name = name
         self.entry = entry
+        self.home = home
+        self._address_of = home.address_of
         self.inputs: list[dict[str, Any]] = entry["inputs"]
         self.outputs: list[dict[str, Any]] = entry["outputs"]
         self._library = executable.library
-        self._constants = executable.constants
+        self._constants = executable.constants_at(home)
         self._function = _NATIVE_TYPE(executable.library.address(entry["symbol"]))
         self._constant_table = (ctypes.c_void_p * max(1, len(self._constants)))(
-            *[value.ctypes.data for value in self._constants]
+            *[home.address_of(value) for value in self._constants]
         )
         self._returns_inputs = _mentions_inputs(entry["result"])
+        self._apart: list[list[int]] = entry.get("apart", [])
         self._written = [index for index, spec in enumerate(self.inputs) if spec.get("written")]
         self._expected = [(tuple(spec["shape"]), numpy_dtype(spec["dtype"])) for spec in self.inputs]
-        self._make = [maker(spec["shape"], spec["dtype"]) for spec in self.outputs]
+        self._make = [home.maker(spec["shape"], spec["dtype"]) for spec in self.outputs]
         self._params: list[tuple[dict[str, Any], str, str | None]] = [
             (param, param["name"], param.get("dtype")) for param in entry["params"]
         ]
         self._local = threading.local()
 
     def _frame(self) -> _Frame:
-        found: _Frame | None = getattr(self._local, "frame", None)
+        frames: dict[Any, _Frame] | None = getattr(self._local, "frames", None)
+        if frames is None:
+            frames = self._local.frames = {}
+        key = self.home.frame_key()
+        found = frames.get(key)
         if found is None:
-            found = self._local.frame = _Frame(self.entry, ctypes.addressof(self._constant_table))
+            found = frames[key] = self._new_frame()
         return found
 
-    def check(self, arrays: Sequence[np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:
-        """The arrays as the code can read them; raises ArgumentError naming the first that does not fit."""
-        for index in self._written:
-            refuse_read_only(arrays[index], self.inputs[index]["name"])
-        ready = []
+    def _new_frame(self) -> _Frame:
+        return _Frame(self.entry, self.home, ctypes.addressof(self._constant_table))
+
+    def arguments(self, args: Sequence[Any]) -> list[Any]:
+        """The arrays of a call's arguments as the code can read them.
+
+        Raises:
+            ArgumentError: an argument is missing, too many, of the wrong kind, or does not fit; the message names it.
+        """
+        arrays = self.flatten(args)
+        if self._written:
+            given = _flat(args, self.entry["params"])
+            for index in self._written:
+                self.home.refuse_read_only(arrays[index], self.inputs[index]["name"], given[index])
+        ready = self.check(arrays)
+        for written, other in self._apart:
+            names = self.inputs[written]["name"], self.inputs[other]["name"]
+            self.home.refuse_shared(ready[written], ready[other], names)
+        return ready
+
+    def check(self, arrays: Sequence[Any]) -> list[Any]:
+        """Arrays in the right place as the code can read them; raises ArgumentError naming the first that does not fit."""
+        dense, ready = self.home.dense, []
         for array, spec, (shape, kind) in zip(arrays, self.inputs, self._expected, strict=True):
             if array.shape != shape or array.dtype != kind:
                 raise _mismatch(spec["name"], spec, array)
-            flags = array.flags
-            if not flags.c_contiguous or not flags.aligned:
-                copied = aligned_empty(shape, kind)
-                copied[...] = array
-                array = copied
-            ready.append(array)
+            ready.append(dense(array))
         return ready
 
-    def call_flat(
-        self, arrays: Sequence[np.ndarray[Any, Any]], outputs: Sequence[np.ndarray[Any, Any]] | None = None
-    ) -> list[np.ndarray[Any, Any]]:
+    def call_flat(self, arrays: Sequence[Any], outputs: Sequence[Any] | None = None) -> list[Any]:
         """Run on checked arrays; ``outputs`` may give the arrays to write into."""
         results = [make() for make in self._make] if outputs is None else list(outputs)
         frame = self._frame()
         self._run(self._filled(frame, arrays, results))
         return results
 
-    def bind(
-        self, arrays: Sequence[np.ndarray[Any, Any]], outputs: Sequence[np.ndarray[Any, Any]]
-    ) -> Callable[[], None]:
+    def bind(self, arrays: Sequence[Any], outputs: Sequence[Any]) -> Callable[[], None]:
         """A call on these arrays, which were checked, with nothing left to prepare."""
-        frame = _Frame(self.entry, ctypes.addressof(self._constant_table))
+        frame = self._new_frame()
         pointers = self._filled(frame, arrays, outputs)
 
         def call(_kept: Any = (frame, arrays, outputs)) -> None:
@@ -134,44 +165,60 @@ class NativeFunction:
 
         return call
 
-    @staticmethod
-    def _filled(frame: _Frame, arrays: Sequence[Any], results: Sequence[Any]) -> tuple[int, int, int, int]:
-        table = frame.inputs
+    def _filled(
+        self, frame: _Frame, arrays: Sequence[Any], results: Sequence[Any]
+    ) -> tuple[int, int, int, int]:
+        address, table = self._address_of, frame.inputs
         for index, array in enumerate(arrays):
-            table[index] = address_of(array)
+            table[index] = address(array)
         table = frame.outputs
         for index, array in enumerate(results):
-            table[index] = address_of(array)
+            table[index] = address(array)
         return frame.pointers
 
     def _run(self, pointers: tuple[int, int, int, int], times: int | None = None) -> None:
-        status = self._function(*pointers, times)
+        status = self._function(*pointers, times, self.home.queue())
         if status != 0:
+            refused = self.home.failure(f"function {self.name}")
+            if refused is not None:
+                raise refused
             message = self._library.last_error() or f"status {status}"
             raise ExecutableError(f"function {self.name} failed: {message}")
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        if named:
+            args = in_order(self.name, [name for _, name, _ in self._params], args, named)
         return wrap(self.run(*args), given_arrays(args) if self._returns_inputs else None)
 
-    def profile(self, *args: Any) -> str:
-        """Run some times and return a table of the median time of each kernel (see :mod:`runners.profile`)."""
-        arrays = self.check(self.flatten(args))
+    def timed_parts(self, *args: Any) -> list[TimedPart]:
+        """Run some times; the kernels in order, with the median time of each."""
+        arrays = self.arguments(args)
         results = [make() for make in self._make]
         pointers = self._filled(self._frame(), arrays, results)
+        calls = []
+        for _ in range(_PROFILED_CALLS):
+            with self.home.profiling() as launches:
+                calls.append(self._times_of_kernels(pointers) if launches is None else launches)
+                if launches is not None:
+                    self._run(pointers)
+        seconds = np.median([[secs for secs, _ in rows] for rows in calls], axis=0)
+        return timed_parts(zip(seconds.tolist(), [name for _, name in calls[0]], strict=True))
+
+    def _times_of_kernels(self, pointers: tuple[int, int, int, int]) -> list[tuple[float, str]]:
+        """The seconds of each kernel in one call, by the processor's clock."""
         kernels = self.entry["calls"]
-        clock = np.zeros((_PROFILED_CALLS, len(kernels) + 1, 2), "int64")  # seconds and nanoseconds
-        for call in clock:
-            self._run(pointers, call.ctypes.data)
-        seconds = clock[..., 0] - clock[0, 0, 0] + clock[..., 1] * 1e-9
-        return profile_table(zip(np.median(np.diff(seconds), axis=0).tolist(), kernels, strict=True))
+        clock = np.zeros((len(kernels) + 1, 2), "int64")  # seconds and nanoseconds
+        self._run(pointers, clock.ctypes.data)
+        seconds = clock[:, 0] - clock[0, 0] + clock[:, 1] * 1e-9
+        return list(zip(np.diff(seconds).tolist(), kernels, strict=True))
 
     def run(self, *args: Any) -> Any:
-        """Call on arrays of any kind; the result is made of numpy arrays."""
-        arrays = self.check(self.flatten(args))
+        """Call on arrays of any kind; the result is made of raw arrays."""
+        arrays = self.arguments(args)
         results = self.call_flat(arrays)
         return self._result(self.entry["result"], arrays, results)
 
-    def flatten(self, args: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
+    def flatten(self, args: Sequence[Any]) -> list[Any]:
         """The arrays of a call's arguments, tuples taken apart.
 
         Raises:
@@ -182,17 +229,16 @@ class NativeFunction:
             raise ArgumentError(
                 f"function {self.name} takes {len(self._params)} arguments ({names}), got {len(args)}"
             )
-        flat: list[np.ndarray[Any, Any]] = []
+        flat: list[Any] = []
+        argument = self.home.argument
         for value, (param, name, dtype) in zip(args, self._params, strict=True):
             if dtype is not None:
-                flat.append(as_numpy(value, name, dtype))
+                flat.append(argument(value, name, dtype))
             else:
                 self._flatten(value, param, name, flat)
         return flat
 
-    def _flatten(
-        self, value: Any, param: dict[str, Any], name: str, flat: list[np.ndarray[Any, Any]]
-    ) -> None:
+    def _flatten(self, value: Any, param: dict[str, Any], name: str, flat: list[Any]) -> None:
         if "fields" not in param:
             if "shape_value" in param:
                 wanted = param["shape_value"]
@@ -203,7 +249,7 @@ class NativeFunction:
                 if [int(number_as(item, "int64", f"argument {name}: an extent")) for item in value] != wanted:
                     raise ArgumentError(f"argument {name} must be the shape {wanted}, got {list(value)}")
                 return
-            flat.append(as_numpy(value, name, param.get("dtype")))
+            flat.append(self.home.argument(value, name, param.get("dtype")))
             return
         if not isinstance(value, Sequence) or len(value) != len(param["fields"]):
             raise ArgumentError(
@@ -228,41 +274,17 @@ class NativeFunction:
 
 
 @dataclass(frozen=True)
-class BenchmarkResult:
-    """Times of repeated runs, in seconds per call."""
+class SavedCall:
+    """A call with its arguments."""
 
-    results: tuple[float, ...]
+    function: Callable[..., Any]
+    values: tuple[Any, ...]
+    include_return: bool
+    """Whether the call gives what the function returns."""
 
-    @property
-    def mean(self) -> float:
-        """Mean over the repeats."""
-        return float(np.mean(self.results))
-
-    @property
-    def median(self) -> float:
-        """Median over the repeats."""
-        return float(np.median(self.results))
-
-    @property
-    def min(self) -> float:
-        """Fastest repeat."""
-        return float(np.min(self.results))
-
-    @property
-    def max(self) -> float:
-        """Slowest repeat."""
-        return float(np.max(self.results))
-
-    @property
-    def std(self) -> float:
-        """Standard deviation of the repeats."""
-        return float(np.std(self.results))
-
-    def __str__(self) -> str:
-        parts = (
-            f"{name} {getattr(self, name) * 1e3:.4f} ms" for name in ("mean", "median", "min", "max", "std")
-        )
-        return ", ".join(parts)
+    def __call__(self) -> Any:
+        result = self.function(*self.values)
+        return result if self.include_return else None
 
 
 class VirtualMachine:
@@ -272,10 +294,16 @@ class VirtualMachine:
     >>> y = vm["main"](x)                               # doctest: +SKIP
 
     Args:
-        rt_mod: what ``relax.build`` or :func:`~runners.executable.load_module` returned.
-        device: where to run; the processor.
+        rt_mod: what ``relax.build`` or :func:`~runners.executable.load_module` returned, or ``load_module`` of a session with a device
+            elsewhere (:mod:`runners.rpc`).
+        device: where to run: the processor, or the CUDA device that the model was built for. By default that is found.
         profile: allow :meth:`profile`. Calls cost the same either way; a machine for production has no use for it.
     """
+
+    def __new__(cls, rt_mod: Any, *_: Any, **__: Any) -> VirtualMachine:
+        """Of a program that is elsewhere, a machine of the kind that it names in its attribute ``machine``."""
+        kind: type[VirtualMachine] = getattr(rt_mod, "machine", cls)
+        return super().__new__(kind)
 
     def __init__(
         self,
@@ -287,13 +315,14 @@ class VirtualMachine:
             raise ExecutableError(
                 f"VirtualMachine takes an Executable, got {type(rt_mod).__name__}; make one with relax.build or load_module"
             )
-        devices = [cpu()] if device is None else [device] if isinstance(device, Device) else list(device)
-        if devices[0].device_type != Device.kDLCPU:
-            raise ExecutableError(
-                f"this model was built for the processor, it cannot run on {devices[0]}; use runners.cpu()"
-            )
-        self.executable = rt_mod
-        self.device = devices[0]
+        self.home = home_of(rt_mod, device)
+        self._static = StaticParts(self.home)
+        self._start(rt_mod, self.home.device, profile)
+
+    def _start(self, executable: Any, device: Device, profile: bool) -> None:
+        """What machines of all kinds have."""
+        self.executable = executable
+        self.device = device
         self._profiles = profile
         self._functions: dict[str, Callable[..., Any]] = {}
         self._saved: dict[str, Callable[..., Any]] = {}
@@ -315,9 +344,9 @@ class VirtualMachine:
                 )
             entry = entries[key]
             if entry["kind"] == "native":
-                found = NativeFunction(key, entry, self.executable)
+                found = NativeFunction(key, entry, self.executable, self.home)
             else:
-                found = Interpreter(key, self.executable, self.__getitem__)
+                found = Interpreter(key, self.executable, self.__getitem__, self.home, self._static)
             self._functions[key] = found
         return found
 
@@ -338,33 +367,17 @@ class VirtualMachine:
             raise ExecutableError(
                 f"cannot save a call as {saved_name!r}: the model has a function of that name"
             )
-        values = self._with_keywords(func_name, args, kwargs)
+        values = self._ordered(func_name, args, kwargs)
+        self._saved[saved_name] = SavedCall(function, values, include_return)
 
-        def saved() -> Any:
-            result = function(*values)
-            return result if include_return else None
-
-        self._saved[saved_name] = saved
-
-    def _with_keywords(self, func_name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-        if not kwargs:
-            return tuple(args)
-        names = [param["name"] for param in self.executable.metadata["functions"][func_name]["params"]]
-        unknown = [name for name in kwargs if name not in names]
-        if unknown:
-            raise ArgumentError(
-                f"function {func_name} has no argument {unknown[0]!r}; its arguments are {', '.join(names)}"
-            )
-        rest = [name for name in names[len(args) :]]
-        missing = [name for name in rest if name not in kwargs]
-        if missing:
-            raise ArgumentError(f"function {func_name}: argument {missing[0]} is missing")
-        return (*args, *[kwargs[name] for name in rest])
+    def _ordered(self, func_name: str, args: Sequence[Any], named: dict[str, Any]) -> tuple[Any, ...]:
+        params = self.executable.metadata["functions"][func_name]["params"]
+        return in_order(func_name, [param["name"] for param in params], args, named)
 
     def set_input(self, func_name: str, *args: Any, **kwargs: Any) -> None:
         """Set the arguments of a later :meth:`invoke_stateful`, by position or by name."""
         self[func_name]
-        self._inputs[func_name] = self._with_keywords(func_name, args, kwargs)
+        self._inputs[func_name] = self._ordered(func_name, args, kwargs)
 
     def invoke_stateful(self, func_name: str) -> None:
         """Run the function on what :meth:`set_input` set; :meth:`get_outputs` reads the result."""
@@ -403,25 +416,11 @@ class VirtualMachine:
         if dev is not None and dev != self.device:
             raise ExecutableError(f"{func_name} is timed where it runs, on {self.device}, not on {dev}")
         function = self[func_name]
+        repeats = Repeats(number, repeat, min_repeat_ms, cooldown_interval_ms, repeats_to_cooldown)
+        return lambda *args: self._times(function, args, repeats)
 
-        def evaluate(*args: Any) -> BenchmarkResult:
-            run = _timed_call(function, args)
-            run(1)
-            count, times = number, []
-            for index in range(repeat):
-                while True:
-                    seconds = run(count)
-                    if seconds * 1e3 >= min_repeat_ms:
-                        break
-                    count = max(
-                        count + 1, int(count * min(10.0, 1.1 * min_repeat_ms / max(seconds * 1e3, 1e-3)))
-                    )
-                times.append(seconds / count)
-                if cooldown_interval_ms and (index + 1) % max(1, repeats_to_cooldown) == 0:
-                    time.sleep(cooldown_interval_ms / 1e3)
-            return BenchmarkResult(tuple(times))
-
-        return evaluate
+    def _times(self, function: Callable[..., Any], args: Sequence[Any], repeats: Repeats) -> BenchmarkResult:
+        return repeats.times(_timed_call(function, args, self.home))
 
     def profile(self, func_name: str, *args: Any) -> str:
         """Run a function and return a table of the time that each kernel of it (or instruction of the machine) took.
@@ -432,36 +431,51 @@ class VirtualMachine:
         Raises:
             ExecutableError: the machine was not made with ``profile=True``.
         """
+        self._require_profile(func_name)
+        return self._profiled(self[func_name], func_name, args)
+
+    def timed_parts(self, func_name: str, *args: Any) -> list[TimedPart]:
+        """What :meth:`profile` prints, as data: the parts of a call in the order in which they run.
+
+        Raises:
+            ExecutableError: the machine was not made with ``profile=True``, or a device elsewhere runs it, which tells a table only.
+        """
+        self._require_profile(func_name)
+        return self._parts(self[func_name], func_name, args)
+
+    def _require_profile(self, func_name: str) -> None:
         if not self._profiles:
             raise ExecutableError(
                 f"profile of {func_name!r}: make the machine for it, with VirtualMachine(..., profile=True)"
             )
-        function = self[func_name]
+
+    def _profiled(self, function: Callable[..., Any], func_name: str, args: Sequence[Any]) -> str:
+        return profile_table(self._parts(function, func_name, args))
+
+    def _parts(self, function: Callable[..., Any], func_name: str, args: Sequence[Any]) -> list[TimedPart]:
         function(*args)
         if isinstance(function, Interpreter | NativeFunction):
-            return function.profile(*args)
-        return profile_table([(_timed_call(function, args)(1), func_name)])
+            return function.timed_parts(*args)
+        return timed_parts([(_timed_call(function, args, self.home)(1), func_name)])
 
 
-def _timed_call(function: Callable[..., Any], args: Iterable[Any]) -> Callable[[int], float]:
+def _timed_call(function: Callable[..., Any], args: Iterable[Any], home: Home) -> Callable[[int], float]:
     """A function that runs ``function`` ``count`` times and returns the seconds; preparation is left out for native ones."""
     values = tuple(args)
     if isinstance(function, NativeFunction):
-        arrays = function.check(function.flatten(values))
+        arrays = function.arguments(values)
         call = function.bind(arrays, function.call_flat(arrays))
+    else:
 
-        def run_native(count: int) -> float:
-            begin = time.perf_counter()
-            for _ in range(count):
-                call()
-            return time.perf_counter() - begin
-
-        return run_native
+        def call() -> None:
+            function(*values)
 
     def run(count: int) -> float:
+        home.synchronize()
         begin = time.perf_counter()
         for _ in range(count):
-            function(*values)
+            call()
+        home.synchronize()
         return time.perf_counter() - begin
 
     return run

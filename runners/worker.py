@@ -8,6 +8,7 @@ import resource
 import socket
 import struct
 import traceback
+from collections.abc import Callable
 from typing import Any
 
 HEADER = struct.Struct("<Q")
@@ -19,9 +20,24 @@ _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
 _connection: socket.socket | None = None
 
 
+def _pickled(message: Any) -> bytes:
+    return pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL)
+
+
+_encoded: Callable[[Any], bytes] = _pickled
+"""How this process writes its answers."""
+
+
 def send(connection: socket.socket, message: Any) -> None:
-    """Send one message."""
-    data = pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL)
+    """Send one message to a worker."""
+    _send_bytes(connection, _pickled(message))
+
+
+def _answer(connection: socket.socket, message: Any) -> None:
+    _send_bytes(connection, _encoded(message))
+
+
+def _send_bytes(connection: socket.socket, data: bytes) -> None:
     connection.sendall(HEADER.pack(len(data)) + data)
 
 
@@ -31,11 +47,12 @@ def receive(connection: socket.socket) -> Any:
     Raises:
         EOFError: the other side is gone.
     """
-    (size,) = HEADER.unpack(_receive_bytes(connection, HEADER.size))
-    return pickle.loads(_receive_bytes(connection, size))
+    (size,) = HEADER.unpack(receive_bytes(connection, HEADER.size))
+    return pickle.loads(receive_bytes(connection, size))
 
 
-def _receive_bytes(connection: socket.socket, size: int) -> bytes:
+def receive_bytes(connection: socket.socket, size: int) -> bytes:
+    """So many bytes; raises as :func:`receive`."""
     parts: list[bytes] = []
     while size:
         part = connection.recv(min(size, 1 << 20))
@@ -44,6 +61,12 @@ def _receive_bytes(connection: socket.socket, size: int) -> bytes:
         parts.append(part)
         size -= len(part)
     return b"".join(parts)
+
+
+def own_connection() -> socket.socket:
+    """The connection of this process with its parent, for a call that goes on talking with it in a way of its own."""
+    assert _connection is not None, "this process is no worker"
+    return _connection
 
 
 def phase(name: str, limit: float | None, notice: str | None = None) -> None:
@@ -57,16 +80,17 @@ def phase(name: str, limit: float | None, notice: str | None = None) -> None:
         notice: what the parent tells the user if the phase takes longer than a few seconds; None where that is expected.
     """
     if _connection is not None:
-        send(_connection, (PHASE, name, limit, notice))
+        _answer(_connection, (PHASE, name, limit, notice))
 
 
-def serve(connection: socket.socket, memory_limit: int) -> None:
+def serve(connection: socket.socket, memory_limit: int, encoded: Callable[[Any], bytes] = _pickled) -> None:
     """Answer calls until the parent closes the connection.
 
-    ``memory_limit`` is what this process may allocate beyond what it has mapped already, in bytes.
+    ``memory_limit`` is what this process may allocate beyond what it has mapped already, in bytes; ``encoded`` writes answers, and raises
+    TypeError for what it cannot write.
     """
-    global _connection
-    _connection = connection
+    global _connection, _encoded
+    _connection, _encoded = connection, encoded
     allowed = _mapped_bytes() + memory_limit
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
     if hard != resource.RLIM_INFINITY:
@@ -81,7 +105,7 @@ def serve(connection: socket.socket, memory_limit: int) -> None:
             return
         except Exception as error:
             # A request whose code does not load is the sender's mistake, not this process's end.
-            send(connection, (RAISED, type(error).__name__, str(error), traceback.format_exc()))
+            _answer(connection, (RAISED, type(error).__name__, str(error), traceback.format_exc()))
             continue
         try:
             reply: tuple[Any, ...] = (RETURNED, function(*args))
@@ -90,9 +114,9 @@ def serve(connection: socket.socket, memory_limit: int) -> None:
         except Exception as error:  # whatever a candidate raises is its result
             reply = (RAISED, type(error).__name__, str(error), _place_of(error))
         try:
-            send(connection, reply)
+            _answer(connection, reply)
         except (pickle.PicklingError, AttributeError, TypeError) as error:
-            send(connection, (RAISED, type(error).__name__, f"result cannot be sent: {error}", ""))
+            _answer(connection, (RAISED, type(error).__name__, f"result cannot be sent: {error}", ""))
 
 
 def _keep_freed_memory() -> None:

@@ -128,6 +128,15 @@ def constant_difference(a: Any, b: Any) -> int | None:
     return _with_like_atoms_joined(found).constant()
 
 
+def difference(a: Any, b: Any) -> tir.PrimExpr:
+    """``a - b`` with like terms collected; equal arithmetic of the same variables is one term."""
+    whole = tir.convert(a) - b
+    found = polynomial(whole)
+    if not found.is_polynomial():
+        found = _with_like_atoms_joined(found)
+    return found.to_expr() if found.fits() else whole
+
+
 def are_equal(one: Any, other: Any) -> bool:
     """Whether two integer expressions are known to be equal."""
     return constant_difference(one, other) == 0

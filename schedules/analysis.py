@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from ir import dtype as dt
@@ -14,6 +14,7 @@ from ir.tir import IterVar
 
 from .affine import mentions, polynomial
 from .error import ScheduleError
+from .region import Box, relax_domains
 from .surroundings import loads_around
 from .tree import (
     BlockNode,
@@ -189,9 +190,53 @@ def consumers_of(block: BlockNode) -> list[BlockNode]:
 
 
 def is_dominant(block: BlockNode) -> bool:
-    """Whether the block is the only writer, in its scope, of every buffer that it writes."""
+    """Whether the block is the only writer, in its scope, of everything that it writes.
+
+    Other parts of an output that nothing in the scope reads may be others'.
+    """
     writes = written_buffers(block)
-    return not any(other is not block and written_buffers(other) & writes for other in scope_children(block))
+    return all(
+        _writes_apart(block, other, written_buffers(other) & writes)
+        for other in scope_children(block)
+        if other is not block
+    )
+
+
+def _writes_apart(block: BlockNode, other: BlockNode, common: Collection[tir.Buffer]) -> bool:
+    """Whether two blocks write parts of outputs that do not overlap, and nothing in their scope reads these."""
+    if not common:
+        return True
+    scope = scope_of(block)
+    children = scope_children(block)
+    if scope is None or any(item in scope.alloc_buffers for item in common):
+        return False
+    if any(read_buffers(item) & set(common) for item in children):
+        return False
+    return all(
+        _are_apart(one, another)
+        for buffer in common
+        for one in _written_boxes(block, buffer)
+        for another in _written_boxes(other, buffer)
+    )
+
+
+def _written_boxes(block: BlockNode, buffer: tir.Buffer) -> list[Box]:
+    """What all instances of a block write of a buffer."""
+    domains = {item.var: item.dom for item in block.iter_vars}
+    return [
+        relax_domains(item.region, domains, buffer.shape) for item in block.writes if item.buffer is buffer
+    ]
+
+
+def _are_apart(one: Box, another: Box) -> bool:
+    """Whether boxes of known sizes do not overlap."""
+    return any(_ends_before(a, b) or _ends_before(b, a) for a, b in zip(one, another, strict=True))
+
+
+def _ends_before(one: tuple[tir.PrimExpr, tir.PrimExpr], another: tuple[tir.PrimExpr, tir.PrimExpr]) -> bool:
+    (low, size), (begin, _) = one, another
+    known = isinstance(low, tir.IntImm) and isinstance(size, tir.IntImm) and isinstance(begin, tir.IntImm)
+    return known and low.value + size.value <= begin.value  # type: ignore[attr-defined]
 
 
 def why_not_complete(block: BlockNode) -> str | None:

@@ -66,6 +66,41 @@ def _most_iterations(domain: tir.Range) -> int | None:
     return getattr(extent, "at_most", None) if begins_at_zero else None
 
 
+def nonempty(loops: Iterable[LoopNode]) -> list[tir.PrimExpr]:
+    """What holds in every iteration of loops, since there is one: their extents are positive, and no factor of an extent is zero.
+
+    An extent that memory tells says nothing, since the memory may change in the loop.
+    """
+    found: list[tir.PrimExpr] = []
+    for loop in loops:
+        extent = loop.extent
+        if isinstance(extent, tir.IntImm) or is_open(extent) or loads_in(extent):
+            continue
+        found.append(extent > 0)
+        terms = polynomial(extent).terms
+        factors = [*(next(iter(terms)) if len(terms) == 1 else ()), *_factors(extent)]
+        found += [factor != 0 for factor in dict.fromkeys(factors) if not isinstance(factor, tir.IntImm)]
+    return found
+
+
+def _factors(extent: tir.PrimExpr) -> list[tir.PrimExpr]:
+    """What an extent that is positive is a product of, as it is written, or what a part of it is: ``(a * b + 255) // 256`` is positive
+    where ``a * b`` is.
+    """
+    if isinstance(extent, tir.Mul):
+        return [*_factors(extent.a), *_factors(extent.b)]
+    if isinstance(extent, tir.FloorDiv) and isinstance(extent.b, tir.IntImm) and extent.b.value > 0:
+        whole = extent.a
+        if (
+            isinstance(whole, tir.Add)
+            and isinstance(whole.b, tir.IntImm)
+            and 0 <= whole.b.value < extent.b.value
+        ):
+            whole = whole.a
+        return _factors(whole)
+    return [extent]
+
+
 def guards(
     value: Any, running: Any, extent: Any, dom: tir.Range, around: Sequence[LoopNode]
 ) -> list[tir.PrimExpr]:
@@ -74,7 +109,8 @@ def guards(
     if running is not None:
         analyzer.bind(running, tir.Range.from_min_extent(tir.const(0, running.dtype), extent))
     conditions = [value >= dom.min, value < dom.min + dom.extent]
-    return [analyzer.simplify(item) for item in conditions if not analyzer.can_prove(item)]
+    with constraints(analyzer, *nonempty(around)):
+        return [analyzer.simplify(item) for item in conditions if not analyzer.can_prove(item)]
 
 
 def inside(value: Any, dom: tir.Range) -> tir.PrimExpr:

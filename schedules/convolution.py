@@ -9,7 +9,7 @@ thinned image), the dilation (2 here) any number, and there may be more axes alo
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -85,10 +85,6 @@ class Convolution:
         moved = (*(axis.tap for axis in self.outer), *self.taps)
         values |= {item.var: tap for item, tap in zip(moved, taps, strict=True)}
         return substitute(self.weights, values)
-
-    def output_at(self, values: Mapping[Any, Any]) -> list[tir.PrimExpr]:
-        """The output's indices with values for its variables."""
-        return [substitute(index, values) for index in self.output.indices]
 
 
 def extent_of(item: IterVar) -> int:

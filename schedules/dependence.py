@@ -15,7 +15,9 @@ from typing import Any
 import numpy as np
 
 from ir import structural_equal, tir
+from ir.arith.analyzer import constraints
 from ir.tir import IterVar
+from ir.tir.analysis.reads_memory import reads_memory
 from ir.tir.evaluate import evaluate
 from ir.tir.stmt_functor import variables_in
 
@@ -28,7 +30,7 @@ from .affine import (
     polynomial,
 )
 from .analysis import is_affine, leaves_beside_blocks, read_buffers, require, scope_children, written_buffers
-from .bounds import is_open
+from .bounds import analyzer_of, is_open
 from .disjoint import Access, is_one_to_one, linear_never_meet, never_meet
 from .first_instance import are_numbers, digits_of
 from .private_memory import is_memory_of_one_thread, is_private
@@ -78,6 +80,8 @@ def conflicts_of_iterations(
         return
     if any(_stores_something(leaf) for leaf in leaves_beside_blocks(loop)):
         yield f"loop {loop.var.name!r} holds stores that are in no block"
+    elif all(_runs_in_first_only(block, loop) for block in blocks):
+        return
     iteration = Iteration(loop)
     for buffer in dict.fromkeys(region.buffer for block in blocks for region in block.writes):
         if is_memory_of_one_thread(buffer, loop):
@@ -131,6 +135,15 @@ def why_overwritten(loop: LoopNode, one: BlockNode, other: BlockNode, buffer: ti
     return (
         f"an iteration of loop {loop.var.name!r} may overwrite what block {who} to {buffer.name} in another"
     )
+
+
+def _runs_in_first_only(block: BlockNode, loop: LoopNode) -> bool:
+    """Whether the predicate of a block holds in the first iteration of a loop only."""
+    if block.is_unconditional or not mentions(block.predicate, {loop.var}) or reads_memory(block.predicate):
+        return False
+    analyzer = analyzer_of(loops_around(block))
+    with constraints(analyzer, block.predicate):
+        return analyzer.can_prove(tir.EQ(loop.var, loop.min))
 
 
 def _pairs(touches: Sequence[Touch]) -> list[tuple[Touch, Touch]]:

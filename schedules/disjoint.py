@@ -19,7 +19,7 @@ from ir import structural_equal, tir
 from ir.arith import Analyzer, detect_iter_map
 from ir.arith.analyzer import constraints
 from ir.error import IRError
-from ir.tir.conjunction import conjuncts
+from ir.tir.conjunction import conjunction, conjuncts
 from ir.tir.evaluate import Evaluator
 from ir.tir.stmt_functor import StmtExprMutator, loads_in, variables_in
 
@@ -414,13 +414,30 @@ def _is_injective(access: Access, loop: LoopNode, outer: Sequence[LoopNode]) -> 
     """Whether the loop and those inside of it are recognized to touch an element of its own in each iteration."""
     if any(not isinstance(item.extent, tir.IntImm) or item.extent.value != 1 for item in access.region):
         return False
-    running = (loop, *access.inner)
-    ranges = {item.var: item.range() for item in running}
     indices = [item.min for item in access.region]
-    return is_one_to_one(indices, ranges, access.predicate) or any(
-        is_one_to_one([whole], ranges) and is_one_to_one(digits, {number: domain})
-        for whole, number, domain, digits in _as_digits(indices, ranges, access.predicate, [*outer, *running])
+    running = _running(indices, loop, access.inner)
+    ranges = {item.var: item.range() for item in running}
+    left_out = {item.var for item in access.inner} - set(ranges)
+    clauses = [part for part in conjuncts(access.predicate) if not mentions(part, left_out)]
+    predicate = tir.const(True, "bool") if (kept := conjunction(clauses)) is None else kept
+    return is_one_to_one(indices, ranges, predicate) or any(
+        is_one_to_one([whole], ranges)
+        and is_one_to_one([part for digit in digits for part in _parts_told_by(digit)], {number: domain})
+        for whole, number, domain, digits in _as_digits(indices, ranges, predicate, [*outer, *running])
     )
+
+
+def _running(
+    indices: Sequence[tir.PrimExpr], loop: LoopNode, inner: Sequence[LoopNode]
+) -> tuple[LoopNode, ...]:
+    """The loop, and those inside of it on which the indices depend: others, such as those of a reduction, do not change the element."""
+    needed = {var for index in indices for var in variables_in(index)}
+    kept: list[LoopNode] = []
+    for item in reversed(inner):
+        if item.var in needed:
+            kept.insert(0, item)
+            needed |= {*variables_in(item.min), *variables_in(item.extent)}
+    return loop, *kept
 
 
 def _as_digits(
@@ -443,21 +460,81 @@ def _as_digits(
 
 
 class _Naming(StmtExprMutator):
-    """Puts a variable in place of a sum."""
+    """Puts a variable in place of a sum or a difference."""
 
     def __init__(self, whole: tir.PrimExpr, name: tir.Var) -> None:
         super().__init__()
         self._whole, self._name = whole, name
 
-    def visit_Add(self, node: tir.Add) -> Any:
+    def visit_Add(self, node: tir.Add | tir.Sub) -> Any:
         is_whole = node.dtype == self._name.dtype and structural_equal(node, self._whole)
         return self._name if is_whole else self.generic_visit(node)
+
+    visit_Sub = visit_Add
+
+
+def _parts_told_by(index: tir.PrimExpr) -> list[tir.PrimExpr]:
+    """Numbers that the value of an index tells: each term of the sum that it is, if none goes in steps that others make up for."""
+    analyzer = Analyzer()
+    terms = sorted(polynomial(index).terms.items(), key=lambda term: abs(term[1]))
+    parts: list[tir.PrimExpr] = []
+    reach = 0
+    for monomial, coefficient in terms:
+        if not monomial:
+            continue
+        if len(monomial) > 1 or abs(coefficient) <= reach:
+            return [index]
+        bound = analyzer.const_int_bound(monomial[0])
+        reach += abs(coefficient) * (bound.max_value - bound.min_value)
+        parts.append(monomial[0])
+    return parts
+
+
+def _with_named_factors(
+    exprs: Sequence[tir.PrimExpr], ranges: Mapping[Any, tir.Range]
+) -> tuple[list[tir.PrimExpr], dict[Any, tir.Range]]:
+    """The same with variables in place of the sums by which indices are divided, such as the extents of what a window is moved over.
+
+    What is one-to-one whatever the variables are is so for the sums.
+    """
+    exprs, ranges = list(exprs), dict(ranges)
+    while (factor := next(_sums_that_divide(exprs, ranges), None)) is not None:
+        naming = _Naming(factor, tir.Var("factor", factor.dtype))
+        exprs = [naming.visit(expr) for expr in exprs]
+        ranges = {
+            var: tir.Range.from_min_extent(item.min, naming.visit(item.extent))
+            for var, item in ranges.items()
+        }
+    return exprs, ranges
+
+
+def _sums_that_divide(
+    exprs: Sequence[tir.PrimExpr], ranges: Mapping[Any, tir.Range]
+) -> Iterator[tir.Add | tir.Sub]:
+    """The sums among the factors of divisors, in which no loop is."""
+    divisors: list[tir.PrimExpr] = []
+
+    def visit(node: Any) -> None:
+        if isinstance(node, tir.FloorDiv | tir.FloorMod):
+            divisors.append(node.b)
+
+    for expr in exprs:
+        tir.post_order_visit(expr, visit)
+    while divisors:
+        divisor = divisors.pop()
+        if isinstance(divisor, tir.Mul):
+            divisors += [divisor.a, divisor.b]
+        elif (
+            isinstance(divisor, tir.Add | tir.Sub) and not mentions(divisor, ranges) and not loads_in(divisor)
+        ):
+            yield divisor
 
 
 def is_one_to_one(
     exprs: Sequence[tir.PrimExpr], ranges: Mapping[Any, tir.Range], predicate: Any = True
 ) -> bool:
     """Whether expressions are recognized to have other values for all other values of the variables."""
+    exprs, ranges = _with_named_factors(exprs, ranges)
     analyzer = Analyzer()
     products = [polynomial(item.extent).terms for item in ranges.values()]
     # Where the loops run, no factor of an extent is 0; quotient and remainder tell a number apart from all others whatever its sign.

@@ -24,6 +24,7 @@ from ir.tir.stmt_functor import loads_in, substitute
 
 from .affine import constant_difference, mentions, polynomial, simplify_polynomial
 from .analysis import read_buffers, scope_children, written_buffers
+from .annotation import HIDDEN_BY_ZERO
 from .bounds import analyzer_of, slack
 from .coverage import why_not_covered
 from .region import bind_region, contains, relax_index, relax_loops
@@ -171,7 +172,17 @@ class Hidden:
     def stored(self, block: BlockNode) -> Value:
         """What a block stores."""
         store = plain_store(block)
-        return Sign.ANY if store is None else stored_value(store, _In(self, block, store))
+        return self._reduced(block) if store is None else stored_value(store, _In(self, block, store))
+
+    def _reduced(self, block: BlockNode) -> Value:
+        """What a reduction with an init stores: the constant that it begins with, if each of its steps leaves that as it is."""
+        begin, step = block.init, _only_store(block)
+        if step is None or not isinstance(begin, tir.BufferStore) or begin.buffer is not step.buffer:
+            return Sign.ANY
+        first = stored_value(begin, _In(self, block, begin))
+        if not isinstance(first, np.generic):
+            return Sign.ANY
+        return first if are_same(first, stored_value(step, _In(self, block, step, first))) else Sign.ANY
 
     def loaded(self, block: BlockNode, load: tir.BufferLoad) -> Value:
         """What a block loads."""
@@ -228,7 +239,7 @@ class Hidden:
                 return False
             if buffer not in read_buffers(other) | written_buffers(other):
                 continue
-            leaf = plain_store(other)
+            leaf = plain_store(other) if buffer in written_buffers(other) else _only_store(other)
             if id(other) not in below or leaf is None:
                 return False
             own = self._definers[buffer] is other
@@ -239,7 +250,7 @@ class Hidden:
 
     def _read_by(self, block: BlockNode) -> set[tir.Buffer]:
         """The buffers that a block reads in fact: of a choice that the mask decides one side only, if the other is not evaluated."""
-        store = plain_store(block)
+        store = _only_store(block)
         if store is None:
             return read_buffers(block)
         found: set[tir.Buffer] = set()
@@ -279,17 +290,26 @@ class Hidden:
 class _In:
     """What is known in a block."""
 
-    def __init__(self, hidden: Hidden, block: BlockNode, store: tir.BufferStore) -> None:
+    def __init__(
+        self, hidden: Hidden, block: BlockNode, store: tir.BufferStore, there: np.generic | None = None
+    ) -> None:
         self._hidden, self._block, self._store = hidden, block, store
+        self._there = there
+        """What is there of the element that the block writes, where that is known."""
 
     def is_false(self, condition: tir.PrimExpr) -> bool:
         return self._hidden.hides(self._block, condition)
 
     def loaded(self, load: tir.BufferLoad) -> Value:
+        if self._there is not None and is_own(self._store, load):
+            return self._there
         return self._hidden.loaded(self._block, load)
 
     def has_no_negative_zero(self) -> bool:
         return self._hidden.has_no_negative_zero(self._block, self._store)
+
+    def hides_by_zero(self) -> bool:
+        return HIDDEN_BY_ZERO in self._block.annotations
 
 
 def percentage_seen(
@@ -328,9 +348,18 @@ def plain_store(block: BlockNode) -> tir.BufferStore | None:
     return leaf if plain and not block.match_buffers and not block.alloc_buffers else None  # type: ignore[return-value]
 
 
+def _only_store(block: BlockNode) -> tir.BufferStore | None:
+    """The only statement by which a block reads anything: also of a reduction that begins with what is no memory's."""
+    if block.init is None:
+        return plain_store(block)
+    leaf = block.body.leaf if isinstance(block.body, LeafNode) else None
+    plain = isinstance(leaf, tir.BufferStore) and leaf.predicate is None and not any(loads_in(block.init))
+    return leaf if plain and not block.match_buffers and not block.alloc_buffers else None  # type: ignore[return-value]
+
+
 def _is_covered(writer: BlockNode, block: BlockNode, access: tir.BufferLoad | tir.BufferStore) -> bool:
     """Whether a block that stands before another one has written, in the loops around both, all elements of an access of that."""
-    store = plain_store(writer)
+    store = _only_store(writer)
     place = _common_node(writer, block)
     children = scope_children(block)
     if store is None or place is None or children.index(writer) > children.index(block):

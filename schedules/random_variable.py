@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import count
+from typing import ClassVar
 
 from ir import tir
 from ir.error import IRTypeError
@@ -36,6 +37,9 @@ class LoopRV(RandomVariable):
 
 class ExprRV(tir.Var):
     """An integer chosen by a sampling instruction; :meth:`schedules.Schedule.get` gives its value."""
+
+    sampled_by: ClassVar[str] = __name__.partition(".")[0]
+    """The package whose own code may compare it by identity; others are told how to learn the number (:mod:`ir.tir.written_condition`)."""
 
     def __init__(self, name: str = "v") -> None:
         super().__init__(name, "int32")

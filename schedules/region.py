@@ -23,6 +23,7 @@ from .affine import (
     polynomial,
     simplify_polynomial,
     split_by,
+    widened,
 )
 from .bounds import is_open
 from .foreign import foreign_call
@@ -95,7 +96,7 @@ def _has_known_sign(
         return True
     if not (all(value > 0 for value in terms.values()) or all(value < 0 for value in terms.values())):
         return False
-    unknown = [atom for atom in atoms if not isinstance(atom, DecisionVar | tir.SizeVar)]
+    unknown = [atom for atom in atoms if not isinstance(widened(atom), DecisionVar | tir.SizeVar)]
     extents = (*running.values(), *shape)
     return all(
         isinstance(atom, tir.Var) and any(mentions(extent, {atom}) for extent in extents) for atom in unknown
@@ -257,6 +258,13 @@ def _is_number(expr: Any) -> bool:
 
 def _is_zero(expr: Any) -> bool:
     return isinstance(expr, tir.IntImm) and expr.value == 0
+
+
+def point_region(buffer: tir.Buffer, indices: Sequence[tir.PrimExpr]) -> tir.BufferRegion:
+    """The region of one element."""
+    return tir.BufferRegion(
+        buffer, [tir.Range.from_min_extent(index, tir.const(1, index.dtype)) for index in indices]
+    )
 
 
 def union_boxes(boxes: Sequence[Box], shape: Sequence[Any]) -> Box:

@@ -14,18 +14,21 @@ Dao et al.: "FlashAttention", 2022.)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from ir import dtype as dt
 from ir import structural_equal, tir
 from ir.op import Op
+from ir.tir.analysis.reducer import Abstraction
 from ir.tir.stmt_functor import substitute
 
 from .affine import mentions
 
-_EXPONENTIALS = {"tir.exp": tir.exp, "tir.exp2": tir.exp2, "tir.exp10": tir.exp10}
+EXPONENTIALS = {"tir.exp": tir.exp, "tir.exp2": tir.exp2, "tir.exp10": tir.exp10}
 """Functions that make products of sums."""
+_ROUNDS_SHARES = ("float16", "bfloat16")
+"""Dtypes to which numbers between 0 and 1 may be rounded, whatever they are relative to."""
 
 
 class NotRescalable(Exception):
@@ -58,11 +61,14 @@ class Rescaling:
         """In factors: the result that a term was relative to, and the one that it is to be relative to."""
         self._direction = 1 if is_maximum else -1
         self._factors: dict[tir.Var, tir.PrimExpr] = {}
+        self._shares: set[tir.Var] = set()
 
-    def know(self, stored: tir.Var, factor: tir.PrimExpr | None) -> None:
-        """A variable in terms stands for what was stored of a term with this factor."""
+    def know(self, stored: tir.Var, factor: tir.PrimExpr | None, is_share: bool = False) -> None:
+        """A variable in terms stands for what was stored of a term with this factor; ``is_share``: of one that :meth:`is_share` knows."""
         if factor is not None:
             self._factors[stored] = factor
+            if is_share:
+                self._shares.add(stored)
 
     def factor(self, term: tir.PrimExpr) -> tir.PrimExpr | None:
         """The factor of a term, in terms of ``before`` and ``after``; None for a term that is relative to nothing.
@@ -76,6 +82,37 @@ class Rescaling:
         if rule is None:
             raise NotRescalable(f"nothing is known of {term}")
         return rule(self, term)
+
+    def factor_in_program(
+        self,
+        term: tir.PrimExpr,
+        extreme: tir.PrimExpr,
+        result: tir.PrimExpr,
+        stored: Sequence[tuple[tir.PrimExpr, tir.PrimExpr]],
+        identity: tir.PrimExpr,
+    ) -> tuple[tir.PrimExpr | None, bool]:
+        """The factor of a term as it stands in a program, as :meth:`factor`, and whether the term is a share (:meth:`is_share`).
+
+        Args:
+            term: what is summed up or stored.
+            extreme: what the result is the largest or smallest of, as the term has it.
+            result: the load of the result, as the term has it; or of that :func:`finite <finite_forms>`, which the factor has then, too.
+            stored: loads of what was stored of other terms, and the variables that :meth:`know` was told of.
+            identity: the infinity that the result begins with.
+
+        Raises:
+            NotRescalable: as :meth:`factor`.
+        """
+        finite = tir.Var("finite", self.result.dtype)
+        forms = [(form, finite) for form in finite_forms(result, identity)]
+        table = [(extreme, self.extreme), *forms, (result, self.result), *stored]
+        abstract = Abstraction(table).visit(term)
+        is_finite = mentions(abstract, {finite}) and not mentions(abstract, {self.result})
+        abstract = substitute(abstract, {finite: self.result})
+        factor = self.factor(abstract)
+        if factor is not None and is_finite:
+            factor = substitute(factor, {self.after: finite_forms(self.after, identity)[0]})
+        return factor, factor is not None and self.is_share(abstract)
 
     def at(self, factor: tir.PrimExpr, before: tir.PrimExpr, after: tir.PrimExpr) -> tir.PrimExpr:
         """A factor for two results."""
@@ -126,15 +163,32 @@ class Rescaling:
         return factors[0]
 
     def _cast(self, term: tir.Cast) -> tir.PrimExpr | None:
-        _require_wider(term)
         factor = self.factor(term.value)
-        return None if factor is None else tir.Cast(term.dtype, factor)
+        if factor is None:
+            return None
+        if _is_narrower_float(term) and self.is_share(term.value):
+            return factor  # in its own dtype: what it multiplies is to be wide again
+        _require_wider(term)
+        return tir.cast(term.dtype, factor)
+
+    def is_share(self, term: tir.PrimExpr) -> bool:
+        """Whether a term that has a factor is an exponential as it is, between 0 and 1, or what a dtype holds of one.
+
+        It may be rounded relative to any result: relative to the final one, the largest of all, it is smallest, so that the factor
+        brings what rounding moved to no more than rounding may move there.
+        """
+        if isinstance(term, tir.Cast):
+            return self.is_share(term.value)
+        if isinstance(term, tir.Var):
+            return term in self._shares
+        name = term.op.name if isinstance(term, tir.Call) and isinstance(term.op, Op) else ""
+        return name in EXPONENTIALS and not _has_summand(term.args[0])  # type: ignore[attr-defined]
 
     def _call(self, term: tir.Call) -> tir.PrimExpr | None:
         name = term.op.name if isinstance(term.op, Op) else ""
         if name == "tir.if_then_else":
             return self._chosen(term, *term.args)
-        if name not in _EXPONENTIALS:
+        if name not in EXPONENTIALS:
             raise NotRescalable(f"nothing is known of {term}")
         of_extreme, of_result = self._line(term.args[0])
         if of_extreme != -of_result or of_extreme * self._direction <= 0:
@@ -144,7 +198,7 @@ class Rescaling:
             )
         # Cast before they are subtracted: the gap would be rounded to their type.
         gap = tir.cast(term.dtype, self.before) - tir.cast(term.dtype, self.after)
-        return _EXPONENTIALS[name](gap if of_extreme == 1 else tir.const(of_extreme, term.dtype) * gap)
+        return EXPONENTIALS[name](gap if of_extreme == 1 else tir.const(of_extreme, term.dtype) * gap)
 
     def _line(self, expr: tir.PrimExpr) -> tuple[float, float]:
         """The constants that the extreme and the result are multiplied by in a sum with no other summands than constants."""
@@ -187,6 +241,12 @@ class Rescaling:
     }
 
 
+def finite_forms(value: tir.PrimExpr, identity: tir.PrimExpr) -> tuple[tir.PrimExpr, tir.PrimExpr]:
+    """A result, or 0 for the infinity that it begins with, as programs write that: numbers are as far from it as from any other."""
+    is_empty, zero = tir.EQ(value, identity), tir.const(0, value.dtype)
+    return tir.Select(is_empty, zero, value), tir.if_then_else(is_empty, zero, value)
+
+
 def _same(first: tir.PrimExpr | None, second: tir.PrimExpr | None) -> bool:
     if first is None or second is None:
         return first is second
@@ -199,6 +259,22 @@ def _constant(expr: tir.PrimExpr) -> float | None:
 
 def _is_zero(expr: tir.PrimExpr) -> bool:
     return _constant(expr) == 0.0
+
+
+def _has_summand(exponent: tir.PrimExpr) -> bool:
+    """Whether a constant is added in an exponent, which an exponential of a difference has none of."""
+    if _constant(exponent) is not None:
+        return True
+    if isinstance(exponent, tir.Add | tir.Sub):
+        return _has_summand(exponent.a) or _has_summand(exponent.b)
+    if isinstance(exponent, tir.Mul | tir.Div):
+        return all(_constant(side) is not None or _has_summand(side) for side in (exponent.a, exponent.b))
+    return isinstance(exponent, tir.Cast) and _has_summand(exponent.value)
+
+
+def _is_narrower_float(cast: tir.Cast) -> bool:
+    """Whether a cast rounds a float to a dtype that holds 1 and, as a zero or a subnormal number, all that is smaller."""
+    return cast.dtype in _ROUNDS_SHARES and dt.is_float(cast.value.dtype)
 
 
 def _require_wider(cast: tir.Cast) -> None:

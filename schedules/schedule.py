@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, assert_type
 
 from .declaration import primitive
+from .primitive.add_into import AddIntoPrimitives
 from .primitive.annotate import AnnotationPrimitives
 from .primitive.block_layout import BlockLayoutPrimitives
 from .primitive.blockize import BlockizePrimitives
@@ -18,6 +19,7 @@ from .primitive.caching import CachingPrimitives
 from .primitive.compute_at import ComputeAtPrimitives
 from .primitive.decompose_padding import DecomposePaddingPrimitives
 from .primitive.for_kind import ForKindPrimitives
+from .primitive.hidden_values import HiddenValuePrimitives
 from .primitive.inline import InlinePrimitives
 from .primitive.interleave import InterleavePrimitives
 from .primitive.layout import LayoutPrimitives
@@ -27,14 +29,18 @@ from .primitive.pad_einsum import PadEinsumPrimitives
 from .primitive.partition import PartitionPrimitives
 from .primitive.reduction import ReductionPrimitives
 from .primitive.reindex import ReindexPrimitives
+from .primitive.replicate import ReplicatePrimitives
 from .primitive.reverse_compute_at import ReverseComputeAtPrimitives
 from .primitive.rfactor import RFactorPrimitives
 from .primitive.rfactor_chain import RFactorChainPrimitives
 from .primitive.rolling_buffer import RollingBufferPrimitives
 from .primitive.row_order import RowOrderPrimitives
+from .primitive.run_chain import RunChainPrimitives
 from .primitive.sampling import SamplingPrimitives
 from .primitive.scan_blocks import ScanBlockPrimitives
+from .primitive.scan_threads import ScanThreadPrimitives
 from .primitive.separate import SeparatePrimitives
+from .primitive.separate_rest import SeparateRestPrimitives
 from .primitive.skip_masked import SkipMaskedPrimitives
 from .primitive.staging import StagingPrimitives
 from .primitive.storage import StoragePrimitives
@@ -61,11 +67,17 @@ class Schedule(
     RollingBufferPrimitives,
     ReductionPrimitives,
     RFactorPrimitives,
+    RunChainPrimitives,
+    AddIntoPrimitives,
+    ReplicatePrimitives,
     SeparatePrimitives,
+    SeparateRestPrimitives,
     RowOrderPrimitives,
     ScanBlockPrimitives,
+    ScanThreadPrimitives,
     RFactorChainPrimitives,
     SkipMaskedPrimitives,
+    HiddenValuePrimitives,
     PadEinsumPrimitives,
     DecomposePaddingPrimitives,
     BlockizePrimitives,

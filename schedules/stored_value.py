@@ -16,6 +16,8 @@ from ir import dtype as dt
 from ir import structural_equal, tir
 from ir.op import Op
 
+from .rescaling import EXPONENTIALS
+
 
 def choices_in(node: Any) -> list[tuple[Any, Any, Any, Any]]:
     """Every choice in a statement or expression: itself, its condition, and what it chooses between."""
@@ -49,10 +51,16 @@ class Sign(Enum):
     """Nothing contradicts any constant yet."""
     OWN = "own"
     """It is what the element that is stored holds already."""
+    LOWEST = "lowest"
+    """It is -infinity, or NaN, as the difference of -infinity and what is not known is."""
+    NOTHING = "nothing"
+    """It is 0, or NaN: the exponential of that."""
     ANY = "any"
 
 
 Value = np.generic | Sign
+_UNKNOWN: Final = {Sign.ANY, Sign.LOWEST, Sign.NOTHING}
+"""Which no operation but a few makes anything of."""
 
 
 def is_own(store: tir.BufferStore, load: Any) -> bool:
@@ -97,7 +105,6 @@ _BINARY: Final[Mapping[type, Callable[..., Any]]] = {
     tir.Or: np.logical_or,
 }
 """Operations that numpy does to the bit as programs do."""
-_EXPONENTIALS: Final = {"tir.exp", "tir.exp2", "tir.exp10"}
 _EXACT_EXPONENTIALS: Final = {-np.inf: 0.0, 0.0: 1.0, np.inf: np.inf}
 """Where every library gives the same."""
 
@@ -113,6 +120,9 @@ class Known(Protocol):
 
     def has_no_negative_zero(self) -> bool:
         """Whether the element that is stored is surely not -0.0 yet."""
+
+    def hides_by_zero(self) -> bool:
+        """Whether a product with 0 counts as 0, whatever the other factor is."""
 
 
 def stored_value(store: tir.BufferStore, known: Known) -> Value:
@@ -144,15 +154,18 @@ class _Folding:
 
     def _cast(self, cast: tir.Cast) -> Value:
         value = self.value(cast.value)
-        if not isinstance(value, np.generic):
-            return Sign.UNDECIDED if value is Sign.UNDECIDED else Sign.ANY
         both_float = dt.is_float(cast.dtype) and dt.is_float(cast.value.dtype)
+        if not isinstance(value, np.generic):
+            is_kept = value is Sign.UNDECIDED or (value is Sign.NOTHING and both_float)
+            return value if is_kept else Sign.ANY
         return _number(value, cast.dtype) if both_float else Sign.ANY
 
     def _call(self, call: tir.Call) -> Value:
-        if not isinstance(call.op, Op) or call.op.name not in _EXPONENTIALS:
+        if not isinstance(call.op, Op) or call.op.name not in EXPONENTIALS:
             return Sign.ANY
         value = self.value(call.args[0])
+        if value is Sign.LOWEST:
+            return Sign.NOTHING
         if not isinstance(value, np.generic):
             return Sign.UNDECIDED if value is Sign.UNDECIDED else Sign.ANY
         exact = _EXACT_EXPONENTIALS.get(float(value))
@@ -173,8 +186,11 @@ class _Folding:
 
     def _binary(self, expr: Any) -> Value:
         one, other = self.value(expr.a), self.value(expr.b)
-        if Sign.ANY in (one, other):
-            return Sign.ANY
+        if isinstance(expr, tir.Mul) and self._known.hides_by_zero() and any(map(_is_nothing, (one, other))):
+            return _number(-0.0, expr.dtype)  # which leaves everything as it is, -0.0 too
+        if not _UNKNOWN.isdisjoint((one, other)):
+            is_lowest = isinstance(expr, tir.Sub) and isinstance(one, np.generic) and one == -np.inf
+            return Sign.LOWEST if is_lowest and other is Sign.ANY else Sign.ANY
         if Sign.UNDECIDED in (one, other):
             return Sign.UNDECIDED
         if isinstance(one, np.generic) and isinstance(other, np.generic):
@@ -206,12 +222,18 @@ class _Folding:
     }
 
 
+def _is_nothing(value: Value) -> bool:
+    """Whether a number is 0, or NaN where all that it is multiplied with and added to is NaN."""
+    return value is Sign.NOTHING or (isinstance(value, np.generic) and value == 0)  # type: ignore[operator]
+
+
 def _number(value: Any, dtype: str) -> Value:
-    """A constant of a type that numpy has; of others nothing is known."""
-    if dt.lanes(dtype) != 1 or not (dtype in ("float16", "float32", "float64", "bool") or dt.is_index(dtype)):
+    """A constant of a type that numpy, or ml_dtypes for it, computes in; of others nothing is known."""
+    known = ("bfloat16", "float16", "float32", "float64", "bool")
+    if dt.lanes(dtype) != 1 or not (dtype in known or dt.is_index(dtype)):
         return Sign.ANY
     with np.errstate(all="ignore"):
-        return _scalar(np.asarray(value).astype(dtype))
+        return _scalar(np.asarray(value).astype(dt.to_numpy(dtype)))
 
 
 def _scalar(array: np.ndarray) -> np.generic:

@@ -1,4 +1,4 @@
-"""How the iterations of a block map to those of a tensor intrinsic's description, and layouts in which an access runs along memory."""
+"""How the iterations of a block map to those of a tensor intrinsic's description."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ir import tir
-from ir.arith import Analyzer, IterSumExpr, detect_iter_map
 from ir.tir import IndexMap
-from ir.tir.operators import floordiv, floormod
 
 from .affine import mentions
 from .error import ScheduleError
@@ -116,60 +114,6 @@ def get_auto_tensorize_mapping_info(
     final += [_fused(groups[item.var], names) for item in described.iter_vars]
     buffers = {a: b for (a, _), (b, _) in zip(own, other, strict=True)}
     return AutoTensorizeMappingInfo([IndexMap(initial, final)], buffers, node.iter_vars, described.iter_vars)
-
-
-def suggest_index_map(
-    buffer: tir.Buffer, indices: Sequence[tir.PrimExpr], loops: Sequence[Any], predicate: tir.PrimExpr
-) -> IndexMap | None:
-    """A layout in which what loops access of a buffer lies in the order in which they run.
-
-    With ``A[i // 16 * 4 + j // 16, i % 16 * 16 + j % 16]`` of shape (8, 256) in loops over i and j that is
-    ``lambda x, y: [x // 4, y // 16, x % 4, y % 16]``.
-
-    Args:
-        buffer: what is accessed.
-        indices: of an element, in terms of the loops.
-        loops: statements or nodes with ``loop_var`` or ``var``, ``min`` and ``extent``, the outermost first.
-        predicate: under which elements are accessed.
-
-    Returns:
-        None where the indices are no digits of the loops' variables, or leave out elements.
-    """
-    variables = [loop.loop_var if isinstance(loop, tir.For) else loop.var for loop in loops]
-    ranges = {
-        var: tir.Range.from_min_extent(loop.min, loop.extent)
-        for var, loop in zip(variables, loops, strict=True)
-    }
-    flat = _linear(list(indices), buffer.shape)
-    found = detect_iter_map([flat], ranges, predicate, "surjective")
-    if not found.indices or found.is_padded:
-        return None
-    (total,) = found.indices
-    while len(total.args) == 1 and isinstance(total.args[0].source.source, IterSumExpr):
-        total = total.args[0].source.source  # all digits together, as one number
-    digits = [(part, getattr(part.source, "source", None)) for part in total.args]
-    if any(source not in variables or not _is_known(part) for part, source in digits):
-        return None
-    digits.sort(key=lambda item: (variables.index(item[1]), -int(item[0].scale)))
-    initial = [tir.Var(f"x{axis}", "int32") for axis in range(len(buffer.shape))]
-    analyzer = Analyzer()
-    for var, extent in zip(initial, buffer.shape, strict=True):
-        analyzer.bind(var, tir.Range.from_min_extent(tir.const(0, var.dtype), extent))
-    place = _linear(initial, buffer.shape)
-    final = [analyzer.simplify(floormod(floordiv(place, part.scale), part.extent)) for part, _ in digits]
-    return IndexMap(initial, final)
-
-
-def _is_known(part: Any) -> bool:
-    return isinstance(part.scale, tir.IntImm) and isinstance(part.extent, tir.IntImm)
-
-
-def _linear(indices: Sequence[Any], shape: Sequence[tir.PrimExpr]) -> Any:
-    """The place of an element, by rows."""
-    total: Any = tir.const(0)
-    for index, extent in zip(indices, shape, strict=True):
-        total = total * extent + index
-    return total
 
 
 def _node(sch: Schedule, block: BlockRV) -> BlockNode:

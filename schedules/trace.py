@@ -11,13 +11,17 @@ from ir import tir
 from ir.json_format import load_json, save_json
 from ir.node import Node
 
-from .error import TraceError
+from .error import ScheduleError, TraceError
 from .instruction import Instruction, InstructionKind
 from .random_variable import BlockRV, ExprRV, LoopRV
 from .state import ScheduleState
 from .trace_text import python_lines
 
 DecisionProvider = Callable[[Instruction, Sequence[Any], Sequence[Any], Any], Any]
+
+
+_LOOKS_UP = "GetBlock"
+"""The step that finds a block by its name."""
 
 
 class Trace:
@@ -88,6 +92,49 @@ class Trace:
             table.update(zip(inst.outputs, outputs, strict=True))
         return table
 
+    def block_names(self) -> list[str]:
+        """The names of the blocks that the trace looks up."""
+        return [str(inst.attrs[0]) for inst in self.insts if inst.kind.name == _LOOKS_UP and inst.attrs]
+
+    def apply_where_blocks_are(self, sch: ScheduleState, renamed: Mapping[str, str]) -> None:
+        """Replay on a schedule of another program: steps on blocks that it does not have are left out.
+
+        Args:
+            sch: the schedule.
+            renamed: names of blocks in the program, by those in the trace.
+
+        Raises:
+            ScheduleError: a step on a block that is there does not apply.
+        """
+        table: dict[Any, Any] = {}
+        missing: set[int] = set()
+        for inst in self.insts:
+            used: set[int] = set()
+            for item in (*inst.inputs, *inst.attrs):
+                _mark_used(item, used)
+            outputs = None
+            if not used & missing:
+                is_lookup = inst.kind.name == _LOOKS_UP
+                attrs = [
+                    _lookup(item, table) if isinstance(item, tir.IndexMap) else item for item in inst.attrs
+                ]
+                if is_lookup and attrs:
+                    attrs[0] = renamed.get(attrs[0], attrs[0])
+                inputs = [_lookup(item, table) for item in inst.inputs]
+                try:
+                    outputs = _as_list(inst.kind.apply(sch, inputs, attrs, self.decisions.get(inst)))
+                except ScheduleError:
+                    if not is_lookup:
+                        raise
+            if outputs is None:
+                missing.update(id(item) for item in inst.outputs)
+            elif len(outputs) != len(inst.outputs):
+                raise TraceError(
+                    f"replaying {inst.kind.name} gave {len(outputs)} results, not {len(inst.outputs)}"
+                )
+            else:
+                table.update(zip(inst.outputs, outputs, strict=True))
+
     def simplified(self, remove_postproc: bool) -> Trace:
         """A copy without pure instructions whose outputs nobody uses."""
         insts = self._kept(remove_postproc)
@@ -154,7 +201,7 @@ class Trace:
 
     def __str__(self) -> str:
         return "\n".join(
-            ["def apply_trace(sch: ScheduleState) -> None:", *[f"  {line}" for line in self.as_python()]]
+            ["def apply_trace(sch: Schedule) -> None:", *[f"  {line}" for line in self.as_python()]]
         )
 
     __repr__ = __str__

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import importlib
+import pydoc
 import re
 import subprocess
 import sys
@@ -90,7 +92,7 @@ LAZY = {
 """Modules of ours that are imported inside of functions, for the library that they bring."""
 WHILE_CTRL_C_IS_CAUGHT = {"tuner/cli/entry.py": "tuner.cli.main"}
 """What takes so long to load that users end it: it is loaded where that is no traceback."""
-WITHOUT_THE_COMPILER = {"runners/interpreter.py": "ir.registry"}
+WITHOUT_THE_COMPILER = {"runners/registered.py": "ir.registry"}
 """What an artefact uses if it is there: it runs where ``ir`` is not installed."""
 
 
@@ -161,3 +163,14 @@ def test_every_module_of_ir_is_in_a_layer() -> None:
     ]
     assert not missing
     assert named <= modules
+
+
+@pytest.mark.parametrize("package", ["tuner", "runners", "database", "schedules", "cost_models"])
+def test_help_lists_what_a_package_offers(package: str) -> None:
+    module = importlib.import_module(package)
+    shown = pydoc.render_doc(module, renderer=pydoc.plaintext)
+    offered = getattr(module, "__all__", ())
+    missing = [name for name in offered if not re.search(rf"\b{name}\b", shown.partition("\nDATA\n")[0])]
+    data = shown.partition("\nDATA\n")[2]
+    assert [name for name in missing if f"    {name} =" not in data] == []
+    assert set(offered) <= set(dir(module))

@@ -92,7 +92,7 @@ def test_the_kernel_in_readme_runs() -> None:
 
 def test_extras_are_complete() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    expected = {"onnx", "torch", "jax", "cuda", "postgres", "report", "ray", "search", "test", "dev"}
+    expected = {"onnx", "torch", "jax", "cuda", "postgres", "report", "ray", "rpc", "search", "test", "dev"}
     assert set(project["optional-dependencies"]) == expected
     assert project["scripts"] == {"loopsmith": "tuner.cli.entry:main"}
     assert (ROOT / "LICENSE").read_text().count("Apache License") >= 1

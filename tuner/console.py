@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import textwrap
 
+from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderResult
-from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
@@ -31,8 +31,15 @@ class Fitted:
         self.table = table
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        needed = Measurement.get(console, options.update(width=_UNLIMITED), self.table).minimum
-        if needed <= options.max_width:
+        least, wanted = self._widths()
+        room = options.max_width - sum(least) - _frame(len(least))
+        if room >= sum(wanted) - sum(least):
+            yield self.table
+            return
+        if room >= 0:
+            # Left to itself, rich takes from the widest columns what they need, and leaves others what they do not.
+            for column, width in zip(self.table.columns, _shared(least, wanted, room), strict=True):
+                column.width = width
             yield self.table
             return
         headers = [str(column.header) for column in self.table.columns]
@@ -43,3 +50,33 @@ class Fitted:
         paragraphs.append(str(self.table.caption or ""))
         for text in filter(None, paragraphs):
             yield Text(textwrap.fill(text, options.max_width, subsequent_indent="  ", break_on_hyphens=False))
+
+    def _widths(self) -> tuple[list[int], list[int]]:
+        """The characters of the longest word, and of the longest line, of each column; without its padding."""
+        least, wanted = [], []
+        for column in self.table.columns:
+            lines = [line for cell in (column.header, *column.cells) for line in str(cell).splitlines()]
+            wanted.append(max(map(cell_len, lines), default=0))
+            words = lines if column.no_wrap else [word for line in lines for word in line.split()]
+            least.append(max([column.min_width or 0, *map(cell_len, words)]))
+        return least, [max(pair) for pair in zip(least, wanted, strict=True)]
+
+
+def _frame(columns: int) -> int:
+    """Characters of a table with so many columns that are borders and padding."""
+    return 3 * columns + 1
+
+
+def _shared(least: list[int], wanted: list[int], room: int) -> list[int]:
+    """Widths between both, which take up the room beyond the least: those that want little get it first.
+
+    >>> _shared([4, 4, 4], [6, 30, 40], 20)
+    [6, 13, 13]
+    """
+    widths = list(least)
+    order = sorted(range(len(least)), key=lambda place: wanted[place] - least[place])
+    for number, place in enumerate(order):
+        given = min(wanted[place] - least[place], room // (len(order) - number))
+        widths[place] += given
+        room -= given
+    return widths

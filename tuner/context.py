@@ -11,15 +11,16 @@ from typing import Any
 import numpy as np
 
 from cost_models import Calibration, FeatureMatrix, PerStoreFeature, estimate_seconds
-from database import key_of_trace
+from database import WorkloadSummary, key_of_trace
 from ir import IRModule, structural_hash
 from ir.target import Target
 from ir.tir import PrimFunc
 from schedules import Schedule, ScheduleError
-from schedules.dlight import cpu, default_schedule
+from schedules.dlight import cpu
 from schedules.population import Sketch
 from schedules.space import PostOrderApply, SpaceGenerator, Structures
 
+from .compile import default_of_builds
 from .error import TunerError
 
 _EXTRACTOR = PerStoreFeature()
@@ -35,6 +36,13 @@ def check_seed(seed: object) -> None:
         raise TunerError(f"the seed must be a whole number of at least 0, got {seed!r}")
 
 
+def _name_of(name: str, func: PrimFunc) -> str:
+    """What a kernel is called that nobody gave a name: its function's in the module, that of its definition, or its blocks'."""
+    symbol = func.attrs.get("global_symbol", "main")
+    named = name if name != "main" else str(getattr(symbol, "value", symbol))
+    return WorkloadSummary.of(IRModule({named: func})).described
+
+
 @dataclass(eq=False)
 class TuneContext:
     """A workload on a target, its design space, and its random state.
@@ -43,7 +51,7 @@ class TuneContext:
         mod: the unscheduled module; a PrimFunc becomes its ``main``.
         target: what it is tuned for.
         space_generator: makes the sketches; the context has a copy, whose rules and postprocessors know this task.
-        task_name: for people.
+        task_name: for people; by default that of the function, or of one without a name of its own, its blocks.
         seed: of all random choices in this task.
         weight: how often the kernel runs in the model.
         flops: floating-point operations of one run, for GFLOP/s.
@@ -53,7 +61,7 @@ class TuneContext:
     mod: Any
     target: Any = "cpu"
     space_generator: SpaceGenerator = field(default_factory=PostOrderApply)
-    task_name: str = "main"
+    task_name: str = ""
     seed: int = 0
     weight: float = 1.0
     flops: float = 0.0
@@ -80,6 +88,7 @@ class TuneContext:
             )
         self.target = self.target if isinstance(self.target, Target) else Target(self.target)
         check_seed(self.seed)
+        self.task_name = self.task_name or _name_of(names[0], self.func)
         self.generator = np.random.default_rng(self.seed)
         self.space_generator = self.space_generator.clone()
         self.space_generator.initialize_with_tune_context(self)
@@ -104,7 +113,7 @@ class TuneContext:
     def default(self) -> Schedule | None:
         """The schedule of builds without records; None where no structure of the rules' own design space applies."""
         try:
-            return default_schedule(self.mod, self.target, rank=estimate_seconds)
+            return default_of_builds(self.mod, self.target)
         except ScheduleError:
             return None
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +25,26 @@ class Model:
     name: str
     mod: IRModule
     params: dict[str, Any]
-    inputs: dict[str, np.ndarray]
+    make_inputs: Callable[[], dict[str, np.ndarray]]
     onnx_path: Path | None = None
     """The file that it comes from; models of the zoo have none."""
 
+    @cached_property
+    def inputs(self) -> dict[str, np.ndarray]:
+        """Arrays by the inputs' names, made when somebody runs the model: they may be large."""
+        return self.make_inputs()
 
-def load_model(path: Path | None, zoo: str | None, shapes: list[str], seed: int = 0) -> Model:
+
+def load_model(
+    path: Path | None, zoo: str | None, shapes: list[str], seed: int = 0, *, dynamic: bool = False
+) -> Model:
     """The model that a file or ``--zoo`` names.
+
+    Args:
+        path, zoo: one of both.
+        shapes: of inputs, as ``name:1,3,224,224``.
+        seed: of the weights of architectures, and of inputs.
+        dynamic: dimensions without a value stay open.
 
     Raises:
         TunerError: neither or both are given, the file is missing, or a dimension has no value.
@@ -43,7 +58,7 @@ def load_model(path: Path | None, zoo: str | None, shapes: list[str], seed: int 
                 f"--shape {shapes[0]} is for ONNX files; the inputs of {zoo} have shapes of their own"
             )
         mod, params, inputs = load(zoo, seed=seed)
-        return Model(zoo, mod, params, inputs)
+        return Model(zoo, mod, params, lambda: inputs)
     assert path is not None
     if path.is_dir():
         raise TunerError(f"{path} is a folder; name an ONNX file in it")
@@ -57,8 +72,9 @@ def load_model(path: Path | None, zoo: str | None, shapes: list[str], seed: int 
         raise TunerError(
             f"reading ONNX files needs the extra: pip install 'loopsmith[onnx]' ({error})"
         ) from error
-    require_static(mod, path)
-    return Model(path.stem, mod, {}, random_inputs(mod, seed), onnx_path=path)
+    if not dynamic:
+        require_static(mod, path)
+    return Model(path.stem, mod, {}, partial(random_inputs, mod, seed), onnx_path=path)
 
 
 def exported(model: Model) -> bytes:
@@ -113,12 +129,54 @@ def require_static(mod: IRModule, path: Path) -> None:
 
 
 def random_inputs(mod: IRModule, seed: int) -> dict[str, np.ndarray]:
-    """Random arrays for the inputs of ``main``: normal floats, small non-negative integers."""
+    """Random arrays for the inputs of ``main`` whose shapes are known: normal floats, small non-negative integers."""
     generator = np.random.default_rng(seed)
     arrays = {}
     for name, info in _inputs_of(mod):
-        shape = [int(dim.value) for dim in info.shape.values]
-        arrays[name] = random_array(generator, shape, info.dtype)
+        if all(hasattr(dim, "value") for dim in info.shape.values):
+            shape = [int(dim.value) for dim in info.shape.values]
+            arrays[name] = random_array(generator, shape, info.dtype)
+    return arrays
+
+
+def random_arguments(
+    specs: Sequence[Mapping[str, Any]], shapes: list[str], seed: int = 0
+) -> dict[str, np.ndarray]:
+    """Random arrays for the parameters of a built function.
+
+    Args:
+        specs: the parameters, as :meth:`runners.Executable.signature` has them; an extent that is open is a name.
+        shapes: of parameters with open extents, as ``name:1,3,224,224``.
+        seed: of the numbers.
+
+    Raises:
+        TunerError: a parameter is no tensor or has open extents and no shape, or a shape fits none.
+    """
+    given, generator, arrays = parse_shapes(shapes), np.random.default_rng(seed), {}
+    for spec in specs:
+        name, declared = str(spec["name"]), spec.get("shape")
+        if declared is None:
+            raise TunerError(
+                f"input {name} is no tensor of known rank, of which there are no random ones; give it with --inputs, or in Python"
+            )
+        shape = given.pop(name, None if any(isinstance(item, str) for item in declared) else declared)
+        shown = ",".join(str(item) for item in declared)
+        if shape is None:
+            example = ",".join("1" if isinstance(item, str) else str(item) for item in declared)
+            raise TunerError(
+                f"input {name} ({shown}) has open dimensions; give it a shape, such as --shape {name}:{example}"
+            )
+        fits = len(shape) == len(declared) and all(
+            isinstance(item, str) or item == extent for item, extent in zip(declared, shape)
+        )
+        if not fits:
+            raise TunerError(
+                f"--shape {name}:{','.join(map(str, shape))} does not fit input {name} ({shown})"
+            )
+        arrays[name] = random_array(generator, list(shape), str(spec["dtype"]))
+    if given:
+        names = ", ".join(str(spec["name"]) for spec in specs)
+        raise TunerError(f"--shape {next(iter(given))}: the model has no such input; it has {names}")
     return arrays
 
 

@@ -6,7 +6,7 @@ import sys
 import textwrap
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.live import Live
@@ -14,10 +14,12 @@ from rich.measure import Measurement
 from rich.segment import Segment
 from rich.table import Table
 
+from ir.time_interval import milliseconds
 from runners import MeasureResult, ResultKind
 
 from .callback.base import MeasureCallback
 from .console import Fitted, make_console
+from .report.markup import node, table, text_of
 from .search.base import MeasureCandidate
 from .state import TaskState, TuningRun
 
@@ -27,6 +29,8 @@ _LESS_NEEDED = ("weight", "GFLOP/s", "errors", "share")
 _SPARE_LINES = 2
 """Of a terminal, for the cursor and for what is printed above the table."""
 _MAX_ROWS = 30
+_REDRAWN_SECS = 0.5
+"""Between two drawings in a notebook."""
 _MIN_NAME, _MAX_NAME = 18, 44
 """Characters of a kernel's name; one that is cut ends in an ellipsis."""
 _MAX_REASON = 400
@@ -36,12 +40,18 @@ _MAX_NAMES = 5
 
 
 class Progress(MeasureCallback):
-    """What both displays share: the summary table, counts, and the estimated time left."""
+    """What both displays share: the summary table, counts, and the estimated time left.
+
+    Args:
+        max_trials: of all runs on the database.
+        max_seconds: from now on.
+        console: where it is shown; by default standard error.
+    """
 
     def __init__(self, max_trials: int, max_seconds: float | None, console: Console | None = None) -> None:
         self.console = console or make_console(stderr=True)
         self.max_trials, self.max_seconds = max_trials, max_seconds
-        self._begin = time.monotonic()
+        self._told = self._begin = time.monotonic()
 
     def notice(self, text: str) -> None:
         self.console.print(text)
@@ -59,7 +69,7 @@ class Progress(MeasureCallback):
         left = self.max_trials - done
         estimates = [0.0] if left <= 0 else [left * elapsed / now] if now else []
         if self.max_seconds is not None:
-            estimates.append(self.max_seconds - elapsed)
+            estimates.append(self.max_seconds - (time.monotonic() - self._told))
         return _duration(max(0.0, min(estimates))) if estimates else "?"
 
     def table(
@@ -97,6 +107,10 @@ class Progress(MeasureCallback):
 
     def finish(self, task_scheduler: TuningRun) -> None:
         self.console.print(Fitted(self.table(task_scheduler)))
+        self._summarize(task_scheduler)
+
+    def _summarize(self, task_scheduler: TuningRun) -> None:
+        """The sentences below the table."""
         times = task_scheduler.times
         now, _ = self._done(task_scheduler)
         rate = now / times.total if times.total else 0.0
@@ -218,7 +232,7 @@ class PlainProgress(Progress):
         task = task_scheduler.tasks[task_id]
         _, done = self._done(task_scheduler)
         best = (
-            f"{task.best_secs * 1e3:.4f} ms, {task.gflops:.1f} GFLOP/s"
+            f"{milliseconds(task.best_secs)} ms, {task.gflops:.1f} GFLOP/s"
             if task.best_secs < float("inf")
             else "nothing yet"
         )
@@ -229,10 +243,65 @@ class PlainProgress(Progress):
         )
 
 
+class NotebookProgress(Progress):
+    """The table in the output of a notebook's cell, drawn anew in place at most twice a second; sentences are lines below it.
+
+    Args:
+        show: makes an output of HTML and gives what changes it, as IPython's ``display(..., display_id=True)``.
+    """
+
+    def __init__(
+        self, max_trials: int, max_seconds: float | None, show: Callable[[str], Callable[[str], object]]
+    ) -> None:
+        super().__init__(max_trials, max_seconds, make_console())
+        self._show = show
+        self._change: Callable[[str], object] | None = None
+        self._next = 0.0
+
+    def start(self, task_scheduler: TuningRun) -> None:
+        super().start(task_scheduler)
+        self._change = self._show(self._html(task_scheduler))
+
+    def trial(self, task_scheduler: TuningRun, task: TaskState, result: MeasureResult) -> None:
+        if self._change is not None and time.monotonic() >= self._next:
+            self._change(self._html(task_scheduler))
+            self._next = time.monotonic() + _REDRAWN_SECS
+
+    def finish(self, task_scheduler: TuningRun) -> None:
+        if self._change is not None:
+            self._change(self._html(task_scheduler))
+        self._summarize(task_scheduler)
+
+    def _html(self, scheduler: TuningRun) -> str:
+        drawn = self.table(scheduler)
+        rows = zip(*(column.cells for column in drawn.columns), strict=True)
+        headers = [str(column.header) for column in drawn.columns]
+        made = table(str(drawn.title), headers, [[str(cell) for cell in row] for row in rows])
+        return text_of(node("div", made, node("p", str(drawn.caption)) if drawn.caption else None))
+
+
 def progress_display(max_trials: int, max_seconds: float | None) -> Progress:
-    """The display that fits where standard error goes."""
+    """The display that fits: a table in a notebook or on a terminal, plain lines where standard error is neither."""
+    show = _notebook_output()
+    if show is not None:
+        return NotebookProgress(max_trials, max_seconds, show)
     kind = LiveProgress if sys.stderr.isatty() else PlainProgress
     return kind(max_trials, max_seconds)
+
+
+def _notebook_output() -> Callable[[str], Callable[[str], object]] | None:
+    """What makes outputs of HTML in the notebook that this process serves; None where it serves none."""
+    ipython = sys.modules.get("IPython")
+    shell = None if ipython is None else ipython.get_ipython()
+    if shell is None or not hasattr(shell, "kernel"):  # a terminal's shell has no kernel
+        return None
+    from IPython.display import HTML, display
+
+    def show(html: str) -> Callable[[str], object]:
+        handle = display(HTML(html), display_id=True)
+        return lambda changed: handle.update(HTML(changed))
+
+    return show
 
 
 def _cells(number: int, task: TaskState, share: float, name_width: int) -> dict[str, str]:
@@ -244,7 +313,7 @@ def _cells(number: int, task: TaskState, share: float, name_width: int) -> dict[
         "kernel": name if len(name) <= name_width else f"{name[: name_width - 1]}…",
         "weight": f"{task.context.weight:g}",
         "trials": str(task.all_trials),
-        "best ms": f"{task.best_secs * 1e3:.4f}" if found else "-",
+        "best ms": milliseconds(task.best_secs) if found else "-",
         "GFLOP/s": f"{task.gflops:.1f}" if found else "-",
         "share": f"{share:.0%}" if share else "-",
         "errors": ", ".join(f"{kind} {count}" for kind, count in task.failures.most_common()),

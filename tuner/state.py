@@ -81,6 +81,21 @@ class TimeShares:
         """Share of the time that was neither building nor measuring."""
         return 0.0 if self.total == 0 else 1.0 - self.measure / self.total
 
+    def phases(self) -> dict[str, float]:
+        """Seconds of the run by what they went to, which add up to :attr:`total`.
+
+        >>> TimeShares(search=2.0, measure=7.0, check=3.0, total=10.0).phases()
+        {'search': 2.0, 'build and measure': 4.0, 'check': 3.0, 'other': 1.0}
+        """
+        check = min(self.check, self.measure)  # of devices elsewhere, several check at a time
+        other = max(0.0, self.total - self.search - self.measure)
+        return {
+            "search": self.search,
+            "build and measure": self.measure - check,
+            "check": check,
+            "other": other,
+        }
+
     @property
     def check_share(self) -> float:
         """Share of the time that went to checking candidates."""

@@ -6,8 +6,8 @@ import gc
 from dataclasses import dataclass
 from typing import Any
 
-from database import has_static_arguments, kernel_module
-from ir import GlobalVar, IRModule, structural_hash
+from database import ModuleEquality, has_static_arguments, kernel_module
+from ir import GlobalVar, IRModule
 from ir.relax import Call
 from ir.relax.op.declaration import declaration_of
 from ir.target import Target
@@ -65,15 +65,15 @@ def call_counts(mod: IRModule) -> dict[str, int]:
     return counts
 
 
-def tasks_of(mod: IRModule, target: Target) -> list[ExtractedTask]:
+def tasks_of(mod: IRModule, target: Target, module_equality: str = "structural") -> list[ExtractedTask]:
     """The tasks of a prepared module (Relax functions that call PrimFuncs), heaviest first; those of symbolic shapes come last."""
-    counts = call_counts(mod)
-    found: dict[int, ExtractedTask] = {}
+    counts, equality = call_counts(mod), ModuleEquality(module_equality)
+    found: dict[str, ExtractedTask] = {}
     for var, func in mod.functions.items():
         if not isinstance(func, PrimFunc) or counts.get(var.name_hint, 0) == 0:
             continue
         module = kernel_module(func)
-        key = structural_hash(module)
+        key = equality.key(module)
         if key in found:
             found[key].weight += counts[var.name_hint]
             found[key].names.append(var.name_hint)
@@ -86,12 +86,15 @@ def tasks_of(mod: IRModule, target: Target) -> list[ExtractedTask]:
     return sorted(found.values(), key=lambda task: (not task.is_static, -task.weight * task.flops))
 
 
-def extract_tasks(mod: IRModule, target: Any, params: dict[str, Any] | None = None) -> list[ExtractedTask]:
+def extract_tasks(
+    mod: IRModule, target: Any, params: dict[str, Any] | None = None, *, module_equality: str = "structural"
+) -> list[ExtractedTask]:
     """The tuning tasks of a model: its fused kernels without duplicates, with weights and FLOPs, heaviest first.
 
-    ``params`` are bound into ``main`` first, so that weights become constants and can be packed.
+    ``params`` are bound into ``main`` first, so that weights become constants and can be packed. Kernels that ``module_equality`` takes for
+    the same (:class:`database.ModuleEquality`) are one task, of the first: a database with that equality answers for all of them.
     """
     chosen = target if isinstance(target, Target) else Target(target)
-    tasks = tasks_of(prepare(mod, chosen, params), chosen)
+    tasks = tasks_of(prepare(mod, chosen, params), chosen, module_equality)
     gc.collect()  # the prepared model's copies of the weights are in reference cycles, and tuning takes long
     return tasks

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 import time
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
-from cost_models import CostModel
+from cost_models import Calibration, CostModel
 from database import (
     Database,
     MemoryDatabase,
@@ -24,7 +25,7 @@ from database import (
     software_versions,
 )
 from ir import IRModule
-from ir.codegen.llvm.compile import options_of, require_host, target_machine
+from ir.error import IRTypeError, did_you_mean
 from ir.tir import IntImm, PrimFunc, Var
 from runners import Builder, LocalRunner, Runner, WorkerPool
 from runners.session import SessionPart, SessionSettings
@@ -32,20 +33,24 @@ from schedules.population import flops_of
 from schedules.space import SpaceGenerator
 
 from .calibration import calibrate as calibration_of_host
-from .calibration import check_mode, describes_host
+from .calibration import check_mode, describes_host, known_calibration
 from .callback.base import MeasureCallback
 from .context import TuneContext, check_seed
 from .error import TunerError
 from .interrupt import Interrupts
+from .measurable import require_measurable
 from .progress import progress_display
 from .scheduler.base import TaskScheduler, check_final_choice
 from .search.base import SearchStrategy
 from .search.records import pretrain
+from .session_command import session_command
 from .task import ExtractedTask, extract_tasks
 from .weights import weight_distance
 
 _PRELOADED = ("runners.native", "runners.candidate", "schedules", "tuner.program")
 """What workers have loaded when they begin."""
+_CALIBRATED_SECS = 20.0
+"""The least time budget in which a machine that the database does not know is measured first: that takes two seconds."""
 
 
 def _strategy(kind: str | SearchStrategy | type[SearchStrategy]) -> SearchStrategy:
@@ -76,8 +81,8 @@ def _parts_of_session(
             for part in (builder, runner)
         ):
             pools.append(stack.enter_context(WorkerPool(preload=_PRELOADED)))
-        made_builder = builder if isinstance(builder, Builder) else Builder.create(builder, pool=pools[0])
-        made_runner = runner if isinstance(runner, Runner) else Runner.create(runner, pool=pools[0])
+        made_builder = builder if isinstance(builder, Builder) else Builder.create(builder)
+        made_runner = runner if isinstance(runner, Runner) else Runner.create(runner)
         objectives = {strategy.objectives for strategy in strategies}
         for part in (made_builder, made_runner):
             if isinstance(part, SessionPart):
@@ -86,6 +91,7 @@ def _parts_of_session(
                     weight_distance(tasks),
                     in_full=any(names != ("time",) for names in objectives),
                     measure_energy=any("energy" in names for names in objectives),
+                    portable=made_runner.takes_bytes,
                 )
                 stack.enter_context(part.serving(settings))
         yield made_builder, made_runner
@@ -148,6 +154,7 @@ def tune_tasks(
     strategy: str | SearchStrategy | type[SearchStrategy] = "evolutionary",
     task_scheduler: str | TaskScheduler = "gradient",
     measure_callbacks: Sequence[MeasureCallback] | None = None,
+    progress: bool | None = None,
     calibrate: str = "auto",
     final_choice: str = "auto",
     seed: int = 0,
@@ -163,7 +170,8 @@ def tune_tasks(
             meanwhile.
         max_trials_per_task: limit of one task.
         num_trials_per_iter: trials between two updates of the cost model; by default 4 to 16, so that every task gets some.
-        max_seconds: wall-clock budget.
+        max_seconds: wall-clock budget of the call, the calibration and the final choice included. What is being measured when it is over
+            is measured to its end.
         builder, runner: instances, or "local" for worker processes of this machine, which measure on its first CUDA device where all
             tasks are for CUDA ("cuda", :class:`runners.CudaRunner`). A LocalBuilder and a LocalRunner of one's own have the
             same pool, which one of them may bring; what is left open of how they measure is as it is by default.
@@ -172,8 +180,11 @@ def tune_tasks(
             measures slow candidates in full, too, and energy if that is one.
         cost_model: "xgb", "mlp", "random", "prior" or an instance. All tasks share it, and what the database has of other workloads
             trains it first; an instance keeps what it has learnt.
-        measure_callbacks: told of each result; by default the display of progress on standard error. An empty list shows nothing.
-        calibrate: "auto" takes what the database knows of this machine, and measures it once (two seconds) where it knows nothing;
+        measure_callbacks: told of each result; by default the display of progress (``progress``) alone.
+        progress: whether to show the search: as a table in a notebook and on a terminal, else as lines on standard error. By default where
+            there are no ``measure_callbacks``; True shows it beside these, False shows nothing.
+        calibrate: "auto" takes what the database knows of this machine, and measures it once (two seconds) where it knows nothing, unless
+            ``max_seconds`` is less than 20;
             "again" measures in any case, "never" leaves the estimates to what the target says. A runner that measures elsewhere, and
             a task whose target is not this machine, go without.
         final_choice: whose fastest candidates are measured again in turns at the end: "auto" those of the kernels that got trials and
@@ -183,27 +194,30 @@ def tune_tasks(
 
     Raises:
         TunerError: a budget, the seed, a task, a callback or ``final_choice`` is none; there are both a database and a ``work_dir``, or two
-            worker pools; ``calibrate="again"``, but no task is measured on this machine.
-        CodegenError: LLVM does not know a task's target, or candidates for it cannot run on this machine, which is to measure them.
+            worker pools; ``calibrate="again"``, but no task is measured on this machine; a target has more cores than this machine, or is
+            another device than its first.
+        CodegenError, CudaUnavailable, CudaToolkitError: LLVM does not know a task's target, or candidates for it cannot run on this
+            machine, which is to measure them.
         KeyboardInterrupt: Ctrl-C ended the search; all finished trials are in the database, and the same call goes on.
         SystemExit: SIGTERM or SIGHUP did, likewise, unless the process has a handler of its own for it or ignores it; the code is 128
             and the signal's number.
     """
+    begin = time.monotonic()
     check_budget(max_trials_global, max_seconds, max_trials_per_task, num_trials_per_iter)
     check_seed(seed)
     check_mode(calibrate)
     check_final_choice(final_choice)
     _check_tasks(tasks)
-    if measure_callbacks is None:
-        measure_callbacks = [progress_display(max_trials_global, max_seconds)]
+    shows = measure_callbacks is None if progress is None else progress
+    measure_callbacks = [] if measure_callbacks is None else measure_callbacks
     if runner == "local" and tasks and all(task.target.device_type == "cuda" for task in tasks):
         runner = "cuda"
-    if runner == "local":
+    if runner in ("local", "cuda"):  # one of this machine
         for task in tasks:
-            machine = options_of(task.target)
-            target_machine(machine)  # no candidate could be built
-            require_host(machine)  # no candidate could be measured
+            require_measurable(task.target)
     _check_callbacks(measure_callbacks)
+    if shows:
+        measure_callbacks = [progress_display(max_trials_global, max_seconds), *measure_callbacks]
     strategies = [_strategy(strategy) for _ in tasks]
     model = cost_model if isinstance(cost_model, CostModel) else CostModel.create(cost_model, seed=seed)
     with Interrupts() as interrupts:
@@ -218,18 +232,24 @@ def tune_tasks(
             here = _measured_here(tasks, runner, calibrate)
             # Nothing is refused from here on: who made a mistake finds no folder, no file and no session in it afterwards.
             store = open_store(database, work_dir)
+            hashes = [Workload(task.mod).shash for task in tasks]
             session = Session(
-                command=" ".join(sys.argv),
+                command=session_command(sys.argv),
                 seed=seed,
-                fingerprint=hardware_fingerprint(),
+                fingerprint=runner.hardware() or hardware_fingerprint(),
                 versions=software_versions(),
-                kernels={Workload(task.mod).shash: task.task_name for task in tasks},
+                kernels={shash: task.task_name for shash, task in zip(hashes, tasks, strict=True)},
+                weights={shash: float(task.weight) for shash, task in zip(hashes, tasks, strict=True)},
             )
             store.commit_session(session)
             try:
                 is_used_up = _trials_of(tasks, store) >= max_trials_global
                 if here and isinstance(runner, LocalRunner) and (calibrate == "again" or not is_used_up):
-                    _calibrate_tasks(here, store, runner, measure_callbacks, again=calibrate == "again")
+                    is_short = max_seconds is not None and max_seconds < _CALIBRATED_SECS
+                    if is_short and calibrate == "auto":
+                        _give_calibration(here, known_calibration(store))
+                    else:
+                        _calibrate_tasks(here, store, runner, measure_callbacks, again=calibrate == "again")
                 if not is_used_up:
                     pretrain(model, store, tasks)
                 interrupts.check()
@@ -244,12 +264,15 @@ def tune_tasks(
                     database=store,
                     cost_models=[model] * len(tasks),
                     measure_callbacks=measure_callbacks,
-                    max_seconds=max_seconds,
+                    max_seconds=None
+                    if max_seconds is None
+                    else max(0.0, max_seconds - (time.monotonic() - begin)),
                     session_id=session.id,
                     final_choice=final_choice,
                 )
             finally:
                 session.finished_at = time.time()
+                session.phases = scheduler.times.phases()
                 store.commit_session(session)
     return store
 
@@ -290,7 +313,10 @@ def _calibrate_tasks(
         for callback in callbacks:
             callback.notice(text)
 
-    found = calibration_of_host(store, runner.pool, again=again, tell=tell)
+    _give_calibration(tasks, calibration_of_host(store, runner.pool, again=again, tell=tell))
+
+
+def _give_calibration(tasks: Sequence[TuneContext], found: Calibration | None) -> None:
     for task in tasks:
         task.calibration = found
 
@@ -356,20 +382,24 @@ def tune_tir(
     *,
     database: Database | str | Path | None = None,
     seed: int = 0,
-    task_name: str = "main",
+    task_name: str = "",
     space: str | SpaceGenerator | Callable[..., Any] = "post-order-apply",
     **options: Any,
 ) -> Database:
     """Tune one kernel; options are those of :func:`tune_tasks`.
 
     Args:
+        task_name: what the display, the database's lists and Optuna's studies call it; by default the function's name, or of one that
+            is called ``main``, those of its blocks.
         space: the design space that is searched, by name or as an instance, such as ``PostOrderApply(sch_rules=[...])`` with rules of
             one's own; or the function of a :class:`schedules.space.ScheduleFn`. By default the rules of the target make it.
 
     Raises:
         ScheduleError: there is no space of that name.
+        IRTypeError: an option that there is not.
         TunerError: there is nothing to measure the kernel on, as it takes a number or has a symbolic shape.
     """
+    _check_options(tune_tir, options)
     context = TuneContext(mod, target, _space(space), task_name=task_name, seed=seed)
     _require_static_arguments(context.func)
     context.flops = flops_of(context.func)
@@ -381,6 +411,19 @@ def tune_tir(
         seed=seed,
         **options,
     )
+
+
+def _check_options(call: Callable[..., Any], options: Mapping[str, Any]) -> None:
+    """Refuse options that neither a call nor :func:`tune_tasks`, to which it passes them, takes.
+
+    Raises:
+        IRTypeError: there is one.
+    """
+    known = {*inspect.signature(call).parameters, *inspect.signature(tune_tasks).parameters}
+    known -= {"options", "tasks"}
+    for name in options.keys() - known:
+        near = did_you_mean(name, sorted(known), 0.5) or f"; there are {', '.join(sorted(known))}"
+        raise IRTypeError(f"{call.__name__} takes no option {name!r}{near}")
 
 
 def _require_static_arguments(func: PrimFunc) -> None:
@@ -419,10 +462,14 @@ def tune_relax(
     """Tune all kernels of a model; ``space`` is that of :func:`tune_tir`, options are those of :func:`tune_tasks`.
 
     Raises:
-        TunerError: the model has no kernel that can be tuned.
+        TunerError: it is no model, or has no kernel that can be tuned.
+        IRTypeError: an option that there is not.
     """
+    _check_options(tune_relax, options)
     check_budget(max_trials_global, options.get("max_seconds"))
     contexts = contexts_of(extract_tasks(mod, target, params), seed, space)
+    if not contexts and all(isinstance(func, PrimFunc) for func in mod.functions.values()):
+        raise TunerError("a model has Relax functions, and the module has none; tune_tir tunes a kernel")
     if not contexts:
         raise TunerError("the model has no kernel to tune: it calls no operator on tensors of known shape")
     return tune_tasks(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -28,14 +28,24 @@ from ir.tir.interpreter import run
 from ir.tir.lower import lower
 from schedules import ScheduleError
 from schedules.dlight import default_schedule
+from schedules.population.sketch import Sketch
 from schedules.postproc import postprocess
 from schedules.space import PostOrderApply
 
-from ..operators import suite
+from ..operators import suite, tensor_core_products
 from ..operators.small_shapes import SMALL
 
-SHAPES = {**SMALL, "int8_product": (32, 48, 64), "bfloat16_product": (32, 48, 64)}
-"""Small ones, of which tiles of tensor cores are whole parts."""
+TENSOR_CORES = ("int8_product", "bfloat16_product", *tensor_core_products.WORKLOADS)
+"""Products that tensor cores multiply."""
+_ROOMY: dict[str, tuple[int, ...]] = {
+    "C1D": (1, 32, 8, 16, 3, 2, 1), "GRP": (1, 6, 6, 16, 32, 3, 2, 1, 1, 4), "gelu": (24, 96),
+    "argmax": (8, 300), "cumsum": (8, 300), "topk": (4, 300, 5), "sort": (4, 300),
+    "take": (36, 32, 40), "embedding": (36, 32, 40), "gather": (16, 64, 40), "scatter_add": (28, 32, 36),
+    "transpose": (40, 48), "nchw_to_nhwc": (1, 32, 8, 12), "nhwc_to_nchw": (1, 8, 12, 32), "concat": (32, 24, 40), "matvec": (64, 128),
+}  # fmt: skip
+"""Where the shapes of other tests have next to no schedules."""
+SHAPES = {**SMALL, **_ROOMY, **dict.fromkeys(TENSOR_CORES, (32, 48, 64))}
+"""Small ones, of which tiles of tensor cores are whole parts where there are any."""
 TARGETS = ("nvidia/nvidia-t4", "nvidia/nvidia-a100", "nvidia/geforce-rtx-4090", "nvidia/nvidia-h200")
 """One of each of the architectures sm_75, sm_80, sm_89, sm_90a."""
 RESULTS = Path(__file__).parent.parent / "results"
@@ -78,8 +88,9 @@ def candidates(name: str, target: Target, count: int, seed: int, counts: Counts)
     module = IRModule({"main": suite.workload(name, SHAPES[name])})
     generator = np.random.default_rng(seed)
     sketches = PostOrderApply().generate_sketches(module, target)
-    for sketch in sketches:
-        for row in np.unique(sketch.sample(-(-count // len(sketches)), generator), axis=0):
+    for place, rows in _rows_of(sketches, count, generator).items():
+        for row in rows:
+            sketch = sketches[place]
             counts.candidates += 1
             try:
                 schedule = sketch.materialize(module, row)
@@ -93,6 +104,24 @@ def candidates(name: str, target: Target, count: int, seed: int, counts: Counts)
                 counts.refused += 1
 
 
+def _rows_of(
+    sketches: Sequence[Sketch], count: int, generator: np.random.Generator
+) -> dict[int, list[np.ndarray]]:
+    """Different random rows, of each sketch as many where it has so many, until there are enough or no new ones are found."""
+    found: dict[int, dict[bytes, np.ndarray]] = {place: {} for place in range(len(sketches))}
+    open_ones = list(found)
+    while open_ones and (left := count - sum(map(len, found.values()))) > 0:
+        share = -(-left // len(open_ones))
+        for place in list(open_ones):
+            known = len(found[place])
+            for row in sketches[place].sample(4 * share, generator):
+                if len(found[place]) < known + share:
+                    found[place].setdefault(row.tobytes(), row)
+            if len(found[place]) == known:
+                open_ones.remove(place)
+    return {place: list(rows.values()) for place, rows in found.items()}
+
+
 def is_right(found: np.ndarray, expected: np.ndarray) -> bool:
     """Whether a result is the reference's, up to the rounding of its dtype."""
     if np.issubdtype(found.dtype, np.integer) or found.dtype == bool:
@@ -102,18 +131,50 @@ def is_right(found: np.ndarray, expected: np.ndarray) -> bool:
     return bool(np.all(np.abs(wide - reference) <= TOLERANCE[str(found.dtype)] * largest))
 
 
-class Judge:
-    """Compiles and runs the candidates of one operator.
+class Computed:
+    """What the candidates of one operator compute, each of them run once, for whatever architectures it is compiled.
 
     Args:
         name: of the operator.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._shape, self._name = SHAPES[name], name
+        self._inputs = suite.inputs(name, self._shape)
+        self._expected = suite.reference(name, self._inputs, self._shape)
+        self._found: dict[tuple[str, str], dict[str, Exception | str | None]] = {}
+
+    def of(self, lowered: IRModule, source: CudaSource) -> dict[str, Exception | str | None]:
+        """What is wrong with it, by the stage that ran it: nothing, or an error."""
+        key = (source.text, str(source.launches))
+        if key not in self._found:
+            self._found[key] = {
+                "emulation": self._fault(EmulatedProgram, lowered, source),
+                "interpreter": self._fault(_interpreted, lowered),
+            }
+        return self._found[key]
+
+    def _fault(self, make: Any, *what: Any) -> Exception | str | None:
+        out = np.zeros(
+            suite.output_shape(self._name, self._shape), suite.output_dtype(self._name, self._shape)
+        )
+        try:
+            make(*what)(*self._inputs, out)
+        except IRError as error:
+            return error
+        return None if is_right(out, self._expected) else "wrong numbers"
+
+
+class Judge:
+    """Compiles and runs the candidates of one operator for one target.
+
+    Args:
+        computed: what its candidates compute.
         counts: where outcomes are added up.
     """
 
-    def __init__(self, name: str, counts: Counts) -> None:
-        self._counts, self._shape, self._name = counts, SHAPES[name], name
-        self._inputs = suite.inputs(name, self._shape)
-        self._expected = suite.reference(name, self._inputs, self._shape)
+    def __init__(self, computed: Computed, counts: Counts) -> None:
+        self._computed, self._counts = computed, counts
         self._seen: set[str] = set()
 
     def judge(self, module: IRModule, target: Target, runs: bool = True) -> None:
@@ -131,8 +192,12 @@ class Judge:
         self._compile(source, str(target.attrs["arch"]))
         if not runs:
             return
-        self._counts.emulated += self._is_computed("emulation", EmulatedProgram, lowered, source)
-        self._counts.interpreted += self._is_computed("interpreter", _interpreted, lowered)
+        faults = self._computed.of(lowered, source)
+        self._counts.emulated += faults["emulation"] is None
+        self._counts.interpreted += faults["interpreter"] is None
+        for stage, fault in faults.items():
+            if fault is not None:
+                self._counts.fail(stage, fault)
 
     def _compile(self, source: CudaSource, arch: str) -> None:
         try:
@@ -146,21 +211,7 @@ class Judge:
         self._counts.asynchronous += "cp.async" in code.ptx
         for warning in code.warnings:
             self._counts.fail("warning", warning.message)
-        self._counts.spilled += sum(item.spill_store_bytes > 0 for item in code.resources.values())
-
-    def _is_computed(self, stage: str, make: Any, *what: Any) -> bool:
-        out = np.zeros(
-            suite.output_shape(self._name, self._shape), suite.output_dtype(self._name, self._shape)
-        )
-        try:
-            make(*what)(*self._inputs, out)
-        except IRError as error:
-            self._counts.fail(stage, error)
-            return False
-        if not is_right(out, self._expected):
-            self._counts.fail(stage, "wrong numbers")
-            return False
-        return True
+        self._counts.spilled += sum(bool(item.spill_store_bytes) for item in code.resources.values())
 
 
 def _interpreted(lowered: IRModule) -> Callable[..., None]:
@@ -168,19 +219,19 @@ def _interpreted(lowered: IRModule) -> Callable[..., None]:
     return partial(run, lowered)
 
 
-def cover(name: str, target: Target, count: int, seed: int = 0) -> Counts:
+def cover(name: str, target: Target, count: int, computed: Computed, seed: int = 0) -> Counts:
     """What becomes of some candidates of an operator."""
     counts = Counts()
-    judge = Judge(name, counts)
+    judge = Judge(computed, counts)
     for module in candidates(name, target, count, seed, counts):
         judge.judge(module, target)
     return counts
 
 
-def cover_default(name: str, target: Target, at_suite_shapes: bool = True) -> Counts:
+def cover_default(name: str, target: Target, computed: Computed, at_suite_shapes: bool = True) -> Counts:
     """What becomes of an operator's default schedule at its small shape and, compiled only, at those of the suite."""
     counts = Counts()
-    judge = Judge(name, counts)
+    judge = Judge(computed, counts)
     for shape in (SHAPES[name], *(suite.find(name).shapes if at_suite_shapes else ())):
         counts.candidates += 1
         try:
@@ -207,10 +258,13 @@ def main() -> None:
     text = _DEFAULT if args.default else _RANDOM
     found: dict[str, dict[str, dict[str, Any]]] = json.loads(path.read_text()) if path.exists() else {}
     for name in args.rows or suite.WORKLOADS:
+        row = suite.find(name).name
+        computed = Computed(row)
         for target in args.target or TARGETS:
-            row = suite.find(name).name
             counts = (
-                cover_default(row, Target(target)) if args.default else cover(row, Target(target), args.count)
+                cover_default(row, Target(target), computed)
+                if args.default
+                else cover(row, Target(target), args.count, computed)
             )
             found.setdefault(row, {})[target] = asdict(counts)
             print(f"{name:18s} {target:26s} {_line(asdict(counts))}", flush=True)

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from ir import IRModule
 from ir.codegen.build import compile_generated
 from ir.codegen.llvm.codegen import generate
 from ir.codegen.llvm.compile import options_of
 from ir.target import Target
 from ir.tir.lower import lower
-from schedules import Schedule
 from schedules.postproc import postprocess
 from schedules.space import PostOrderApply
 
@@ -39,11 +39,12 @@ def figures(rounds: int = 5) -> dict[str, tuple[float, str]]:
     }
     found: dict[str, tuple[float, str]] = {}
     for name, shape in rows.items():
-        func = suite.workload(name, shape)
+        module = IRModule({"main": suite.workload(name, shape)})
+        sketches, generator = PostOrderApply().generate_sketches(module, target), np.random.default_rng(0)
         stages: dict[str, list[float]] = {"lower": [], "generate": [], "LLVM": []}
-        for seed in range(rounds):
-            start = Schedule(func, error_render_level="none", seed=seed)
-            for candidate in PostOrderApply()._expand(start, target):
+        for _ in range(rounds):
+            for sketch in sketches:
+                candidate = sketch.materialize(module, sketch.sample(1, generator)[0])
                 if not postprocess(candidate, target):
                     continue
                 lowered, ms = timed(partial(lower, candidate.mod))

@@ -31,10 +31,13 @@ class Ready:
 
     call: Callable[[], Any]
     facts: dict[str, Any] = field(default_factory=dict)
+    calls: int = 1
+    """How many calls of what is measured it makes; a round tells the seconds of one of them."""
 
 
-def measure_round(call: Callable[[], Any], count: int) -> dict[str, float]:
+def measure_round(ready: Ready, count: int) -> dict[str, float]:
     """The mean and the fastest of some calls, and the share of the machine that others took meanwhile."""
+    call = ready.call
     # Loaded when it is needed: as a script this module does not know yet where the packages are.
     from runners.disturbance import Watch
 
@@ -48,7 +51,11 @@ def measure_round(call: Callable[[], Any], count: int) -> dict[str, float]:
         now = time.perf_counter()
         seconds.append(now - last)
         last = now
-    return {"secs": statistics.fmean(seconds), "min_secs": min(seconds), "others": watch.lap().lost}
+    return {
+        "secs": statistics.fmean(seconds) / ready.calls,
+        "min_secs": min(seconds) / ready.calls,
+        "others": watch.lap().lost,
+    }
 
 
 def seconds_of(call: Callable[[], Any]) -> float:
@@ -69,7 +76,7 @@ def _serve(job: dict[str, Any], answers: TextIO) -> None:
     count = max(1, int(ROUND_SECONDS / secs))
     print(json.dumps({"ready": result.facts, "secs": secs}), file=answers, flush=True)
     for _ in sys.stdin:
-        print(json.dumps(measure_round(result.call, count)), file=answers, flush=True)
+        print(json.dumps(measure_round(result, count)), file=answers, flush=True)
 
 
 def main() -> None:

@@ -25,12 +25,12 @@ class Results:
             self.rows = json.loads(self.path.read_text())["rows"]
 
     def add(self, key: str, row: dict[str, Any]) -> None:
-        """Store a row with the date and the machine that it was measured on."""
+        """Store a row with the date and the machine that it was measured on, of which the row may tell more."""
         self._read()  # another run may have added rows meanwhile
         self.rows[key] = {
             **row,
             "date": time.strftime("%Y-%m-%d %H:%M", time.gmtime()),
-            "machine": machine.describe(),
+            "machine": {**machine.describe(), **row.get("machine", {})},
         }
         self.path.parent.mkdir(parents=True, exist_ok=True)
         text = json.dumps({"theme": self.theme, "rows": self.rows}, indent=1)

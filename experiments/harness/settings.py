@@ -10,8 +10,8 @@ from pathlib import Path
 TVM_VARIABLE = "LOOPSMITH_TVM_PYTHON"
 """Environment variable with the Python of the environment that has apache-tvm."""
 
-PEERS = ("default", "torch", "torch_compile", "torch_max", "onnxruntime", "tvm", "numpy")
-"""``default`` is loopsmith itself without records: what tuning gains."""
+PEERS = ("default", "torch", "torch_compile", "torch_max", "onnxruntime", "tvm", "numpy", "cublas")
+"""``default`` is loopsmith itself without records: what tuning gains. ``cublas`` is asked by rows on a device."""
 DEFAULT_PEERS = ("torch", "onnxruntime", "numpy")
 
 

@@ -71,6 +71,16 @@ def _machines(rows: Rows) -> str:
     return "".join(f"\n\nMachine: {machine}: {', '.join(keys)}" for machine, keys in measured.items())
 
 
+def _ratios(row: Mapping[str, Any], peers: Sequence[str]) -> list[str]:
+    """How many times as fast as each of the peers."""
+    return [number(row["contestants"].get(peer, {}).get("ratio")) for peer in peers]
+
+
+def _trials_per_second(cost: Mapping[str, Any]) -> float | None:
+    """None where nothing was measured."""
+    return cost["trials"] / cost["seconds"] if cost.get("trials") and cost.get("seconds") else None
+
+
 def operators(rows: Rows) -> str:
     """Time, speed, shares of the machine's limits, and the ratio to every peer."""
     peers = peers_of(rows)
@@ -86,7 +96,31 @@ def operators(rows: Rows) -> str:
                 number(row.get("gflops"), "{:.1f}"),
                 number(row.get("share_of_peak"), "{:.0%}"),
                 number(row.get("share_of_bound"), "{:.0%}"),
-                *[number(row["contestants"].get(peer, {}).get("ratio")) for peer in peers],
+                *_ratios(row, peers),
+            ]
+        )
+    means = [number(geometric_mean(ratios_to(rows, peer))) for peer in peers]
+    lines.append(["geometric mean", "", "", "", "", "", *means])
+    return f"{markdown(header, lines)}\n\n{_NOTE}{_machines(rows)}"
+
+
+def cuda(rows: Rows) -> str:
+    """Time, speed, what tuning took, and the ratio to every peer."""
+    peers = peers_of(rows)
+    header = ["row", "trials", "ms", "TFLOP/s", "GB/s", "trials/s", *peers]
+    lines = []
+    for key, row in rows.items():
+        ours, cost = row["contestants"]["loopsmith"], row["tuning"].get("loopsmith", {})
+        speed = _trials_per_second(cost)
+        lines.append(
+            [
+                _name(key, row),
+                str(row["trials"]),
+                number(ours["ms"], "{:.4f}"),
+                number(row["flops"] / ours["ms"] / 1e9 if row["flops"] else None, "{:.1f}"),
+                number(row["bytes"] / ours["ms"] / 1e6, "{:.0f}"),
+                number(speed),
+                *_ratios(row, peers),
             ]
         )
     means = [number(geometric_mean(ratios_to(rows, peer))) for peer in peers]
@@ -101,7 +135,7 @@ def models(rows: Rows) -> str:
     lines = []
     for key, row in rows.items():
         ours, cost = row["contestants"]["loopsmith"], row["tuning"].get("loopsmith", {})
-        speed = cost["trials"] / cost["seconds"] if cost.get("trials") and cost.get("seconds") else None
+        speed = _trials_per_second(cost)
         lines.append(
             [
                 _name(key, row),
@@ -112,7 +146,7 @@ def models(rows: Rows) -> str:
                 number(speed),
                 number(cost.get("overhead") if speed else None, "{:.0%}"),
                 number(cost.get("memory_mb"), "{:.0f}"),
-                *[number(row["contestants"].get(peer, {}).get("ratio")) for peer in peers],
+                *_ratios(row, peers),
             ]
         )
     means = [number(geometric_mean(ratios_to(rows, peer))) for peer in peers]
@@ -237,6 +271,11 @@ def _figures(ranks: Sequence[float], regrets: Sequence[float]) -> list[str]:
 TABLES: dict[str, Callable[[Rows], str]] = {
     "operators": operators,
     "second": operators,
+    "tensor_cores": operators,
+    "cuda": cuda,
+    "cuda-emulated": cuda,
+    "cuda-models": models,
+    "cuda-models-emulated": models,
     "models": models,
     "search": search,
     "foundation": foundation,

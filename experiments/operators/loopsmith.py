@@ -16,6 +16,13 @@ def tune(
     name: str, shape: Sequence[int], trials: int, database: str, threads: int, seed: int = 0
 ) -> dict[str, Any]:
     """Tune a row up to ``trials`` trials, those of earlier runs included; what it cost, as plain data."""
+    return tune_for(target(threads), name, shape, trials, database, seed)
+
+
+def tune_for(
+    chosen: Any, name: str, shape: Sequence[int], trials: int, database: str, seed: int
+) -> dict[str, Any]:
+    """The same for a target."""
     import tuner
 
     task = f"{name}{tuple(shape)}"
@@ -23,7 +30,7 @@ def tune(
     def run(callbacks: Sequence[Any]) -> None:
         tuner.tune_tir(
             suite.workload(name, shape),
-            target(threads),
+            chosen,
             max_trials_global=trials,
             database=database,
             task_name=task,
@@ -103,11 +110,11 @@ def _schedule(
     """What is built, and what is known of it."""
     from database import open_database
     from ir import IRModule
-    from tuner.compile import ranked_default
+    from tuner.compile import default_of_builds
 
     chosen = target(threads)
     if database is None:
-        return ranked_default()(suite.workload(name, shape), chosen), {}
+        return default_of_builds(suite.workload(name, shape), chosen), {}
     if first is None:
         module = IRModule({"main": suite.workload(name, shape)})
         record = open_database(database, must_exist=True).query_tuning_record(module, chosen, "main")

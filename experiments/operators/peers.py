@@ -16,12 +16,12 @@ from . import data, first_suite_peers, peer_forms, suite
 from .peer_forms import OnnxForm, TorchForm
 
 
-def _forms(name: str) -> Any:
+def forms(name: str) -> Any:
     """The module that knows the forms of a row: those of its own declaration, or of the first suite."""
     return first_suite_peers if suite.find(name).peers is None else peer_forms
 
 
-def _torch_module(form: TorchForm) -> Any:
+def torch_module(form: TorchForm) -> Any:
     """The row's function as a module that holds the weights."""
     import torch
 
@@ -39,7 +39,7 @@ def _torch_module(form: TorchForm) -> Any:
     return Row().eval()
 
 
-def _torch_array(tensor: Any) -> np.ndarray:
+def torch_array(tensor: Any) -> np.ndarray:
     import torch
 
     # numpy has no bfloat16; float32 holds its numbers
@@ -52,8 +52,8 @@ def torch(name: str, shape: Sequence[int], arrays: str, threads: int, mode: str 
 
     library.set_num_threads(threads)
     inputs, expected = data.read(arrays)
-    form: TorchForm = _forms(name).torch_form(name, shape, inputs)
-    module, activations = _torch_module(form), form.activations
+    form: TorchForm = forms(name).torch_form(name, shape, inputs)
+    module, activations = torch_module(form), form.activations
     if mode == "max":
         import torch._inductor.config as inductor
 
@@ -68,12 +68,12 @@ def torch(name: str, shape: Sequence[int], arrays: str, threads: int, mode: str 
 
     # freezing wants to know that no gradient is asked for while it compiles
     with library.no_grad():
-        found = _torch_array(module(*activations))
+        found = torch_array(module(*activations))
     error = data.error_of(form.convert(found), expected)
     return Ready(call, {"error": error, "version": library.__version__})
 
 
-def _onnx_model(form: OnnxForm, dtype: np.dtype[Any]) -> bytes:
+def onnx_model(form: OnnxForm, dtype: np.dtype[Any]) -> bytes:
     """A model of the row's nodes with an output of a dtype, in which the weights are constants."""
     from onnx import helper, numpy_helper
 
@@ -96,12 +96,12 @@ def onnxruntime(name: str, shape: Sequence[int], arrays: str, threads: int) -> R
     import onnxruntime as library
 
     inputs, expected = data.read(arrays)
-    form: OnnxForm = _forms(name).onnx_form(name, shape, inputs)
+    form: OnnxForm = forms(name).onnx_form(name, shape, inputs)
     options = library.SessionOptions()
     options.intra_op_num_threads = threads
     options.log_severity_level = 3
     session = library.InferenceSession(
-        _onnx_model(form, expected.dtype), options, providers=["CPUExecutionProvider"]
+        onnx_model(form, expected.dtype), options, providers=["CPUExecutionProvider"]
     )
     error = data.error_of(form.convert(session.run(None, form.feed)[0]), expected)
     return Ready(lambda: session.run(None, form.feed), {"error": error, "version": library.__version__})
@@ -109,7 +109,7 @@ def onnxruntime(name: str, shape: Sequence[int], arrays: str, threads: int) -> R
 
 def numpy(name: str, shape: Sequence[int], arrays: str, threads: int) -> Ready:
     """numpy where it has the operator: products through its BLAS, norms and softmax by hand."""
-    compute = _forms(name).numpy_form(name, shape)
+    compute = forms(name).numpy_form(name, shape)
     inputs, expected = data.read(arrays)
     error = data.error_of(compute(*inputs), expected)
     return Ready(lambda: compute(*inputs), {"error": error, "version": np.__version__})

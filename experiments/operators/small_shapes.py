@@ -51,4 +51,11 @@ SECOND: dict[str, tuple[int, ...]] = {
     "int8_product": (8, 16, 32),
     "bfloat16_product": (8, 16, 32),
 }
-SMALL = {**FIRST, **SECOND}
+TENSOR_CORES: dict[str, tuple[int, ...]] = {
+    "float16_product": (8, 16, 32),
+    "tf32_product": (8, 16, 32),
+    "float16_attention": (2, 6, 8),
+    "float16_causal_attention": (2, 6, 8),
+    "float16_decode_attention": (2, 6, 8),
+}
+SMALL = {**FIRST, **SECOND, **TENSOR_CORES}

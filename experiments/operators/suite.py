@@ -11,7 +11,18 @@ from typing import Any
 
 import numpy as np
 
-from . import activations, attention, first_suite, indexing, movement, norms, pooling, products, selection
+from . import (
+    activations,
+    attention,
+    first_suite,
+    indexing,
+    movement,
+    norms,
+    pooling,
+    products,
+    selection,
+    tensor_core_products,
+)
 from .workload import Array, Language, Shape, Workload, dtype_of, extents_of, loopsmith
 
 SUITES: dict[str, dict[str, Workload]] = {
@@ -21,6 +32,7 @@ SUITES: dict[str, dict[str, Workload]] = {
         for family in (norms, activations, attention, pooling, selection, indexing, movement, products)
         for name, item in family.WORKLOADS.items()
     },
+    "tensor_cores": {**tensor_core_products.WORKLOADS, **attention.FLOAT16},
 }
 """Workloads by the theme that measures them."""
 

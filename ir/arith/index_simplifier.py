@@ -528,36 +528,63 @@ class IndexSimplifier:
             return None
 
     def recombine(self, value: Linear) -> Linear:
-        """``k c (x // c) + k (y % c)`` is ``k x`` where ``x - y`` is a multiple of ``c``: remainders are taken of reduced coefficients."""
+        """``k c (x // c) + k (y % c)`` is ``k x``, and ``k c (x // c % d) + k (y % c)`` is ``k (x % (c d))``, where ``x - y`` is a multiple
+        of ``c``: remainders are taken of reduced coefficients.
+        """
         if len(value.terms) < 2 or not self._atom_linear:
             return value
         for atom, coefficient in value.terms.items():
             if atom.__class__ is not E.FloorMod or atom not in self._atom_linear:
                 continue
             divisor = atom.b.value if isinstance(atom.b, E.IntImm) else 0  # type: ignore[attr-defined]
-            quotient = self._quotient_of(value, self._atom_linear[atom], divisor, coefficient)
-            if quotient is not None:
-                terms = {a: c for a, c in value.terms.items() if a is not atom and a is not quotient}
-                whole = self._atom_linear[quotient]
+            found = self._upper_part(value, self._atom_linear[atom], divisor, coefficient)
+            if found is not None:
+                upper, whole = found
+                terms = {a: c for a, c in value.terms.items() if a is not atom and a is not upper}
                 return self.recombine(Linear(terms, value.const).plus(whole, coefficient))
         return value
 
-    def _quotient_of(self, value: Linear, part: Linear, divisor: int, coefficient: int) -> E.FloorDiv | None:
-        """A term ``coefficient * divisor * (x // divisor)`` of a sum, whose ``x`` has the same remainder as ``part``."""
+    def _upper_part(
+        self, value: Linear, part: Linear, divisor: int, coefficient: int
+    ) -> tuple[PrimExpr, Linear] | None:
+        """A term ``coefficient * divisor * (x // divisor)``, or of that quotient's remainder, in a sum, whose ``x`` has the same remainder
+        as ``part``; and what both parts are together, divided by the coefficient.
+        """
         if not divisor:
             return None
         for atom, factor in value.terms.items():
-            if (
-                factor == coefficient * divisor
-                and isinstance(atom, E.FloorDiv)
-                and atom in self._atom_linear
-                and isinstance(atom.b, E.IntImm)
-                and atom.b.value == divisor
-            ):
-                apart = self._atom_linear[atom].plus(part, -1)
-                if apart.const % divisor == 0 and all(c % divisor == 0 for c in apart.terms.values()):
-                    return atom
+            if factor != coefficient * divisor:
+                continue
+            quotient = self._quotient_within(atom)
+            if quotient is None or not self._divides_by(quotient, divisor):
+                continue
+            dividend = self._atom_linear[quotient]
+            apart = dividend.plus(part, -1)
+            if apart.const % divisor or any(c % divisor for c in apart.terms.values()):
+                continue
+            if quotient is atom:
+                return atom, dividend
+            of_both = divisor * atom.b.value  # type: ignore[attr-defined]
+            if of_both <= dt.integer_range(atom.dtype)[1]:
+                return atom, self.floormod(dividend, of_both, atom.dtype)
         return None
+
+    def _quotient_within(self, atom: PrimExpr) -> PrimExpr | None:
+        """The quotient that an atom is, or of which it is the remainder by a number."""
+        if not isinstance(atom, E.FloorMod) or not isinstance(atom.b, E.IntImm) or atom.b.value <= 0:
+            return atom
+        inner = self._atom_linear.get(atom)
+        if inner is None or inner.const or list(inner.terms.values()) != [1]:
+            return None
+        return next(iter(inner.terms))
+
+    def _divides_by(self, atom: PrimExpr, divisor: int) -> bool:
+        return (
+            isinstance(atom, E.FloorDiv)
+            and atom in self._atom_linear
+            and isinstance(atom.b, E.IntImm)
+            and atom.b.value == divisor
+        )
 
     def simplify(self, expr: PrimExpr) -> PrimExpr:
         """An equal, usually shorter integer scalar; the expression itself when it is a leaf already."""

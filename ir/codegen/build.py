@@ -29,7 +29,7 @@ from ..tir.function import PrimFunc
 from ..tir.lower import lower
 from ..tir.transform.hoist_sign_correction import HoistSignCorrection
 from .entry import KernelError, KernelMemoryError, prepare
-from .error import CodegenError
+from .error import CodegenError, what_it_is
 from .forking import hold_at_fork
 from .llvm import compile as native
 from .llvm.codegen import GeneratedModule, generate
@@ -119,7 +119,8 @@ class NativeModule:
         self.packed_sites = list(packed_sites)
         self.options = options
         self._text = llvm_ir
-        self._scalar_loops = scalar_loops
+        self.scalar_loops = scalar_loops
+        """Whether LLVM's vectorizer is to look at its loops."""
         self.externals = tuple(externals)
         """Symbols that the code needs from the process or from other libraries."""
         self._loaded: LoadedObject | None = None
@@ -249,7 +250,7 @@ class NativeModule:
     @property
     def assembly(self) -> str:
         """Assembler text of the optimized code (compiled again for this)."""
-        return native.emit_assembly(_optimized(self._text, self.options, self._scalar_loops), self.options)
+        return native.emit_assembly(_optimized(self._text, self.options, self.scalar_loops), self.options)
 
     def save_object(self, path: str | os.PathLike[str]) -> None:
         """Writes the object file; it needs the runtime's symbols when it is linked."""
@@ -356,10 +357,7 @@ def build(
         IRValueError: for an intrinsic that has no form for this kind of target.
     """
     if not isinstance(mod_or_func, PrimFunc | IRModule):
-        raise CodegenError(
-            f"build takes a PrimFunc or an IRModule, got {mod_or_func!r}, a {type(mod_or_func).__name__}; te.create_prim_func([A, B])"
-            " makes one of tensors"
-        )
+        raise CodegenError(f"build takes a PrimFunc or an IRModule, got {what_it_is(mod_or_func)}")
     if target is None:
         target = Target.current(allow_none=True) or "cpu"
     if not isinstance(target, Target):

@@ -12,6 +12,16 @@ class CodegenError(IRError):
     """Code could not be generated, loaded or linked."""
 
 
+def what_it_is(value: object) -> str:
+    """The type of what was given for a program, and where the program is in it, if it has one: a schedule does."""
+    fix = (
+        "; its program is .mod"
+        if hasattr(value, "mod")
+        else "; te.create_prim_func([A, B]) makes one of tensors"
+    )
+    return type(value).__name__ + fix
+
+
 class CudaToolkitError(CodegenError):
     """A part of the CUDA toolkit is not installed, or cannot be used; the message says what to install."""
 

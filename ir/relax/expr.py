@@ -6,7 +6,7 @@ expressions and those whose parts are known get it on construction, the others w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, TypeGuard
 
 import numpy as np
@@ -147,6 +147,13 @@ class ExprWithOp(RefusedOperators, RelaxExpr):
                 raise IndexError(f"tuple index {index} out of range: the tuple has {len(info.fields)} fields")
             index %= len(info.fields)
         return TupleGetItem(self, index)
+
+    def __iter__(self) -> Iterator[RelaxExpr]:
+        """The fields of a tuple; raises IRTypeError where nobody knows how many there are."""
+        info = self.struct_info_
+        if not isinstance(info, TupleStructInfo):
+            raise IRTypeError(f"only tuples whose fields are known can be unpacked, this is {info}")
+        return iter([self[index] for index in range(len(info.fields))])
 
 
 def convert_to_expr(value: Any) -> RelaxExpr:

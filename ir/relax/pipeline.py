@@ -25,6 +25,7 @@ def graph_passes(*, enable_warning: bool = False) -> list[Pass]:
         enable_warning: warn of operators that have no legalization.
     """
     return [
+        transform.RealizeVDevice(),
         transform.CanonicalizeBindings(),
         transform.DecomposeTrainingBatchNorm(),
         transform.FoldBatchnormToConv2D(),
@@ -45,12 +46,17 @@ def graph_passes(*, enable_warning: bool = False) -> list[Pass]:
         transform.FuseTIR(),
         transform.FusePairs(),
         transform.DeadCodeElimination(),
+        transform.NarrowKernelIndices(),
     ]
 
 
 def scheduling_passes() -> list[Pass]:
     """Schedules for the kernels: the records of the enclosing ``with database:``, others without tuning."""
-    return [transform.AttachAttrLayoutFreeBuffers(), external("MetaScheduleApplyDatabase")()]
+    return [
+        transform.AttachAttrLayoutFreeBuffers(),
+        transform.CopyBetweenDevices(),
+        external("MetaScheduleApplyDatabase")(),
+    ]
 
 
 def weight_passes() -> list[Pass]:
@@ -63,18 +69,25 @@ def weight_passes() -> list[Pass]:
     ]
 
 
-def lowering_passes() -> list[Pass]:
+def lowering_passes(target: Target | None = None) -> list[Pass]:
     """From calls of kernels to explicit, planned memory and calls of the runtime's functions.
 
     What was lowered before stays as it is.
+
+    Args:
+        target: what the module is built for; one of a GPU has two passes more.
     """
+    on_gpu = target is not None and target.is_gpu
     return [
         transform.RewriteDataflowReshape(),
         transform.ToNonDataflow(),
         transform.RemovePurityChecking(),
         transform.CopyWrittenConstants(),
+        transform.CopySharedOperands(),
         transform.CallTIRRewrite(),
+        *([transform.AllocateKernelScratch(target)] if on_gpu else ()),
         transform.StaticPlanBlockMemory(arena=True),
+        *([transform.RewriteCUDAGraph()] if on_gpu else ()),
         transform.LowerAllocTensor(),
         transform.KillAfterLastUse(),
         transform.LowerRuntimeBuiltin(),
@@ -103,16 +116,17 @@ def get_default_pipeline(target: Any = None) -> Sequential:
     """All that :func:`ir.relax.build` applies unless it is told otherwise.
 
     Args:
-        target: what the module is built for, by default the host: the list is the same for every processor.
+        target: what the module is built for, by default the host.
 
     Raises:
-        IRValueError: the target is a GPU.
+        IRValueError: the target is a GPU for which no code is generated.
     """
-    if target is not None and (target if isinstance(target, Target) else Target(target)).is_gpu:
+    chosen = target if target is None or isinstance(target, Target) else Target(target)
+    if chosen is not None and chosen.is_gpu and chosen.kind_name != "cuda":
         raise IRValueError(
-            f"there is no default pipeline for {target}: models are built for processors only yet"
+            f"there is no default pipeline for {chosen}: models are built for processors and for CUDA devices"
         )
-    passes = [*graph_passes(), *scheduling_passes(), *weight_passes(), *lowering_passes()]
+    passes = [*graph_passes(), *scheduling_passes(), *weight_passes(), *lowering_passes(chosen)]
     return Sequential(passes, name="build")
 
 

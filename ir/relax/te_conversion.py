@@ -113,8 +113,11 @@ def gen_call_tir_inputs(
         "global_symbol"
     )
     back = {new: old for old, new in state.fresh.items()}
+    # what is computed of tensors of one device is there, too
+    devices = {getattr(arg.struct_info_, "vdevice", None) for arg in state.call_args} - {None}
+    vdevice = devices.pop() if len(devices) == 1 else None
     sinfos: list[StructInfo] = [
-        TensorStructInfo([substitute(dim, back) for dim in out.shape], out.dtype) for out in out_list
+        TensorStructInfo([substitute(dim, back) for dim in out.shape], out.dtype, vdevice) for out in out_list
     ]
     tir_vars = ShapeExpr([back[var] for var in unbound]) if unbound else None
     return prim_func, Tuple(state.call_args), sinfos if many else sinfos[0], tir_vars

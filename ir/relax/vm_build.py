@@ -16,6 +16,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from ..codegen.build import LOADING
+from ..codegen.c_words import c_words
 from ..codegen.llvm.compile import (
     MachineOptions,
     emit_object,
@@ -26,7 +27,7 @@ from ..codegen.llvm.compile import (
 )
 from ..codegen.llvm.loaded_object import LoadedObject
 from ..codegen.llvm.runtime import runtime
-from ..codegen.model_driver import model_text
+from ..codegen.model_driver import QUEUE, model_text
 from ..error import IRError, IRTypeError, IRValueError
 from ..expr import GlobalVar
 from ..external import external
@@ -41,6 +42,7 @@ from .function_names import is_entry
 from .pipeline import get_pipeline, graph_passes, lowering_passes, scheduling_passes, weight_passes
 from .transform.bind_params import BindParams
 from .vm.bytecode import compile_bytecode
+from .vm.device_kernels import DeviceKernels, compile_device_kernels
 from .vm.kernels import CompiledKernels, compile_kernels
 from .vm.native import ConstantTable, NativePlan, NotNative, plan_native
 
@@ -49,14 +51,14 @@ class BuildError(IRError):
     """A module cannot be built."""
 
 
-def _target_facts(target: Target, features: Collection[str]) -> dict[str, Any]:
-    """What a machine must have to run the code, as plain data."""
-    options = options_of(target)
+def _target_facts(target: Target, host: Target, features: Collection[str]) -> dict[str, Any]:
+    """What a machine must have to run the code, as plain data; ``host`` is what the processor's code is for."""
+    options = options_of(host)
     native = not options.triple and options.cpu in ("", host_info().cpu)
     if native and host_info().flags:
         flags = [item[1:] for item in host_info().flags.split(",") if item.startswith("+")]
     else:
-        flags = [*required_features(options, target.vector_bits), *features]
+        flags = [*required_features(options, host.vector_bits), *features]
     return {
         "text": str(target),
         "machine": options.triple.split("-")[0] or platform.machine().lower(),
@@ -76,12 +78,13 @@ def build(
     relax_pipeline: str | Pass | None = None,
     tir_pipeline: str | Pass | None = "default",
 ) -> Any:
-    """Compile a Relax module for a processor.
+    """Compile a Relax module for a processor or a CUDA device.
 
     Args:
         mod: the module; functions with a ``global_symbol`` (or called ``main``) can be called in the result. A function
             alone is a module of that function, by its ``global_symbol`` or as ``main``.
-        target: a target or its text; the host's processor when None.
+        target: a target or its text; the host's processor when None. For one of kind ``cuda`` kernels are compiled for its architecture
+            (no device is needed for that), and everything else for its host.
         params: arrays for parameters of ``main``, by name; they become part of the executable.
         pipeline: a pass (or the name of a pipeline) that brings operators down to kernels; ``"default"`` optimizes and
             fuses; None says that the module consists of kernels already.
@@ -97,7 +100,8 @@ def build(
     Raises:
         IRTypeError: ``mod`` is neither a module nor a Relax function.
         BuildError: a function cannot be compiled; the message names the construct.
-        CodegenError: no code is generated for the target, or a kernel has no native form.
+        CodegenError: no code is generated for the target, or a kernel has no form there.
+        CudaToolkitError: the target is of kind ``cuda``, and there is no NVRTC.
     """
     if system_lib:
         raise IRValueError("build: there is no system library; export_library writes a shared one")
@@ -107,7 +111,8 @@ def build(
     if target is None:
         target = Target.current(allow_none=True) or Target("llvm")
     target = target if isinstance(target, Target) else Target(target)
-    require_processor(target)
+    require_buildable(target)
+    host = _host_of(target)
     if params:
         mod = BindParams("main", params)(mod)
     chosen = pipeline if relax_pipeline is None else relax_pipeline
@@ -115,32 +120,68 @@ def build(
     with target:
         mod = Sequential(above, name="kernels")(mod, PassContext.current())
         public = {var.name_hint for var, func in mod.functions.items() if is_entry(var, func)}
-        mod = Sequential(lowering_passes(), name="lower")(mod, PassContext.current())
+        mod = Sequential(lowering_passes(target), name="lower")(mod, PassContext.current())
     constants = ConstantTable()
-    plans, others, used = _plan_functions(mod, constants)
-    kernels = compile_kernels(mod, used, target)
+    with target:
+        plans, others, used = _plan_functions(mod, constants)
+    kernels: CompiledKernels | DeviceKernels
+    kernels = (
+        compile_device_kernels(mod, used, target) if target.is_gpu else compile_kernels(mod, used, target)
+    )
     functions: dict[str, Any] = {}
     drivers: dict[str, Any] = {}
+    words = c_words([plan.name for plan in plans])
     for plan in plans:
-        functions[plan.name], calls = _native_entry(plan, kernels)
+        symbol = f"loopsmith.native.{words[plan.name]}"  # no word of C: what C calls has other names
+        functions[plan.name], calls = _native_entry(plan, symbol, kernels)
         drivers[functions[plan.name]["symbol"]] = calls
     exported: dict[str, None] = {}
     for name, func in others.items():
-        functions[name] = compile_bytecode(mod, name, func, constants, kernels.symbol_of)
+        with target:
+            functions[name] = compile_bytecode(mod, name, func, constants, kernels)
         exported.update(dict.fromkeys(functions[name].pop("kernels")))
         functions[name]["public"] = name in public
     metadata = {
-        "target": _target_facts(target, kernels.features),
+        "target": _target_facts(target, host, kernels.features),
         "functions": functions,
         "kernels": list(exported),
     }
     if kernels.python_functions:
         metadata["python_functions"] = kernels.python_functions
     objects = kernels.objects
-    options = options_of(target)
+    options = options_of(host)
+    device = None
+    if target.is_gpu:
+        metadata["device"] = "cuda"
+        device = kernels.device if isinstance(kernels, DeviceKernels) else None
     if drivers:
         objects = [*objects, emit_object(optimize(model_text(drivers), options), options)]
-    return external("Executable")(metadata, _library(kernels, objects, options), constants.arrays, objects)
+    return external("Executable")(
+        metadata,
+        _library(kernels, objects, options),
+        constants.arrays,
+        objects,
+        device_code=None if device is None else external("DeviceCode")(**device),
+    )
+
+
+def require_buildable(target: Target) -> None:
+    """Refuse targets that no model is built for.
+
+    Raises:
+        CodegenError: the target is neither a processor nor a CUDA device, or its host is none that code is generated for.
+    """
+    if target.kind_name != "cuda":
+        require_processor(target)
+    elif target.host is not None:
+        require_processor(target.host)
+
+
+def _host_of(target: Target) -> Target:
+    """The processor that a model's own code is for."""
+    if not target.is_gpu:
+        return target
+    return target.host if target.host is not None else Target("llvm")
 
 
 def _as_module(mod: Any) -> IRModule:
@@ -193,10 +234,13 @@ def _plan_functions(
     return plans, others, list(used)
 
 
-def _native_entry(plan: NativePlan, kernels: CompiledKernels) -> tuple[dict[str, Any], Any]:
-    symbol = f"loopsmith_native_{''.join(c if c.isalnum() else '_' for c in plan.name)}"
+def _native_entry(plan: NativePlan, symbol: str, kernels: CompiledKernels) -> tuple[dict[str, Any], Any]:
     calls = [
-        (kernels.symbol_of(call.kernel), [tensor.place for tensor in call.buffers], call.scalars)
+        (
+            kernels.symbol_of(call.kernel),
+            [*([QUEUE] if kernels.launches(call.kernel) else ()), *[tensor.place for tensor in call.buffers]],
+            call.scalars,
+        )
         for call in plan.calls
     ]
     entry = {
@@ -209,6 +253,7 @@ def _native_entry(plan: NativePlan, kernels: CompiledKernels) -> tuple[dict[str,
         "workspace_bytes": plan.workspace_bytes,
         "memory": plan.memory,
         "calls": [call.kernel.name_hint for call in plan.calls],
+        **({"apart": plan.apart} if plan.apart else {}),
     }
     return entry, calls
 

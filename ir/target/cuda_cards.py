@@ -4,7 +4,7 @@ Most numbers were written down from memory of the data sheets and have not been 
 agree with the known ones to 3 %. ``Target("cuda")`` asks the device itself.
 
 What follows from the architecture (threads, registers and shared memory of a multiprocessor, tensor cores)
-is in ``gpu_facts.py`` and ``tensor_core.py``.
+is in ``gpu_facts.py``, ``tensor_core.py`` and ``tensor_core_rate.py``.
 """
 
 from __future__ import annotations
@@ -104,6 +104,11 @@ def _names(name: str) -> list[str]:
     return [name, short, *([f"nvidia-{short}"] if line == "tesla" else [])]
 
 
+def _halves_float32_sums(card: _Card) -> bool:
+    """Whether tensor cores add to float32 at half of their rate: data sheets of cards for desktops, and of the L40, say so."""
+    return card.name.startswith("geforce") or card.name == "nvidia-l40"
+
+
 for _card in _CARDS:
     for _name in _names(_card.name):
         register_tag(
@@ -120,5 +125,6 @@ for _card in _CARDS:
                 "multi_processor_count": _card.multiprocessors,
                 "clock_mhz": _card.clock_mhz,
                 "memory_gb_per_s": _card.memory_gb_per_s,
+                **({"halves_float32_sums": True} if _halves_float32_sums(_card) else {}),
             },
         )

@@ -12,7 +12,7 @@ from .cuda_device import cuda_attributes
 from .error import TargetError
 from .gpu_facts import architecture_number
 from .host import host_info
-from .kind import CUDA_KINDS, TargetKind, get_kind
+from .kind import CUDA_KINDS, TargetKind, get_kind, list_kinds, unknown_kind
 from .tag import find_tag, list_tags
 
 
@@ -68,6 +68,8 @@ def _config_of_text(text: str) -> dict[str, Any]:
     if "/" in words[0]:
         raise _no_tag(words[0])
     config = _config_of_mapping({"kind": words[0]})
+    if config["kind"] not in list_kinds():
+        raise _no_kind(words[0])
     kind = get_kind(config["kind"])
     position = 1
     while position < len(words):
@@ -105,6 +107,24 @@ def _no_tag(name: str) -> TargetError:
     return TargetError(
         f"unknown target tag {name!r}{did_you_mean(name, list_tags())}; ir.target.list_tags() has all of them"
     )
+
+
+def _no_kind(name: str) -> TargetError:
+    """What is wrong with a word that is no kind: a card without its maker, or a device."""
+    word, colon, number = name.lower().partition(":")
+    if colon and word in ("cpu", *list_kinds()):
+        which = (
+            f"; one of several is told by -from_device={number}"
+            if word == "cuda" and number.isdigit()
+            else ""
+        )
+        return TargetError(
+            f"a target is what code is made for, and {name!r} is a device; write {word!r}{which}"
+        )
+    tags = [tag for tag in list_tags() if tag.rpartition("/")[2] == word]
+    if tags:
+        return TargetError(f"{name!r} is no target; did you mean {' or '.join(map(repr, tags))}?")
+    return unknown_kind(name)
 
 
 def checked(config: dict[str, Any]) -> tuple[TargetKind, str, tuple[str, ...], dict[str, Any]]:

@@ -16,8 +16,17 @@ ACCESS_BYTES = 16
 
 MAX_REGISTERS_OF_THREAD = 255
 """Of 32 bits, on every architecture."""
+WARP = 32
+"""Threads that run together, on every architecture."""
+BANKS, BANK_BYTES = 32, 4
+"""Banks of shared memory, each of which gives a warp one word at a time, and the bytes of a word; on every architecture."""
+MAX_BLOCKS_ASIDE = (1 << 16) - 1
+"""Blocks of a grid along y and along z, on every architecture; along x there are more than anybody needs."""
 STATIC_SHARED_MEMORY_BYTES = 48 << 10
 """Shared memory of a block whose size the program says, at most, on every architecture; more is asked for at the launch."""
+
+MOST_BLOCKS = {"x": (1 << 31) - 1, "y": 65535, "z": 65535}
+"""Blocks of a launch along each axis (CUDA C++ Programming Guide, "Compute Capabilities")."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +56,7 @@ class MultiprocessorFacts:
     register_unit: int = 256
     """Registers of which a warp gets a multiple."""
     max_threads_per_block: int = 1024
-    warp_size: int = 32
+    warp_size: int = WARP
     registers_per_block: int = 65536
 
 
@@ -110,7 +119,9 @@ def architecture_number(arch: str) -> int:
     Raises:
         TargetError: the architecture is not written so.
     """
-    match = _ARCHITECTURE.fullmatch(arch)
+    match = _ARCHITECTURE.fullmatch(arch) if isinstance(arch, str) else None
     if match is None:
-        raise TargetError(f"a CUDA architecture is written as in 'sm_80' or 'sm_90a', got {arch!r}")
+        got = repr(arch) if isinstance(arch, str) else type(arch).__name__
+        hint = "; that of a target is target.arch" if hasattr(arch, "arch") else ""
+        raise TargetError(f"a CUDA architecture is written as in 'sm_80' or 'sm_90a', got {got}{hint}")
     return int(match[1])

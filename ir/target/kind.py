@@ -12,6 +12,7 @@ from typing import Any
 
 from ..error import did_you_mean
 from .error import TargetError
+from .gpu_facts import WARP
 
 
 @dataclass(frozen=True)
@@ -101,15 +102,24 @@ _GPU = {
     "l2_cache_size_bytes": OptionSpec(int, None, "level-2 cache"),
     "clock_mhz": OptionSpec(int, None, "clock of the multiprocessors"),
     "memory_gb_per_s": OptionSpec(int, None, "bandwidth of the device memory"),
+    "halves_float32_sums": OptionSpec(
+        bool, None, "whether tensor cores take twice as long for sums of float32, as on cards for desktops"
+    ),
     "max_block_size_x": OptionSpec(int, None, "threads per block along x"),
     "max_block_size_y": OptionSpec(int, None, "threads per block along y"),
     "max_block_size_z": OptionSpec(int, None, "threads per block along z"),
 }
 
+_CUDA = {
+    **_GPU,
+    "thread_warp_size": OptionSpec(
+        int, WARP, "threads that run in lockstep: so many on every CUDA device", minimum=WARP, maximum=WARP
+    ),
+}
+
 _ONE_ARTEFACT = "a build makes an executable, which export_library writes; there are no other forms"
 _ARITHMETIC = "what floating-point arithmetic means is fixed, and nothing relaxes it"
 _ALIGNMENT = "workspaces and constants are aligned to 64 bytes"
-_NO_GPU_CODE = "code for this kind is not generated yet"
 _REFUSED: dict[str, str] = {
     **dict.fromkeys(("runtime", "system-lib", "interface-api", "unpacked-api", "executor"), _ONE_ARTEFACT),
     **dict.fromkeys(("workspace-byte-alignment", "constants-byte-alignment"), _ALIGNMENT),
@@ -120,7 +130,9 @@ _REFUSED: dict[str, str] = {
     "libs": "no library is called on its own; use FuseOpsByPattern and RunCodegen",
     "march": "-mtriple names the architecture",
     "mfloat-abi": "-mabi and -mattr say how floats are passed",
-    **dict.fromkeys(("mcpu", "mtriple", "mattr"), _NO_GPU_CODE),
+    **dict.fromkeys(
+        ("mcpu", "mtriple", "mattr"), "LLVM makes no code for this kind; a CUDA device is told by -arch"
+    ),
     "texture_spatial_limit": "nothing asks for textures",
     **{
         f"supports_{what}": "nothing asks which types a device has"
@@ -143,9 +155,18 @@ def get_kind(name: str) -> TargetKind:
     try:
         return _KINDS[name]
     except KeyError:
-        raise TargetError(
-            f"unknown target kind {name!r}; there are: cpu, {', '.join(sorted(_KINDS))}{did_you_mean(name, ['cpu', *_KINDS])}"
-        ) from None
+        raise unknown_kind(name) from None
+
+
+_MEANT = {"gpu": "cuda", "nvidia": "cuda", "hip": "rocm", "amdgpu": "rocm", "x86": "cpu", "host": "cpu"}
+"""What others call a kind."""
+
+
+def unknown_kind(name: str) -> TargetError:
+    """What is said of a name that no kind has."""
+    meant = _MEANT.get(name.lower())
+    hint = f"; did you mean {meant!r}?" if meant else did_you_mean(name, ["cpu", *_KINDS])
+    return TargetError(f"unknown target kind {name!r}; there are: cpu, {', '.join(sorted(_KINDS))}{hint}")
 
 
 def list_kinds() -> list[str]:
@@ -155,8 +176,8 @@ def list_kinds() -> list[str]:
 
 register_kind("llvm", 1, ("cpu",), _CPU)
 register_kind("c", 1, ("cpu",), _CPU)
-register_kind("cuda", 2, ("cuda", "gpu"), _GPU)
-register_kind("nvptx", 2, ("cuda", "gpu"), _GPU)
+register_kind("cuda", 2, ("cuda", "gpu"), _CUDA)
+register_kind("nvptx", 2, ("cuda", "gpu"), _CUDA)
 register_kind("rocm", 10, ("rocm", "gpu"), {**_GPU, "thread_warp_size": OptionSpec(int, 64)})
 register_kind("opencl", 4, ("opencl", "gpu"), {**_GPU, "max_num_threads": OptionSpec(int, 256)})
 register_kind("metal", 8, ("metal", "gpu"), {**_GPU, "max_num_threads": OptionSpec(int, 256)})

@@ -7,11 +7,14 @@ import shlex
 import threading
 from typing import Any
 
+from .. import dtype as dt
 from ..node import Node, field
 from .cuda_device import cuda_attributes
 from .description import checked, config_of, option_text
 from .error import TargetError
+from .float_support import has_arithmetic, has_conversion, has_half_extremes
 from .gpu_facts import (
+    MAX_REGISTERS_OF_THREAD,
     STATIC_SHARED_MEMORY_BYTES,
     MultiprocessorFacts,
     architecture_number,
@@ -29,6 +32,7 @@ from .tensor_core import (
     has_warpgroup_mma,
     tensor_core_shapes,
 )
+from .tensor_core_rate import tensor_core_rate
 
 _LARGE_CARD = "sm_80"
 """The architecture whose facts GPU targets have that do not say theirs."""
@@ -263,7 +267,9 @@ class Target(Node, type_key="Target"):
     @property
     def vector_registers(self) -> int:
         """Number of vector registers."""
-        return self._fact("vector-registers") or (255 if self.is_gpu else self._cpu_facts().vector_registers)
+        return self._fact("vector-registers") or (
+            MAX_REGISTERS_OF_THREAD if self.is_gpu else self._cpu_facts().vector_registers
+        )
 
     @property
     def l1_cache_bytes(self) -> int:
@@ -345,12 +351,14 @@ class Target(Node, type_key="Target"):
 
     @property
     def max_shared_memory_per_block_optin(self) -> int:
-        """Bytes of shared memory that a launch may ask for, for a block."""
+        """Bytes of shared memory that a launch may ask for, for a block: no more than a program may say where that was made less."""
         found = self._fact("max_shared_memory_per_block_optin")
         if found is not None:
             return found
-        of_arch = self._cuda_arch and self.multiprocessor.shared_memory_per_block_optin
-        return of_arch or self.max_shared_memory_per_block
+        declared = self.max_shared_memory_per_block
+        if not self._cuda_arch or declared < STATIC_SHARED_MEMORY_BYTES:
+            return declared
+        return max(declared, self.multiprocessor.shared_memory_per_block_optin)
 
     @property
     def shared_memory_per_multiprocessor(self) -> int:
@@ -391,6 +399,47 @@ class Target(Node, type_key="Target"):
             instruction: ``"mma"`` of a warp, ``"wmma"`` (the tiles of C++), or ``"wgmma"`` of four warps.
         """
         return tensor_core_shapes(self._cuda_arch, dtype_a, dtype_acc, instruction) if self._cuda_arch else ()
+
+    def computes_with(self, dtype: str) -> bool:
+        """Whether there are instructions that add and multiply floats of a dtype.
+
+        >>> Target("nvidia/tesla-t4").computes_with("bfloat16"), Target("nvidia/nvidia-a100").computes_with("bfloat16")
+        (False, True)
+        """
+        if dt.bits(dtype) >= 32:
+            return True
+        if not self._cuda_arch:
+            return dt.element_of(dtype) == "float16"
+        return has_arithmetic(dt.element_of(dtype), architecture_number(self._cuda_arch))
+
+    def converts(self, dtype: str) -> bool:
+        """Whether code generation rounds numbers to floats of a dtype: on GPUs by instructions, which not all have.
+
+        >>> Target("nvidia/nvidia-a100").converts("float8_e4m3fn"), Target("nvidia/h200").converts("float8_e4m3fn")
+        (False, True)
+        """
+        if dt.bits(dtype) >= 32 or not self._cuda_arch:
+            return True
+        return has_conversion(dt.element_of(dtype), architecture_number(self._cuda_arch))
+
+    @property
+    def has_half_extremes(self) -> bool:
+        """Whether there are instructions for the smaller and the larger of two floats of 16 bits."""
+        return bool(self._cuda_arch) and has_half_extremes(architecture_number(self._cuda_arch))
+
+    def tensor_core_rate(self, dtype_a: str, dtype_acc: str, instruction: str = "mma") -> float:
+        """Multiply-adds of a cycle of a multiprocessor's tensor cores; 0 where there are no such products.
+
+        >>> Target("nvidia/nvidia-t4").tensor_core_rate("int8", "int32")
+        1024.0
+
+        Args:
+            dtype_a, dtype_acc, instruction: as for :meth:`tensor_core_shapes`.
+        """
+        if not self._cuda_arch:
+            return 0.0
+        halves = bool(self.attrs.get("halves_float32_sums"))
+        return tensor_core_rate(self._cuda_arch, dtype_a, dtype_acc, instruction, halves)
 
     @property
     def supports_load_matrix(self) -> bool:

@@ -154,6 +154,8 @@ class Tensor(_TensorArithmetic):
                 )
         return load
 
+    __iter__ = None  # not by indices from 0 upwards, which would never end
+
     def __getitem__(self, indices: Any) -> Any:
         items = indices if isinstance(indices, tuple | list) else (indices,)
         if len(items) < len(self.shape):
@@ -208,6 +210,8 @@ class TensorSlice:
     def dtype(self) -> str:
         """Data type of the elements."""
         return self.tensor.dtype
+
+    __iter__ = None  # as of Tensor
 
     def __getitem__(self, indices: Any) -> Any:
         more = tuple(indices) if isinstance(indices, tuple | list) else (indices,)

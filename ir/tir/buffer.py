@@ -104,6 +104,8 @@ class Buffer(Node, type_key="tir.Buffer"):
         """Number of dimensions."""
         return len(self.shape)
 
+    __iter__ = None  # not by indices from 0 upwards, which would never end
+
     def __getitem__(self, indices: Any) -> Any:
         index_tuple = indices if isinstance(indices, tuple | list) else (indices,)
         if any(isinstance(item, slice) and item.step is None for item in index_tuple) or any(

@@ -176,6 +176,8 @@ class TensorIntrin(Node, type_key="tir.TensorIntrin"):
     registry: ClassVar[dict[str, TensorIntrin]] = {}
     _makers: ClassVar[dict[str, Callable[[], tuple[PrimFunc, PrimFunc]]]] = {}
     """What makes those that nobody has asked for yet."""
+    _families: ClassVar[list[Callable[[str], tuple[PrimFunc, PrimFunc] | None]]] = []
+    """What makes those whose names tell sizes; None of other names."""
 
     @staticmethod
     def register(name: str, desc: PrimFunc, impl: PrimFunc, override: bool = False) -> TensorIntrin:
@@ -200,8 +202,13 @@ class TensorIntrin(Node, type_key="tir.TensorIntrin"):
         return name
 
     @staticmethod
+    def register_family(make: Callable[[str], tuple[PrimFunc, PrimFunc] | None]) -> None:
+        """Register intrinsics whose names tell sizes: ``make(name)`` gives description and implementation, None for other names."""
+        TensorIntrin._families.append(make)
+
+    @staticmethod
     def names() -> list[str]:
-        """All that are registered, in order."""
+        """All that are registered, in order, and those of families that somebody has asked for."""
         return sorted({*TensorIntrin.registry, *TensorIntrin._makers})
 
     @staticmethod
@@ -210,6 +217,11 @@ class TensorIntrin(Node, type_key="tir.TensorIntrin"):
         found = TensorIntrin.registry.get(name)
         if found is None and name in TensorIntrin._makers:
             found = TensorIntrin.register(name, *TensorIntrin._makers[name](), override=True)
+        for make in TensorIntrin._families if found is None else ():
+            pair = make(name)
+            if pair is not None:
+                found = TensorIntrin.register(name, *pair)
+                break
         if found is None and not allow_missing:
             raise IRValueError(f"no tensor intrinsic {name!r}; registered are {TensorIntrin.names()}")
         return found

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from ..error import IRValueError
 from ..module import IRModule
 from ..pass_context import PassContext
-from ..target.gpu_facts import ACCESS_BYTES
+from ..target.gpu_facts import ACCESS_BYTES, STATIC_SHARED_MEMORY_BYTES
 from ..target.target import Target
 from ..transform import Pass, Sequential
 from . import transform as T
@@ -57,6 +57,8 @@ def _llvm(target: Target, added: Callable[[int], list[Pass]]) -> list[Pass]:
         T.LowerFloorDiv(),  # divisions that round towards zero, as machines do
         T.LowerParallel(),  # parallel loops become functions that threads share
         T.PlanWorkspace(),  # large buffers come from the runtime
+        T.BF16ComputeLegalize(),  # no machine computes with these,
+        T.FP8ComputeLegalize(),  # nor with those
         T.LowerIntrin(target.kind_name),  # intrinsics become what the emitter knows
         # what a backend compiler would not do, or take long for
         T.IfConversion(),  # small choices become selections
@@ -74,6 +76,7 @@ def _cuda(target: Target, added: Callable[[int], list[Pass]]) -> list[Pass]:
         T.KeepFloatOrder(),
         # from blocks to loops
         T.LowerCrossThreadReduction(),  # reductions that threads share become parts of each, and an exchange
+        T.VerifyThreadMemory(),  # threads read of their own memory what they wrote there
         T.LowerInitBlock(),
         T.PlanAndUpdateBufferAllocationLocation(),
         T.PlaceThreadMemory(),  # what a kernel allocates belongs to a thread or a block
@@ -85,6 +88,7 @@ def _cuda(target: Target, added: Callable[[int], list[Pass]]) -> list[Pass]:
         T.LowerMatchBuffer(),  # views tell what is accessed through their addresses
         T.InjectSoftwarePipeline(),  # iterations overlap
         T.LowerOpaqueBlock(),
+        T.HoistTensorMaps(),  # the host makes what describes tensors to the copy engine
         *added(1),
         T.FlattenBuffer(),
         *added(2),
@@ -98,6 +102,9 @@ def _cuda(target: Target, added: Callable[[int], list[Pass]]) -> list[Pass]:
         T.RemoveNoOp(),
         *([T.InjectPTXAsyncCopy()] if target.supports_async_copy else ()),  # copies that nobody waits for
         *added(3),
+        T.UseDynamicSharedMemory(  # more than kernels may declare, whatever a block has
+            min(target.max_shared_memory_per_block, STATIC_SHARED_MEMORY_BYTES)
+        ),
         T.ThreadSync("shared"),  # threads wait for what others put into memory that they share
         T.ThreadSync("shared.dyn"),
         T.ThreadSync("warp"),
@@ -110,7 +117,11 @@ def _cuda(target: Target, added: Callable[[int], list[Pass]]) -> list[Pass]:
         T.SplitHostDevice(),  # kernels, and the host's functions that launch them
         T.LowerDeviceKernelLaunch(),
         T.LowerFloorDiv(),
+        T.BF16ComputeLegalize(),  # in float32, where the architecture does not compute with these
+        T.FP8ComputeLegalize(),
         T.LowerIntrin(),
+        T.BF16StorageLegalize(),  # integers that hold the bits, where it does not convert them
+        T.FP8StorageLegalize(),
         T.WidenIndices(large_only=True),  # offsets that 32 bits may not hold
         T.CommonSubexprElimTIR(),
     ]

@@ -32,6 +32,7 @@ _IS_READ_ONLY: bool = TYPE_CHECKING
 
 if _IS_READ_ONLY:
     from .intrinsic.bits import *
+    from .intrinsic.bulk_copies import *
     from .intrinsic.calls import *
     from .intrinsic.control import *
     from .intrinsic.gpu import *
@@ -40,7 +41,9 @@ if _IS_READ_ONLY:
     from .intrinsic.memory import *
     from .intrinsic.rounding import *
     from .intrinsic.runtime import *
+    from .intrinsic.transaction_barriers import *
     from .intrinsic.vectors import *
+    from .intrinsic.warp_groups import *
 else:
     globals().update(_gather())
 

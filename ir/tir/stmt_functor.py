@@ -80,10 +80,15 @@ class StmtExprMutator(Mutator):
 
 
 class _Substitute(StmtExprMutator):
-    def __init__(self, values: Callable[[Var], Any]) -> None:
+    def __init__(self, values: Callable[[Var], Any], given: Mapping[Any, Any] | None = None) -> None:
+        """``given`` has other buffers for some."""
         super().__init__()
-        self._values = values
+        self._values, self._given = values, given or {}
         self._found: dict[Var, Any] = {}
+
+    def visit_Buffer(self, buffer: Buffer) -> Buffer:
+        found: Buffer | None = self._given.get(buffer)
+        return super().visit_Buffer(buffer) if found is None else found
 
     def visit_Var(self, var: Var) -> Any:
         found = self._found.get(var)
@@ -113,10 +118,7 @@ def substitute(node: Any, values: Mapping[Any, Any] | Callable[[Var], PrimExpr |
     ``values`` maps Var to an expression, or is a function that returns None for variables to keep, which is asked once for each. An
     integer of another type than its variable's, or a vector of such, is cast to that, which what the variable stands in was typed for.
     """
-    if callable(values):
-        return _Substitute(values).visit(node)
-    walker = _Substitute(values.get)
-    walker._buffers.update({key: item for key, item in values.items() if isinstance(key, Buffer)})
+    walker = _Substitute(values) if callable(values) else _Substitute(values.get, values)
     return walker.visit(node)
 
 

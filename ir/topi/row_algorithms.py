@@ -10,7 +10,7 @@
 ``buffer`` waits for elements one by one until it has seen some of the first. ``threshold`` looks at a row twice, several elements at a
 time: of ``groups`` groups the first elements are found, and the wanted one among these is a bound that at least so many elements reach.
 (Floyd, Rivest: Expected time bounds for selection, CACM 18, 1975, bound by a sample; the first of groups are never too tight.) Then whole
-chunks that hold no such element are passed over.
+chunks that hold no such element are passed over. What many threads do together is told in :mod:`.row_threads`.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ from ..tir.operators import logical_not as _not
 from ..tir.operators import logical_or as _or
 from ..tir.operators import min as _min
 from ..tir.stmt import Stmt
-from . import loops
+from . import loops, row_threads
 from .row_order import Row, RowOrder
+from .row_threads import power_of_two
 from .sort_keys import number_of
 from .sort_records import DIGIT_BITS, Records, merge_sort, radix_sort
 
@@ -72,8 +73,11 @@ def ordered_row(
     row = Row(order, source, outs, number)
     if algorithm is None:
         algorithm, numbers = usual_algorithm(row.known_extent, row.known_count)
+    if algorithm in row_threads.ALGORITHMS:
+        return row.whole_block(name, *row_threads.row_by_threads(row, algorithm, numbers))
     if algorithm not in _ALGORITHMS:
-        raise IRValueError(f"there is no algorithm {algorithm!r} for rows; there are {sorted(_ALGORITHMS)}")
+        known = sorted([*_ALGORITHMS, *row_threads.ALGORITHMS])
+        raise IRValueError(f"there is no algorithm {algorithm!r} for rows; there are {known}")
     n_numbers, find = _ALGORITHMS[algorithm]
     if len(numbers) != n_numbers:
         raise IRValueError(f"algorithm {algorithm!r} takes {n_numbers} numbers, got {list(numbers)}")
@@ -316,11 +320,6 @@ def _require(holds: bool, algorithm: str, what: str) -> None:
 
 def _is_power_of_two(number: int) -> bool:
     return number > 0 and number & (number - 1) == 0
-
-
-def power_of_two(size: int) -> int:
-    """The least power of two that is not smaller."""
-    return 1 << max(size - 1, 0).bit_length()
 
 
 def _fill_up(records: Records, filled: Any, size: Any) -> Stmt:

@@ -125,26 +125,35 @@ class Row:
         """The block that computes the row: ``sort`` leaves what is wanted in order at the begin of ``found``."""
 
         def emit(number: Any) -> Stmt:
-            def write(position: Any) -> Stmt:
-                return loops.seq(
-                    *[
-                        loops.store(
-                            result,
-                            self._place(number),
-                            cast(result.dtype, self.value(position) if what == "values" else position),
-                        )
-                        for result, what in zip(self._outs, self._order.results, strict=True)
-                    ]
-                )
+            return self.emit(number, found.position(number, self.index))
 
-            return loops.let([found.position(number, self.index)], write)
+        return self.whole_block(name, loops.seq(sort, loops.loop(self.count, emit, "o")), memory)
 
+    def emit(self, number: Any, position: Any) -> Stmt:
+        """Store the results of one place in order: the element that stands there comes from a position."""
+
+        def write(position: Any) -> Stmt:
+            return loops.seq(
+                *[
+                    loops.store(
+                        result,
+                        self._place(number),
+                        cast(result.dtype, self.value(position) if what == "values" else position),
+                    )
+                    for result, what in zip(self._outs, self._order.results, strict=True)
+                ]
+            )
+
+        return loops.let([position], write)
+
+    def whole_block(self, name: str, body: Stmt, memory: Sequence[Buffer]) -> Stmt:
+        """The block of statements that compute the row and store its results."""
         return loops.scope(
             name,
             [self._row_of(self._source)],
             [self._row_of(result) for result in self._outs],
             memory,
-            loops.seq(sort, loops.loop(self.count, emit, "o")),
+            body,
             {ROW_ORDER: self._order.annotation()},
         )
 

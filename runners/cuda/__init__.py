@@ -28,6 +28,11 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
+def __dir__() -> list[str]:
+    """What is loaded later is there too, as for :func:`help` and for completion."""
+    return sorted({*globals(), *__all__})
+
+
 class _Package(ModuleType):
     def __call__(self, index: int = 0) -> Any:
         """A CUDA device."""

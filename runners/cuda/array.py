@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from ..device import Device
 from ..error import RunnerError, RunnerTypeError
+from ..foreign import ForeignArray
 from ..ndarray import Array, numpy_dtype
 from .context import DEFAULT_STREAM, Context, Stream, context
 from .dlpack import CapsuleMemory, capsule_of
@@ -38,7 +40,7 @@ def layout_at(address: int, shape: Sequence[int], dtype: Any, strides: Sequence[
     return as_strided(one, tuple(shape), tuple(steps)).view(kind)
 
 
-class DeviceArray:
+class DeviceArray(ForeignArray):
     """Elements on a device, which numpy cannot look at.
 
     Args:
@@ -70,9 +72,11 @@ class DeviceArray:
     def from_interface(value: Any, index: int) -> DeviceArray:
         """The elements of an object with ``__cuda_array_interface__``, as arrays of cupy's and numba's are, on a device."""
         told = value.__cuda_array_interface__
-        address = int(told["data"][0])
+        address, is_read_only = int(told["data"][0]), bool(told["data"][1])
         owner = context(index)
         layout = layout_at(address or 1, told["shape"], np.dtype(told["typestr"]), told.get("strides"))
+        if is_read_only:
+            layout.flags.writeable = False
         if told.get("stream"):
             owner.stream.wait(Stream(owner, int(told["stream"])).record())
         return DeviceArray(owner, layout, value)
@@ -85,6 +89,21 @@ class DeviceArray:
         return DeviceArray(
             owner, layout_at(memory.address or 1, memory.shape, memory.dtype, memory.strides), memory
         )
+
+    @property
+    def device(self) -> Device:
+        """Where the elements are."""
+        return self.context.device
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether the elements lie one behind the other, in C order."""
+        return self.layout.flags.c_contiguous
+
+    @property
+    def is_read_only(self) -> bool:
+        """Whether nobody may write to the elements, as those of a model's constants."""
+        return not self.layout.flags.writeable
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -115,6 +134,17 @@ class DeviceArray:
     def __len__(self) -> int:
         return len(self.layout)
 
+    def copy(self) -> DeviceArray:
+        """A copy in C order on the device."""
+        made = DeviceArray.empty(self.context, self.shape, self.dtype)
+        made.set(self)
+        return made
+
+    def reshape(self, shape: Sequence[int]) -> DeviceArray:
+        """The same elements under another shape; those of an array with gaps are copied."""
+        source = self if self.is_dense else self.copy()
+        return DeviceArray(self.context, source.layout.reshape(tuple(shape)), source.memory)
+
     def get(self) -> Array:
         """A copy on the processor; it waits for the work that this thread's stream was given."""
         if self.layout.flags.c_contiguous:
@@ -126,7 +156,13 @@ class DeviceArray:
         return np.array(self._view_of(raw, start))
 
     def set(self, values: Any) -> None:
-        """Overwrite all elements, converted to this dtype."""
+        """Overwrite all elements, converted to this dtype.
+
+        Raises:
+            ValueError: they are read-only.
+        """
+        if self.is_read_only:
+            raise ValueError("the array is read-only: constants of a model are; .copyto(device) makes a copy")
         if isinstance(values, DeviceArray):
             if (
                 values.dtype == self.dtype
@@ -145,6 +181,16 @@ class DeviceArray:
         to_host(self.context, start, raw)
         self._view_of(raw, start)[...] = whole
         to_device(self.context, start, raw)
+
+    def bytes_at(self, begin: int, size: int) -> Array:
+        """A copy of some of the bytes of an array in C order, on the processor."""
+        found = np.empty(size, np.uint8)
+        to_host(self.context, self.ptr + begin, found)
+        return found
+
+    def set_bytes_at(self, begin: int, values: Array) -> None:
+        """Overwrite some of the bytes of an array in C order."""
+        to_device(self.context, self.ptr + begin, values)
 
     def __getitem__(self, index: Any) -> DeviceArray:
         parts = index if isinstance(index, tuple) else (index,)
@@ -167,7 +213,7 @@ class DeviceArray:
         return {
             "shape": self.shape,
             "typestr": self.dtype.str,
-            "data": (self.ptr if self.size else 0, False),
+            "data": (self.ptr if self.size else 0, self.is_read_only),
             "version": 3,
             "strides": None if self.layout.flags.c_contiguous else self.layout.strides,
             "stream": self.context.stream.handle,
@@ -181,10 +227,10 @@ class DeviceArray:
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> Any:
-        """A capsule; see the array API standard for the arguments.
+        """A capsule, of a copy where the elements are read-only; see the array API standard for the arguments.
 
         Raises:
-            BufferError: it is asked for on another device.
+            BufferError: it is asked for on another device, or read-only elements shall not be copied.
         """
         own = (int(self.context.device.device_type), self.context.index)
         if dl_device is not None and tuple(dl_device) != own:
@@ -193,8 +239,10 @@ class DeviceArray:
             raise BufferError(
                 "stream 0 means two things in CUDA; pass 1 for the legacy default stream, or 2 for a thread's own"
             )
+        if self.is_read_only and copy is False:
+            raise BufferError("the array is read-only: constants of a model are; use .numpy() for a copy")
         shared = self
-        if copy:
+        if copy or self.is_read_only:
             shared = DeviceArray.empty(self.context, self.shape, self.dtype)
             shared.set(self)
         if stream != -1:

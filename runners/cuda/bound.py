@@ -5,20 +5,17 @@ Many calls are one CUDA graph, so that kernels of a microsecond are not timed at
 
 from __future__ import annotations
 
-import ctypes
-import weakref
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
 from .context import Context, Event
+from .graph import CudaGraph
 from .launch import Launch
 from .memory import DeviceMemory, allocator, fill
 
 _MOST_IN_GRAPH = 512
 """Launches of one graph: instantiating it takes microseconds for each."""
-_IN_THREAD = 1
-"""CU_STREAM_CAPTURE_MODE_THREAD_LOCAL: other threads may go on using the device."""
 _FLUSHED_L2S = 2
 """So many times the level-2 cache is written over between calls that are to find it cold."""
 
@@ -36,8 +33,7 @@ class BoundCall:
         self.context = of
         self.launches = tuple(launches)
         self._keep = tuple(keep)
-        self._graphs: dict[int, int] = {}
-        weakref.finalize(self, _destroy_graphs, of, self._graphs).atexit = False
+        self._graphs: dict[int, CudaGraph] = {}
 
     def start(self) -> None:
         """Put the launches into the stream of this thread.
@@ -70,7 +66,7 @@ class BoundCall:
         self.context.make_current()
         stream.record(begin)
         for graph in graphs:
-            self.context.driver.call("cuGraphLaunch", graph, stream.handle)
+            graph.launch()
         stream.record(end)
         return max(end.seconds_since(begin), 1e-9 * number)
 
@@ -93,24 +89,13 @@ class BoundCall:
     def _flushed(self) -> DeviceMemory:
         return allocator(self.context).allocate(max(_FLUSHED_L2S * self.context.l2_bytes, 1))
 
-    def _graph(self, calls: int) -> int:
-        """The executable graph of so many calls."""
+    def _graph(self, calls: int) -> CudaGraph:
+        """The graph of so many calls."""
         found = self._graphs.get(calls)
         if found is None:
-            of, stream = self.context, self.context.stream.handle
-            of.make_current()
-            of.driver.call("cuStreamBeginCapture_v2", stream, _IN_THREAD)
-            graph = ctypes.c_void_p()
-            try:
-                for _ in range(calls):
-                    self.start()
-            finally:
-                of.driver.call("cuStreamEndCapture", stream, ctypes.byref(graph))
-            found = self._graphs[calls] = of.driver.handle("cuGraphInstantiateWithFlags", graph, 0)
-            of.driver.call("cuGraphDestroy", graph)
+            found = self._graphs[calls] = CudaGraph(self.context, lambda: self._start_all(calls))
         return found
 
-
-def _destroy_graphs(of: Context, graphs: dict[int, int]) -> None:
-    for graph in graphs.values():
-        of.destroy("cuGraphExecDestroy", graph)
+    def _start_all(self, calls: int) -> None:
+        for _ in range(calls):
+            self.start()

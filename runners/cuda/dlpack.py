@@ -1,4 +1,4 @@
-"""DLPack capsules of device memory, which numpy cannot make: the structures of dlpack.h, in its old and its versioned form."""
+"""DLPack capsules of device memory, of which numpy knows nothing: the structures of dlpack.h, in its old and its versioned form."""
 
 from __future__ import annotations
 
@@ -59,44 +59,33 @@ _FORMS: dict[bytes, type[_Managed] | type[_Versioned]] = {
 }
 _USED = {b"dltensor": b"used_dltensor", b"dltensor_versioned": b"used_dltensor_versioned"}
 
-_python = ctypes.pythonapi
-_new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)(
-    ("PyCapsule_New", _python)
-)
-_name_of = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(("PyCapsule_GetName", _python))
+_name_of = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(("PyCapsule_GetName", ctypes.pythonapi))
 _pointer_of = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
-    ("PyCapsule_GetPointer", _python)
+    ("PyCapsule_GetPointer", ctypes.pythonapi)
 )
-_rename = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_SetName", _python))
-# A destructor is given a capsule that nobody has any more: as an address, so that no reference is counted.
-_is_valid_at = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(
-    ("PyCapsule_IsValid", _python)
-)
-_pointer_at = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(
-    ("PyCapsule_GetPointer", _python)
+_rename = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(
+    ("PyCapsule_SetName", ctypes.pythonapi)
 )
 
-_given_away: dict[int, tuple[Any, ...]] = {}
-"""What consumers have: the structure with all that it points to and whatever owns the elements, by the structure's address."""
 
+class _Elements:
+    """What numpy takes for elements on the processor, which it never touches, and its arrays keep alive."""
 
-def _forget(address: int) -> None:
-    _given_away.pop(address, None)
-
-
-def _unused(capsule: int) -> None:
-    """The destructor of a capsule: what nobody took is freed."""
-    for name in _FORMS:
-        if _is_valid_at(capsule, name):
-            _given_away.pop(_pointer_at(capsule, name), None)
-
-
-_delete = _Deleter(_forget)
-_destructor = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(_unused)
+    def __init__(self, layout: Array, owner: Any) -> None:
+        self.__array_interface__ = {
+            "version": 3,
+            "shape": layout.shape,
+            "typestr": f"<{'c' if layout.dtype.kind == 'c' else 'u'}{layout.dtype.itemsize}",
+            "data": (layout.ctypes.data, False),
+            "strides": layout.strides,
+        }
+        self._owner = owner
 
 
 def capsule_of(layout: Array, device: tuple[int, int], owner: Any, *, versioned: bool) -> Any:
-    """A capsule.
+    """A capsule: one that numpy makes, and frees, with another device and dtype in it.
+
+    Python code cannot be a capsule's destructor: it runs while a consumer's error is on its way, which it would lose.
 
     Args:
         layout: shape, dtype, strides and address.
@@ -111,21 +100,15 @@ def capsule_of(layout: Array, device: tuple[int, int], owner: Any, *, versioned:
     code = CODES.get(kind.name, _CODES_OF_KINDS.get(kind.kind))
     if code is None:
         raise BufferError(f"DLPack has no {kind.name}")
-    extents = (ctypes.c_int64 * max(layout.ndim, 1))(*layout.shape)
-    steps = (ctypes.c_int64 * max(layout.ndim, 1))(*(step // kind.itemsize for step in layout.strides))
-    name = b"dltensor_versioned" if versioned else b"dltensor"
-    made = _FORMS[name]()
-    if isinstance(made, _Versioned):
-        made.major, made.minor = 1, 0
-    made.deleter = ctypes.cast(_delete, ctypes.c_void_p).value
-    tensor = made.tensor
-    tensor.data = layout.ctypes.data if layout.size else None
+    elements = np.asarray(_Elements(layout, owner))
+    capsule = elements.__dlpack__(max_version=(1, 0)) if versioned else elements.__dlpack__()
+    name = _name_of(capsule)
+    tensor = _FORMS[name].from_address(_pointer_of(capsule, name)).tensor
     tensor.device_type, tensor.device_id = device
-    tensor.ndim, tensor.code, tensor.bits, tensor.lanes = layout.ndim, code, 8 * kind.itemsize, 1
-    tensor.shape, tensor.strides = extents, steps
-    address = ctypes.addressof(made)
-    _given_away[address] = (made, extents, steps, owner)
-    return _new(address, name, ctypes.cast(_destructor, ctypes.c_void_p))
+    tensor.code = code
+    if not layout.size:
+        tensor.data = None
+    return capsule
 
 
 class CapsuleMemory:

@@ -46,6 +46,8 @@ _ADVICE = {
     802: "the system's devices are not ready; is the fabric manager running?",
     803: "the driver library does not fit the system's driver; reboot, or install the one that fits",
 }
+_NEWER = {"cuTensorMapEncodeTiled": "12.0"}
+"""Functions that a driver may lack as long as nobody calls them, by the version of CUDA that has them."""
 _SIGN = "loopsmith_stand_in_message"
 """A function that only the stand-in has."""
 _FUNCTIONS: dict[str, tuple[Any, ...]] = {
@@ -89,6 +91,7 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "cuFuncGetAttribute": (POINTER(c_int), c_int, c_void_p),
     "cuFuncSetAttribute": (c_void_p, c_int, c_int),
     "cuLaunchKernel": (c_void_p, *[c_uint] * 7, c_void_p, c_void_p, c_void_p),
+    "cuTensorMapEncodeTiled": (c_void_p, c_int, c_uint, c_uint64, *[c_void_p] * 4, *[c_int] * 4),
 }
 """Every function that is called, with the types of its arguments; all give a CUresult."""
 
@@ -143,6 +146,8 @@ class Driver:
             try:
                 function = self._library[name]
             except AttributeError:
+                if name in _NEWER:
+                    continue
                 raise CudaUnavailable(
                     f"the CUDA driver at {library} has no function {name}; install one of CUDA 11.4 or newer"
                 ) from None
@@ -161,6 +166,11 @@ class Driver:
         return hasattr(self._library, _SIGN)
 
     @property
+    def encode(self) -> Any:
+        """``cuTensorMapEncodeTiled`` itself; None of an older driver, of which :meth:`call` says so."""
+        return self._functions.get("cuTensorMapEncodeTiled")
+
+    @property
     def device_count(self) -> int:
         """Devices of this machine that the process may use."""
         return self.number("cuDeviceGetCount")
@@ -171,6 +181,10 @@ class Driver:
         Raises:
             CudaError: it fails; :class:`CudaOutOfMemory` and :class:`CudaContextLost` for what they say.
         """
+        if name not in self._functions:
+            raise CudaError(
+                f"{name}: the CUDA driver at {self.path} is older than CUDA {_NEWER[name]}; install a newer one"
+            )
         status = self._functions[name](*args)
         if status:
             raise self._error(status, name)

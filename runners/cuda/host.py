@@ -6,19 +6,24 @@ What such a function allocates for its kernels is memory of the device. :class:`
     B = T.allocate([128], "float32", "global")         with T.LetStmt(T.call_packed(ALLOCATE, 512), var=B_address):
     T.call_packed("main_kernel", B, A.data, 4, 32)  ->     T.call_packed("main_kernel", B_address, A.data, 4, 32)
                                                            T.call_packed(FREE, B_address)
+
+A tensor map becomes a number, too: the address of what a call of :data:`ENCODE_TENSOR_MAP` has made of a type's number in CUDA's driver,
+the address, the swizzle, the shape, strides in bytes and the box.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from ir import dtype as dt
 from ir.attrs import DictAttrs
+from ir.codegen.cuda.host_allocations import allocated_bytes, why_not_handed_over
+from ir.codegen.cuda.tensor_maps import is_encoding, told_tensor
 from ir.codegen.llvm.symbols import function_name
 from ir.module import IRModule
 from ir.node import Mutator, Visitor
 from ir.tir import expr as E
 from ir.tir import stmt as S
+from ir.tir.analysis.host_accesses import HOST_ACCESS, host_accesses
 from ir.tir.analysis.written_params import stored_params
 from ir.tir.function import PrimFunc
 from ir.tir.intrinsic.calls import call_packed
@@ -27,6 +32,7 @@ from ir.tir.kernel_launch import is_kernel
 from ..error import RunnerError
 
 ALLOCATE, FREE = "loopsmith.cuda.allocate", "loopsmith.cuda.free"
+ENCODE_TENSOR_MAP = "loopsmith.cuda.encode_tensor_map"
 
 
 def host_functions(lowered: IRModule) -> IRModule:
@@ -48,8 +54,9 @@ def host_functions(lowered: IRModule) -> IRModule:
 
 
 def _on_device(name: str, func: PrimFunc) -> PrimFunc:
+    if found := host_accesses(func):
+        raise RunnerError(HOST_ACCESS.format(function=name, buffer=found[0].name))
     body = DeviceAllocations().visit(func.body)
-    _NoElements(name).visit(body)
     attrs = {key: value for key, value in func.attrs.dict.items() if key != "target"}
     made: PrimFunc = func.replace(body=body, attrs=DictAttrs(attrs))
     return made
@@ -91,26 +98,6 @@ class _StoredAddresses(Visitor):
         self.generic_visit(call)
 
 
-class _NoElements(Visitor):
-    """Refuses accesses of elements."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__()
-        self._name = name
-
-    def visit_BufferLoad(self, node: E.BufferLoad) -> None:
-        self._refuse(node.buffer)
-
-    def visit_BufferStore(self, node: S.BufferStore) -> None:
-        self._refuse(node.buffer)
-
-    def _refuse(self, buffer: Any) -> None:
-        raise RunnerError(
-            f"{self._name}: the host's code accesses {buffer.name}, which lies on the device; bind the loops around it to blockIdx.x and"
-            " threadIdx.x, as schedules.dlight does for what has no schedule"
-        )
-
-
 class DeviceAllocations(Mutator):
     """Makes calls of the host's allocations; see above."""
 
@@ -119,20 +106,27 @@ class DeviceAllocations(Mutator):
         self._addresses: dict[E.Var, E.Var] = {}
 
     def visit_Allocate(self, node: S.Allocate) -> Any:
-        scope = getattr(node.buffer_var.type_annotation, "storage_scope", "") or "global"
-        if scope != "global":
-            raise RunnerError(
-                f"{node.buffer_var.name} is {scope} memory, which a block of threads has within one kernel, and it is used by several; put"
-                " its uses below one loop that is bound to blockIdx.x"
-            )
-        size: E.PrimExpr = E.IntImm("int64", dt.bytes_of(node.dtype))
-        for extent in node.extents:
-            size = size * (extent if extent.dtype == "int64" else E.Cast("int64", extent))
+        if (reason := why_not_handed_over(node)) is not None:
+            raise RunnerError(reason)
         address = E.Var(f"{node.buffer_var.name}_address", "int64")
         self._addresses[node.buffer_var] = address
         body = self.visit(node.body)
         freed = S.Evaluate(call_packed(FREE, address))
-        return S.LetStmt(address, call_packed(ALLOCATE, size, dtype="int64"), S.SeqStmt([body, freed]))
+        return S.LetStmt(
+            address, call_packed(ALLOCATE, allocated_bytes(node), dtype="int64"), S.SeqStmt([body, freed])
+        )
+
+    def visit_LetStmt(self, node: S.LetStmt) -> Any:
+        if not is_encoding(node.value):
+            return self.generic_visit(node)
+        told = told_tensor(node.value)  # type: ignore[arg-type]
+        encoded = E.Var(f"{node.var.name}_address", "int64")
+        self._addresses[node.var] = encoded
+        layout = (*told.shape, *told.strides, *told.box)
+        made = call_packed(
+            ENCODE_TENSOR_MAP, told.kind, self.visit(told.address), told.swizzle, *layout, dtype="int64"
+        )
+        return S.LetStmt(encoded, made, self.visit(node.body))
 
     def visit_DeclBuffer(self, node: S.DeclBuffer) -> Any:
         return self.visit(node.body) if node.buffer.data in self._addresses else self.generic_visit(node)

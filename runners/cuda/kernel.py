@@ -5,7 +5,7 @@ So the checks of candidates (:mod:`runners.verify`) see what a kernel writes bes
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -19,6 +19,7 @@ from .bound import BoundCall
 from .context import Context, Event
 from .memory import ALIGNMENT, allocator, surroundings, to_device, to_host
 from .module import CudaModule, build_module
+from .module_code import KIND, packed_cuda, unpacked_cuda
 from .nvml import DeviceMonitor
 from .place import current_device
 
@@ -33,6 +34,15 @@ class DeviceKernel:
 
     def __init__(self, module: CudaModule, name: str) -> None:
         self._module, self._name = module, name
+
+    def packed(self) -> tuple[str, dict[str, Any], bytes]:
+        """Its kind, what :meth:`unpacked` needs to know beside the code, and the code, for :mod:`runners.kernel_code`."""
+        return KIND, {"name": self._name}, packed_cuda(self._module)
+
+    @staticmethod
+    def unpacked(described: Mapping[str, Any], code: bytes) -> DeviceKernel:
+        """The kernel that :meth:`packed` described."""
+        return DeviceKernel(unpacked_cuda(code), str(described["name"]))
 
     @property
     def metrics(self) -> dict[str, float]:

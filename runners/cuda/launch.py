@@ -9,15 +9,15 @@ from typing import Any
 
 from ir.codegen.cuda.types import value_type
 from ir.tir.function import PrimFunc
+from ir.tir.intrinsic.bulk_copies import is_tensor_map
 from ir.tir.kernel_launch import DYNAMIC_SHARED_MEMORY, KernelLaunch
 
 from .context import Context
 from .driver import CudaError
+from .dynamic_memory import DynamicMemory
 from .memory import DeviceMemory, allocator
+from .tensor_map import TensorMapBytes, encoded_tensor_map
 
-_DYNAMIC_SHARED_BYTES = 8
-"""CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES; below 48 KiB nobody needs to say it."""
-_WITHOUT_ASKING = 48 << 10
 _TYPES: dict[str, Any] = {
     "bool": ctypes.c_bool, "float": ctypes.c_float, "double": ctypes.c_double,
     "signed char": ctypes.c_int8, "short": ctypes.c_int16, "int": ctypes.c_int32, "long long": ctypes.c_int64,
@@ -64,12 +64,15 @@ class LoadedKernel:
         self, context: Context, handle: int, name: str, func: PrimFunc, launch: KernelLaunch
     ) -> None:
         self.name = name
-        self._context = context
         self._function = context.driver.handle("cuModuleGetFunction", handle, name.encode())
-        self._types = [_parameter_type(param.dtype) for param in func.params]
+        self._types = [
+            TensorMapBytes.copied if is_tensor_map(param) else _parameter_type(param.dtype)
+            for param in func.params
+        ]
         self._tags = list(launch.extents)
         self._params = launch.params
-        self._shared_bytes = _WITHOUT_ASKING
+        self._misfit = launch.misfit
+        self._dynamic = DynamicMemory(context, self._function, name)
 
     def launch(self, given: Sequence[Any]) -> Launch | None:
         """The launch that a host function asks for; None where there are no threads.
@@ -84,27 +87,16 @@ class LoadedKernel:
         told = dict(zip(self._params, map(int, given[count:]), strict=True))
         if any(told[tag] == 0 for tag in self._tags):
             return None
+        if (misfit := self._misfit(told)) is not None:
+            raise CudaError(f"kernel {self.name}: {misfit}", 1, "CUDA_ERROR_INVALID_VALUE")
         grid_and_block = [
             told.get(f"{kind}.{axis}", 1) for kind in ("blockIdx", "threadIdx") for axis in "xyz"
         ]
         shared = told.get(DYNAMIC_SHARED_MEMORY, 0)
-        self._allow(shared)
+        self._dynamic.allow(shared)
         values = tuple(kind(value) for kind, value in zip(self._types, given))
         places = (ctypes.c_void_p * max(count, 1))(*map(ctypes.addressof, values))
         return Launch(self.name, (self._function, *grid_and_block, shared, places, None), values)
-
-    def _allow(self, shared: int) -> None:
-        if shared <= self._shared_bytes:
-            return
-        if shared > self._context.most_shared_bytes:
-            raise CudaError(
-                f"kernel {self.name} asks for {shared} bytes of shared memory, and {self._context.device} ({self._context.name}) has"
-                f" {self._context.most_shared_bytes} for a block; use smaller tiles",
-                1,
-                "CUDA_ERROR_INVALID_VALUE",
-            )
-        self._context.driver.call("cuFuncSetAttribute", self._function, _DYNAMIC_SHARED_BYTES, shared)
-        self._shared_bytes = shared
 
 
 def _parameter_type(dtype: str) -> Any:
@@ -132,6 +124,7 @@ class HostCall:
         self._context, self._kernels, self._start, self._filled = context, kernels, start, filled
         self.memory: dict[int, DeviceMemory] = {}
         """What it has allocated, by address."""
+        self._maps: list[TensorMapBytes] = []
         self.kept: list[DeviceMemory] | None = None
         """Where memory stays that it has freed, for launches that come later; None frees it."""
 
@@ -148,6 +141,12 @@ class HostCall:
         memory = self.memory.pop(address)
         if self.kept is not None:
             self.kept.append(memory)
+
+    def encode_tensor_map(self, kind: int, address: int, swizzle: int, *layout: int) -> int:
+        """The address of a new tensor map, which lasts as long as the call; launches have copies."""
+        made = encoded_tensor_map(self._context.driver, kind, address, swizzle, layout)
+        self._maps.append(made)
+        return made.address
 
     def launch(self, name: str, *given: Any) -> None:
         """A launch of a kernel."""

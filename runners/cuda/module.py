@@ -36,7 +36,7 @@ from .array import DeviceArray
 from .bound import BoundCall
 from .context import Context, context
 from .driver import CudaError, stands_in
-from .host import ALLOCATE, FREE, host_functions, stored_by_kernels
+from .host import ALLOCATE, ENCODE_TENSOR_MAP, FREE, host_functions, stored_by_kernels
 from .launch import HostCall, Launch, LoadedKernel
 from .stand_in import image
 
@@ -51,10 +51,11 @@ class CudaModule:
     """
 
     def __init__(self, source: CudaSource, host: NativeModule, arch: str) -> None:
-        self._source = source
+        self.device_source = source
         self._host = host
         self.arch = arch
-        self._images: dict[str, bytes] = {}
+        self.images: dict[str, bytes] = {}
+        """What drivers load, by the architecture."""
         self._start()
 
     def _start(self) -> None:
@@ -64,13 +65,14 @@ class CudaModule:
         own: dict[str, Callable[..., Any]] = {
             ALLOCATE: lambda nbytes: self._call.allocate(nbytes),
             FREE: lambda address: self._call.free(address),
+            ENCODE_TENSOR_MAP: lambda *layout: self._call.encode_tensor_map(*layout),
         }
-        for name in self._source.kernels:
+        for name in self.device_source.kernels:
             own[name] = partial(self._launch, name)
         self._host.own_functions = own
 
     def __getstate__(self) -> dict[str, Any]:
-        names = ("_source", "_host", "arch", "_images")
+        names = ("device_source", "_host", "arch", "images")
         return {name: self.__dict__[name] for name in names}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -138,8 +140,8 @@ class CudaModule:
                 handle = of.driver.handle("cuModuleLoadData", code)
                 weakref.finalize(self, of.unload, handle).atexit = False
                 self._loaded[of] = {
-                    name: LoadedKernel(of, handle, name, func, self._source.launches[name])
-                    for name, func in self._source.kernels.items()
+                    name: LoadedKernel(of, handle, name, func, self.device_source.launches[name])
+                    for name, func in self.device_source.kernels.items()
                 }
             return self._loaded[of]
 
@@ -147,18 +149,18 @@ class CudaModule:
     def code_for(self, arch: str | None = None) -> bytes:
         """What the driver loads: a cubin for an architecture, or what the stand-in has in its place."""
         key = "stand-in" if stands_in() else arch or self.arch
-        found = self._images.get(key)
+        found = self.images.get(key)
         if found is None:
             if key == "stand-in":
-                found = image(self._source.text, list(self._source.kernels))
+                found = image(self.device_source.text, list(self.device_source.kernels))
             else:
-                found = compile_cached(self._source.text, key).cubin
-            self._images[key] = found
+                found = compile_cached(self.device_source.text, key).cubin
+            self.images[key] = found
         return found
 
     @cached_property
     def _compiled(self) -> CompiledKernels:
-        return compile_cached(self._source.text, self.arch)
+        return compile_cached(self.device_source.text, self.arch)
 
     def source(self, kind: str = "cuda") -> str:
         """The text of the kernels: ``"cuda"`` (C++) or ``"ptx"``; ``"llvm"`` is that of the host functions.
@@ -167,7 +169,7 @@ class CudaModule:
             RunnerError: another kind is asked for.
         """
         if kind == "cuda":
-            return self._source.text
+            return self.device_source.text
         if kind == "ptx":
             return self.ptx
         if kind == "llvm":

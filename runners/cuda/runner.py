@@ -43,8 +43,8 @@ class CudaRunner(LocalRunner):
             timeout_sec: as of :class:`~runners.local.LocalRunner`, and so are the others that are not described here.
             evaluator_config: ``enable_cpu_cache_flush`` writes over the device's level-2 cache before each call.
             cooldown_sec: pause before each measurement.
-            devices: numbers of the devices; a candidate is measured on the first that is free, so that several are measured at a time where
-                several are asked for at a time. They should be alike: times on different devices are compared.
+            devices: numbers of the devices; a candidate is measured on the first that is free, and a search has as many measured at a time
+                as there are devices. They should be alike: times on different devices are compared.
             device_memory: bytes that one process may take of a device's memory.
             cut_ratio: when a candidate that is far behind is given up.
             reference_timeout_sec: seconds that one run of the unscheduled program may take, on the processor.
@@ -71,6 +71,11 @@ class CudaRunner(LocalRunner):
             pool=pool,
         )
         self.place = Place(self.devices, device_memory)
+
+    @property
+    def measures_at_once(self) -> int:  # type: ignore[override]  # it is as many as there are devices
+        """One candidate on each device."""
+        return len(self.devices)
 
     @property
     def evaluator_config(self) -> EvaluatorConfig:

@@ -213,6 +213,8 @@ class Expressions(Visitor):
             return self._as_written(node, args)
         if any(not dt.is_float(arg.dtype) for arg in node.args) and name != "ldexp":
             return self._as_written(node, args)
+        if name == "round_to_tf32":
+            return self._algebra.step(lambda x: self._in_float32(node, x), args[0], args[0].whole)
         if intrinsic.rounds:
             found = self._algebra.step(lambda x: Call(WIDE, node.op, (x,)), args[0])
             return self._algebra.within(found, node.dtype)
@@ -231,6 +233,10 @@ class Expressions(Visitor):
         if name == "pow":
             return self._algebra.power(make, node.dtype, args[0], args[1])
         return self._algebra.function(make, node.dtype, args)
+
+    def _in_float32(self, node: Call, value: PrimExpr) -> PrimExpr:
+        """A call that looks at the bits of its argument, a float32."""
+        return Cast(WIDE, node.replace(args=[Cast("float32", value)]))
 
     def _tested(self, node: Call, item: Estimate) -> Estimate:
         """Whether a number is NaN or infinite, which it may be or not where it may be anything."""

@@ -43,8 +43,9 @@ class ReferenceStore:
 
     @staticmethod
     def key(mod: Any, target: Any) -> str:
-        """Names a workload: the structure of its program, and what it is built for."""
-        return hashlib.sha256(f"{VERSION} {structural_hash(mod)} {target}".encode()).hexdigest()[:32]
+        """Names a workload: the structure of its program, or the content of its text, and what it is built for."""
+        named = getattr(mod, "key", None) or structural_hash(mod)
+        return hashlib.sha256(f"{VERSION} {named} {target}".encode()).hexdigest()[:32]
 
     def in_memory(self, key: str) -> Reference | None:
         """The reference of a workload when it is at hand."""

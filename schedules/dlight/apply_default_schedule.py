@@ -11,10 +11,8 @@ from ir.transform import ModulePass, PassContext
 
 from ..error import RuleError, ScheduleError
 from ..schedule import Schedule
+from ..scheduled import IS_SCHEDULED, in_place_of
 from .base import ScheduleRule
-
-IS_SCHEDULED = "tir.is_scheduled"
-"""Marks functions that passes leave alone."""
 
 
 class ApplyDefaultSchedule(ModulePass):
@@ -50,7 +48,7 @@ class ApplyDefaultSchedule(ModulePass):
                 continue
             sch = first_schedule(self.rules, func, target_of(func, "ApplyDefaultSchedule"))
             if sch is not None:
-                functions[var] = only_function(sch.mod).with_attrs({**func.attrs.dict, IS_SCHEDULED: True})
+                functions[var] = in_place_of(func, only_function(sch.mod))
         return mod.replace(functions=functions)
 
 

@@ -11,18 +11,37 @@ from ..schedule import Schedule
 from . import cpu
 from .apply_default_schedule import first_schedule, only_function
 from .base import ScheduleRule
-from .gpu import GEMV, Fallback, GeneralReduction, LowBatchGEMV, Matmul, Reduction, RMSNorm, Transpose
+from .gpu import (
+    GEMV,
+    Attention,
+    DecodeAttention,
+    Fallback,
+    GeneralReduction,
+    LowBatchGEMV,
+    Matmul,
+    Reduction,
+    RMSNorm,
+    RowOrder,
+    Scan,
+    Transpose,
+    WarpGroupMatmul,
+)
 
 
 def gpu_rules() -> list[ScheduleRule]:
     """The rules for GPUs, special ones first; the last one knows every function."""
     return [
+        Attention(),
+        DecodeAttention(),
         LowBatchGEMV(),
+        WarpGroupMatmul(),
         Matmul(),
         GEMV(),
         Reduction(),
         RMSNorm(),
         GeneralReduction(),
+        RowOrder(),
+        Scan(),
         Transpose(),
         Fallback(),
     ]

@@ -11,7 +11,8 @@ from ir.transform import ModulePass, PassContext
 
 from ..postproc.verify_gpu_code import VerifyGPUCode
 from ..schedule import Schedule
-from .apply_default_schedule import IS_SCHEDULED, only_function, target_of
+from ..scheduled import IS_SCHEDULED, in_place_of
+from .apply_default_schedule import only_function, target_of
 from .gpu.unbound import bind_unbound_blocks
 
 
@@ -50,7 +51,7 @@ class DefaultGPUSchedule(ModulePass):
             target = target_of(func, "DefaultGPUSchedule")
             bound = _bound(func, target) if target.is_gpu else None
             if bound is not None:
-                functions[var] = bound.with_attrs({**func.attrs.dict, IS_SCHEDULED: True})
+                functions[var] = in_place_of(func, bound)
         return mod.replace(functions=functions)
 
 

@@ -103,6 +103,31 @@ def changed_columns(
     return result
 
 
+class ChoiceMutator(Mutator):
+    """Replaces one sampled number of some by another of its candidates."""
+
+    @abstractmethod
+    def numbers(self, trace: Trace) -> set[int]:
+        """Ids of the random variables whose numbers it changes."""
+
+    def columns(self, sketch: Sketch) -> list[int]:
+        used = self.numbers(sketch.trace)
+        return sketch.columns_of(
+            [
+                inst
+                for inst in sketch.trace.insts
+                if inst.kind.name == "SampleCategorical" and id(inst.outputs[0]) in used
+            ]
+        )
+
+    def apply(self, trace: Trace) -> Trace | None:
+        found = sampled_choices(trace, self.numbers(trace))
+        if not found:
+            return None
+        inst = self._pick(found)
+        return self._changed(trace, inst, other_category(inst, trace.get_decision(inst), self._generator))
+
+
 class PyMutator(Mutator):
     """Base for mutators written by users: override ``apply``."""
 
@@ -118,6 +143,13 @@ def sampled(
         and trace.get_decision(inst) is not None
         and (accept is None or accept(inst))
     ]
+
+
+def sampled_choices(trace: Trace, numbers: set[int]) -> list[Instruction]:
+    """Those that sampled one of some random variables, given by their ids, from several candidates."""
+    return sampled(
+        trace, "SampleCategorical", lambda inst: id(inst.outputs[0]) in numbers and len(inst.attrs[0]) > 1
+    )
 
 
 def annotated_with(trace: Trace, key: str) -> set[int]:

@@ -14,7 +14,7 @@ from ..population.decision import TileDecision
 from ..population.sketch import Sketch
 from ..prime_factors import prime_factors
 from ..trace import Trace
-from .base import Mutator, annotated_with, changed_columns, other_category, sampled
+from .base import Mutator, annotated_with, changed_columns, other_category, sampled, sampled_choices
 
 
 class MutateParallel(Mutator):
@@ -60,19 +60,12 @@ class MutateParallel(Mutator):
         return int(generator.choice(choices)) if len(choices) else number
 
     def apply(self, trace: Trace) -> Trace | None:
-        limits = annotated_with(trace, PARALLEL)
-        found = sampled(
-            trace, "SampleCategorical", lambda inst: id(inst.outputs[0]) in limits and len(inst.attrs[0]) > 1
-        )
         outer = _outer_factors(trace)
-        found += sampled(
+        tiles = sampled(
             trace, "SamplePerfectTile", lambda inst: id(inst.outputs[0]) in outer and inst.attrs[0] > 1
         )
-        found = [
-            inst
-            for inst in found
-            if inst.kind.name == "SampleCategorical" or self._moves(trace.get_decision(inst))
-        ]
+        found = sampled_choices(trace, annotated_with(trace, PARALLEL))
+        found += [inst for inst in tiles if self._moves(trace.get_decision(inst))]
         if not found:
             return None
         inst = self._pick(found)

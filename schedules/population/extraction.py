@@ -14,161 +14,38 @@ from typing import Any
 import numpy as np
 
 from ir import dtype as dt
-from ir import structural_equal, tir
+from ir import tir
 from ir.arith.deep_equal import expr_deep_equal
-from ir.node import Visitor
+from ir.target.gpu_facts import WARP
 from ir.tir import ForKind, IterVar
 from ir.tir.evaluate import evaluate
-from ir.tir.intrinsic.declaration import is_transparent
 from ir.tir.kernel_attributes import DOT_PRODUCT, LAYOUT_REWRITE_PREPROC, MATRIX_TILE
 from ir.tir.row_alignment import RowAlignment, row_alignments
 from ir.tir.stmt_functor import loads_in, substitute
+from ir.tir.thread_axis import is_block_scope
+from ir.tir.transform.pipeline_parts import ASYNC_STAGES, STAGE
 
 from ..affine import mentions
 from ..annotation import COOPERATIVE_FETCH, PARALLEL, SKIP_MASKED, UNROLL, VECTORIZE
 from ..tree import BlockNode, LeafNode, LoopNode, SeqNode, TreeNode, WrapNode, tree_of
 from .instruction_nests import by_groups, by_matrix_tiles
 from .linear import IndexSteps, Values, is_arithmetic, steps_of
-from .skeleton import WARP, Access, LoopAxis, Nest, OperationGroup, Skeleton
+from .operations import NamesOf, Operations
+from .skeleton import Access, LoopAxis, Nest, OperationGroup, Skeleton
+from .straight_parts import straight_parts
+from .surroundings import Surroundings
+from .warp_tile import (
+    TILE_ROWS,
+    BoxCopy,
+    GroupProduct,
+    WarpTile,
+    elements_of_lane,
+)
 
 _FAR_APART = 1 << 12
 """Elements between what the threads of a warp access where nobody knows."""
 _TYPICAL_EXTENT = 16
 """Iterations of a loop whose extent is data, as far as anybody can say."""
-
-
-class _Operations(Visitor):
-    """Counts arithmetic and collects accesses in a leaf statement."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.counts: dict[str, int] = {}
-        self.sites: list[tuple[str, Any]] = []
-        """(kind, expression) of every operation."""
-        self.accesses: list[tuple[tir.Buffer, tuple[Any, ...], bool]] = []
-        self.inner: list[tir.For] = []
-        self.lets: list[tuple[Any, Any]] = []
-        """Names in the order in which they are bound."""
-
-    def _count(self, name: str, node: Any) -> None:
-        self.counts[name] = self.counts.get(name, 0) + 1
-        self.sites.append((name, node))
-
-    def visit_BufferLoad(self, load: tir.BufferLoad) -> None:
-        self.accesses.append((load.buffer, load.indices, False))
-
-    def visit_BufferStore(self, store: tir.BufferStore) -> None:
-        value = store.value
-        fused = (
-            isinstance(value, tir.Add)
-            and dt.is_float(value.dtype)
-            and any(isinstance(side, tir.Mul) for side in (value.a, value.b))
-        )
-        if fused:
-            assert isinstance(value, tir.Add)
-            self._count("float_mad", value)
-            for side in (value.a, value.b):
-                for part in (side.a, side.b) if isinstance(side, tir.Mul) else (side,):
-                    self.visit(part)
-        else:
-            self.visit(value)
-        self.accesses.append((store.buffer, store.indices, True))
-
-    def visit_LetStmt(self, let: tir.LetStmt) -> None:
-        self.visit(let.value)
-        self.lets.append((let.var, let.value))
-        self.visit(let.body)
-
-    def visit_For(self, loop: tir.For) -> None:
-        self.inner.append(loop)
-        self.visit(loop.body)
-
-    def _arithmetic(self, node: Any) -> None:
-        kind = "float" if dt.is_float(node.a.dtype) else "int"
-        if kind == "int":
-            self._count("int_ops", node)
-        else:
-            self._count(_FLOAT_NAMES.get(type(node).__name__, "float_cmp"), node)
-        self.generic_visit(node)
-
-    visit_BinaryOpExpr = visit_CmpExpr = _arithmetic
-
-    def visit_LogicalExpr(self, node: Any) -> None:
-        self._count("bool_ops", node)
-        self.generic_visit(node)
-
-    def visit_Select(self, node: Any) -> None:
-        self._count("select", node)
-        self.generic_visit(node)
-
-    def visit_Call(self, node: tir.Call) -> None:
-        name = getattr(node.op, "name", "call")
-        if name == "tir.if_then_else" or is_transparent(node):
-            self._count("select", node)
-        elif dt.is_float(node.dtype):
-            self._count("float_math", node)
-        else:
-            self._count("int_ops", node)
-        self.generic_visit(node)
-
-    def accumulates(self) -> bool:
-        """Whether a store adds to what it replaces."""
-        found = [(buffer, indices) for buffer, indices, is_write in self.accesses if is_write]
-        return any(
-            buffer is other and all(map(structural_equal, indices, places))
-            for buffer, indices in found
-            for other, places, is_write in self.accesses
-            if not is_write
-        )
-
-    def groups(self, variables: frozenset[Any]) -> dict[frozenset[Any], dict[str, int]]:
-        """Counts of operations by those of the variables on which their values depend: on all, where they depend on what is stored."""
-        stored = {buffer for buffer, _, is_write in self.accesses if is_write}
-        known: dict[Any, _Names] = {}
-        for name, value in self.lets:
-            known[name] = _Names(stored, known)
-            known[name].visit(value)
-        found: dict[frozenset[Any], dict[str, int]] = {}
-        for kind, node in self.sites:
-            names = _Names(stored, known)
-            names.visit(node)
-            counts = found.setdefault(variables if names.changes else variables & names.variables, {})
-            counts[kind] = counts.get(kind, 0) + 1
-        return found
-
-
-class _Names(Visitor):
-    """The variables of an expression, and whether it reads one of the buffers that are stored to; names for values stand for theirs."""
-
-    def __init__(self, stored: set[tir.Buffer], known: Mapping[Any, _Names] | None = None) -> None:
-        super().__init__()
-        self._stored, self._known = stored, known or {}
-        self.variables: set[Any] = set()
-        self.changes = False
-
-    def visit_Var(self, var: Any) -> None:
-        named = self._known.get(var)
-        if named is None:
-            self.variables.add(var)
-        else:
-            self.variables |= named.variables
-            self.changes |= named.changes
-
-    def visit_BufferLoad(self, load: tir.BufferLoad) -> None:
-        self.changes |= load.buffer in self._stored
-        for index in load.indices:
-            self.visit(index)
-
-
-_FLOAT_NAMES = {
-    "Add": "float_addsub",
-    "Sub": "float_addsub",
-    "Mul": "float_mul",
-    "Div": "float_divmod",
-    "Mod": "float_divmod",
-    "FloorDiv": "float_divmod",
-    "FloorMod": "float_divmod",
-}
 
 
 class Extraction:
@@ -188,7 +65,7 @@ class Extraction:
         if isinstance(node, LoopNode):
             bounds = (node.min, _typical_extent(node))
             begin, extent = (substitute(item, values) if values else item for item in bounds)
-            loop = _SymbolicLoop(node.var, begin, extent, _mark_of(node), id(node))
+            loop = _SymbolicLoop(node.var, begin, extent, _mark_of(node), id(node), ahead=_ahead(node))
             self._walk(node.body, [*loops, loop], values, block)
         elif isinstance(node, BlockNode):
             bound = {
@@ -198,33 +75,107 @@ class Extraction:
             self._walk(node.body, loops, {**values, **bound}, node)
         elif isinstance(node, LeafNode):
             if block is not None and loops:
-                self._add_nest(node, loops, values, block)
+                self._add_leaf(node, loops, values, block)
         elif not _is_rarely_run(node):
             for child in node.children():
                 self._walk(child, loops, values, block)
 
-    def _add_nest(
+    def _add_leaf(
         self, leaf: LeafNode, loops: list[_SymbolicLoop], values: Mapping[Any, Any], block: BlockNode
     ) -> None:
-        operations = _Operations()
+        """Nests of a statement: of one that threads run as many as it has parts, for each of which there is a loop or an engine."""
+        around = Surroundings.of(leaf, values)
+        operations = Operations()
         operations.visit(leaf.leaf)
+        on_threads = any(loop.mark.startswith("threadIdx") for loop in loops)
+        if not on_threads or not (operations.inner or operations.products or operations.copies):
+            inner = [
+                _SymbolicLoop(
+                    item.loop_var, substitute(item.min, values), substitute(item.extent, values), "", id(leaf)
+                )
+                for item in operations.inner
+            ]
+            self._add_nest(operations, [*loops, *inner], values, block, around)
+            return
+        around = replace(around, is_opaque=True)
+        for part in straight_parts(leaf.leaf):
+            named = dict(values)
+            for name, value in part.names.items():
+                if not loads_in(value):
+                    named[name] = substitute(value, named)
+            inner = [
+                _SymbolicLoop(
+                    item.loop_var,
+                    substitute(item.min, named),
+                    substitute(item.extent, named),
+                    _KIND_MARKS.get(item.kind, ""),
+                    id(item),
+                )
+                for item in part.loops
+            ]
+            operations = Operations(part.names)
+            operations.visit(part.stmt())
+            all_loops = [*loops, *inner]
+            self._add_nest(operations, all_loops, named, block, around)
+            for product, calls in Counter(operations.products).items():
+                self._add_product(product, calls, all_loops, block)
+            for copy in operations.copies:
+                self._add_copy(copy, all_loops, named, block, around)
+
+    def _add_product(
+        self, product: GroupProduct, calls: int, loops: list[_SymbolicLoop], block: BlockNode
+    ) -> None:
+        """The nest of what a group of warps multiplies at once."""
+        tile = WarpTile("wgmma", "multiply", product.operand, product.sums, calls)
+        box, _ = _box_loops(product.shape)
+        operations = {"float_mad": calls}
+        nest = _SymbolicNest(block.name, [*loops, *box], [], operations, [], True, [], Surroundings(tile))
+        self._nests.append(nest)
+
+    def _add_copy(
+        self,
+        copy: BoxCopy,
+        loops: list[_SymbolicLoop],
+        values: Mapping[Any, Any],
+        block: BlockNode,
+        around: Surroundings,
+    ) -> None:
+        """The nest of a box that the copy engine brings."""
+        box, places = _box_loops(copy.box)
+        first = [index + start for index, start in zip(copy.source.indices, copy.coordinates, strict=True)]
+        inside = [substitute(index, values) + place for index, place in zip(first, places, strict=True)]
+        source, indices = around.source_of(copy.source.buffer, inside)
+        begin = [substitute(index, values) for index in copy.target.indices]
+        kept = len(begin) - len(places)
+        target = [*begin[:kept], *(index + at for index, at in zip(begin[kept:], places, strict=True))]
+        accesses = [
+            (self._number(source), source, tuple(indices), False),
+            (self._number(copy.target.buffer), copy.target.buffer, tuple(target), True),
+        ]
+        context = replace(around, box_dims=len(box))
+        self._nests.append(_SymbolicNest(block.name, [*loops, *box], accesses, {}, [], False, [], context))
+
+    def _number(self, buffer: tir.Buffer) -> int:
+        return self._buffers.setdefault(buffer, len(self._buffers))
+
+    def _add_nest(
+        self,
+        operations: Operations,
+        all_loops: list[_SymbolicLoop],
+        values: Mapping[Any, Any],
+        block: BlockNode,
+        around: Surroundings,
+    ) -> None:
         if not operations.accesses:
             return
-        inner = [
-            _SymbolicLoop(
-                item.loop_var, substitute(item.min, values), substitute(item.extent, values), "", id(leaf)
-            )
-            for item in operations.inner
-        ]
-        all_loops = [*loops, *inner]
         reduce_values = [values[item.var] for item in block.iter_vars if item.iter_type == IterVar.CommReduce]
         variables = frozenset(
             [item.var for item in block.iter_vars] + [item.loop_var for item in operations.inner]
         )
-        accesses = []
-        for buffer, indices, is_write in operations.accesses:
-            number = self._buffers.setdefault(buffer, len(self._buffers))
-            accesses.append((number, buffer, tuple(substitute(index, values) for index in indices), is_write))
+        accesses = [
+            (self._number(buffer), buffer, tuple(substitute(index, values) for index in indices), is_write)
+            for buffer, indices, is_write in operations.accesses
+        ]
         self._nests.append(
             _SymbolicNest(
                 block.name,
@@ -237,6 +188,7 @@ class Extraction:
                 ],
                 block.init is not None or (not block.iter_vars and operations.accumulates()),
                 reduce_values,
+                around,
                 LAYOUT_REWRITE_PREPROC in block.annotations,
                 block.annotations.get(COOPERATIVE_FETCH),
                 _alignments(block),
@@ -258,12 +210,29 @@ class _SymbolicLoop:
     key: int
     follows_others: bool = False
     """Whether the extent depends on other loops."""
+    ahead: tir.PrimExpr | int = 0
+    """See :attr:`.skeleton.LoopAxis.ahead`."""
+
+    @property
+    def is_ahead(self) -> bool:
+        """Whether copies are ahead."""
+        return not isinstance(self.ahead, int) or self.ahead > 0
 
     def known(self, loops: frozenset[Any]) -> _SymbolicLoop:
         """The same loop with numbers for what is data."""
         extent = _known(self.extent, loops, _TYPICAL_EXTENT)
         begin = _known(self.begin, loops, 0)
         return replace(self, begin=begin, extent=extent, follows_others=mentions(extent, loops))
+
+
+def _box_loops(extents: Sequence[int]) -> tuple[list[_SymbolicLoop], list[tir.Var]]:
+    """Loops over a box, which nobody wrote, and their variables."""
+    places = [tir.Var(f"box{axis}", "int32") for axis in range(len(extents))]
+    loops = [
+        _SymbolicLoop(place, tir.const(0), tir.const(extent), "", id(place))
+        for place, extent in zip(places, extents, strict=True)
+    ]
+    return loops, places
 
 
 def _is_rarely_run(node: TreeNode) -> bool:
@@ -281,7 +250,7 @@ def _is_rarely_run(node: TreeNode) -> bool:
 
 def _moved(values: Sequence[Any], loops: Sequence[_SymbolicLoop]) -> tuple[bool, ...]:
     """For each loop whether one of the values depends on it."""
-    names = _Names(set())
+    names = NamesOf(set())
     for value in values:
         names.visit(value)
     return tuple(loop.var in names.variables for loop in loops)
@@ -337,11 +306,12 @@ class _SymbolicNest:
         groups: list[OperationGroup],
         is_reduction: bool,
         reduce_values: list[Any],
-        is_preprocessing: bool,
-        shared_out: Any,
-        alignments: Mapping[tir.Buffer, Mapping[int, RowAlignment]],
+        around: Surroundings,
+        is_preprocessing: bool = False,
+        shared_out: Any = None,
+        alignments: Mapping[tir.Buffer, Mapping[int, RowAlignment]] | None = None,
     ) -> None:
-        self._alignments = alignments
+        self._alignments, self._around = alignments or {}, around
         self._name, self._operations, self._groups = name, operations, groups
         self._shared_out = None if shared_out is None else tir.convert(shared_out)
         self._is_reduction, self._is_preprocessing = is_reduction, is_preprocessing
@@ -382,7 +352,14 @@ class _SymbolicNest:
         for index in self._reductions:
             feeding |= {var for var, step in index.evaluate(known).items() if np.any(np.asarray(step) != 0)}
         axes = [
-            LoopAxis(loop.var.name, extents[loop.var], loop.mark, loop.var in feeding, loop.key)
+            LoopAxis(
+                loop.var.name,
+                extents[loop.var],
+                loop.mark,
+                loop.var in feeding,
+                loop.key,
+                _array(evaluate(tir.convert(loop.ahead), values), size) if loop.is_ahead else 0,
+            )
             for loop in self.loops
         ]
         shared_out = None if self._shared_out is None else _array(evaluate(self._shared_out, values), size)
@@ -393,7 +370,9 @@ class _SymbolicNest:
             if number not in shapes:
                 shapes[number] = [_array(evaluate(item, values), size) for item in self._shapes[number]]
             access = self._access(number, buffer, indices, is_write, shapes[number], known, size)
-            if is_write and access.scope.startswith("shared"):
+            if is_write and is_block_scope(access.scope) and self._around.is_opaque:
+                access.held = np.prod(shapes[number], axis=0)
+            elif is_write and is_block_scope(access.scope):
                 tile = self._tile(indices, shapes[number], known, own)
                 packed[number] = _steps(tile, self._alignments.get(buffer, {}))
                 access.held = _array(tile[0] * packed[number][0] if tile else 1, size)
@@ -415,6 +394,8 @@ class _SymbolicNest:
             self._groups,
             self._is_preprocessing,
             shared_out,
+            self._around.tile,
+            self._around.box_dims,
         )
         if axes and axes[-1].mark == "dot":
             nest = by_groups(nest)
@@ -423,18 +404,34 @@ class _SymbolicNest:
     def _lanes(self, known: Values, shared_out: np.ndarray | None, size: int) -> dict[Any, np.ndarray] | None:
         """Values [N, WARP] of all variables in the first warp's threads where loops begin; None where no threads run the nest."""
         thread = next((loop for loop in reversed(self.loops) if loop.mark == "threadIdx.x"), None)
-        if thread is None:
+        tile = self._around.tile
+        if (thread is None and shared_out is None and tile is None) or self._around.box_dims:
             return None
-        threads = np.maximum(_array(known.extents[thread.var], size), 1)[:, None]
-        number = np.arange(WARP)[None] % threads
+        number = np.arange(WARP)[None]
         values = {var: _array(value, size)[:, None] for var, value in known.begins.items()}
+        if tile is not None:
+            if tile.role in (
+                "load",
+                "store",
+            ):  # eight rows at a time, of whose elements neighbours have pairs or words
+                row, column = (loop.var for loop in self.loops[-2:])
+                values[row] = values[row] + number // (WARP // TILE_ROWS)
+                values[column] = values[column] + number % (WARP // TILE_ROWS) * self._elements_of_lane()
+            return values
+        if thread is not None:
+            number = number % np.maximum(_array(known.extents[thread.var], size), 1)[:, None]
         if shared_out is None:
+            assert thread is not None
             values[thread.var] = values[thread.var] + number
         else:  # the copy's own loop, the innermost one
             own = self.loops[-1].var
             last = np.maximum(_array(known.extents[own], size), 1)[:, None] - 1
             values[own] = values[own] + np.minimum(number * shared_out[:, None], last)
         return values
+
+    def _elements_of_lane(self) -> int:
+        """Of a fragment, that a thread accesses at once."""
+        return min(elements_of_lane(dt.bytes_of(buffer.dtype)) for _, buffer, *_ in self._accesses)
 
     def _tile(
         self, indices: Sequence[IndexSteps], shape: Sequence[np.ndarray], known: Values, own: Collection[int]
@@ -538,6 +535,16 @@ def _typical_extent(loop: LoopNode) -> tir.PrimExpr:
     """How many iterations of a loop run: of one whose masked iterations are to be left out, what is left on average."""
     percent = loop.annotations.get(SKIP_MASKED)
     return loop.extent if percent is None else (loop.extent * percent + 99) // 100
+
+
+def _ahead(loop: LoopNode) -> tir.PrimExpr | int:
+    """By how many iterations asynchronous copies are begun before what they bring is used; a number or an open decision."""
+    if ASYNC_STAGES not in loop.annotations:
+        return 0
+    stages = [getattr(item, "value", item) for item in loop.annotations[STAGE]]
+    chosen = [item for item in stages if isinstance(item, tir.PrimExpr)]
+    known = [item for item in stages if not isinstance(item, tir.PrimExpr)]
+    return chosen[0] - min(known) if chosen else max(known) - min(known)
 
 
 def _mark_of(loop: LoopNode) -> str:

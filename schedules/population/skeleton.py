@@ -10,8 +10,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-WARP = 32
-"""Threads whose accesses are looked at together."""
+from .warp_tile import WarpTile
 
 
 @dataclass
@@ -27,6 +26,8 @@ class LoopAxis:
     is_reduction: bool
     key: int
     """Equal for the same loop seen from several nests (shared outer loops)."""
+    ahead: np.ndarray | int = 0
+    """Iterations by which asynchronous copies to shared memory are begun before what they bring is used [N]; 0 where threads wait."""
 
 
 @dataclass
@@ -102,6 +103,11 @@ class Nest:
     """Runs once when the model is compiled (packing of constant weights), not with the kernel."""
     shared_out: np.ndarray | None = None
     """Of a copy whose elements the threads of a GPU's block will share out: adjacent elements for one thread at a time, int64 [N]."""
+
+    tile: WarpTile | None = None
+    """Of what the threads of a warp do together: instructions run the innermost loops."""
+    box_dims: int = 0
+    """Innermost loops of what the tensor copy engine copies at once, for all threads of a block; 0 of what threads do."""
 
     def take(self, rows: np.ndarray) -> Nest:
         """The nest for some of the candidates."""

@@ -6,10 +6,10 @@ from ir import tir
 from ir.tir import ForKind
 from ir.tir.kernel_attributes import LAYOUT_REWRITE_PREPROC
 
-from ..annotation import PARALLEL, UNROLL_EXPLICIT, UNROLL_IMPLICIT, VECTORIZE
+from ..annotation import PARALLEL, UNROLL_EXPLICIT, UNROLL_IMPLICIT, UNROLL_IN_TIR, UNROLL_MAX_STEP, VECTORIZE
+from ..block_facts import contiguous_var, is_data_parallel
 from ..error import ScheduleError
 from ..random_variable import BlockRV, LoopRV
-from ..rule.block_facts import contiguous_var, is_data_parallel
 from ..schedule import Schedule
 from ..tree import BlockNode, LoopNode, child_blocks, loops_around
 
@@ -85,7 +85,7 @@ def _vectorize(sch: Schedule, block: BlockRV, node: BlockNode, most: int) -> Non
 def _unroll(sch: Schedule, block: BlockRV, node: BlockNode, steps: int, explicit: int) -> None:
     """Let lowering unroll the nest as far as ``steps`` statements."""
     loops = loops_around(node)
-    if steps > 0 and loops and "pragma_auto_unroll_max_step" not in loops[0].annotations:
+    if steps > 0 and loops and UNROLL_MAX_STEP not in loops[0].annotations:
         outermost = sch.get_loops(block)[0]
-        sch.annotate(outermost, "pragma_auto_unroll_max_step", steps)
-        sch.annotate(outermost, "pragma_unroll_explicit", explicit)
+        sch.annotate(outermost, UNROLL_MAX_STEP, steps)
+        sch.annotate(outermost, UNROLL_IN_TIR, explicit)

@@ -7,8 +7,8 @@ from typing import Any
 from ir import tir
 
 from ..affine import constant_difference
+from ..block_facts import is_one
 from ..region import bind_region, relax_loops
-from ..rule.block_facts import is_one
 from ..schedule import Schedule
 from ..tree import BlockNode, LeafNode, LoopNode, SeqNode, blocks_below, loops_around, walk
 from .base import Postproc

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ir import tir
+from ir.target.gpu_facts import WARP
 from ir.tir.thread_axis import WARP_EXECUTION
 
 from ..annotation import COOPERATIVE_FETCH
@@ -13,9 +14,6 @@ from ..random_variable import LoopRV
 from ..schedule import Schedule
 from ..tree import BlockNode, LoopNode, all_blocks, loops_around, walk
 from .base import Postproc
-
-WARP_THREADS = 32
-"""Threads of a warp, which bind ``threadIdx.x`` where a kernel's warps work as one."""
 
 
 def _threads_of(loops: Sequence[LoopNode]) -> dict[str, tir.PrimExpr]:
@@ -33,7 +31,7 @@ def _threads_of(loops: Sequence[LoopNode]) -> dict[str, tir.PrimExpr]:
                 found.setdefault(tag, node.extent)
         has_warps |= isinstance(node, BlockNode | LoopNode) and WARP_EXECUTION in node.annotations
     if has_warps:
-        found.setdefault("threadIdx.x", tir.const(WARP_THREADS))
+        found.setdefault("threadIdx.x", tir.const(WARP))
     return found
 
 

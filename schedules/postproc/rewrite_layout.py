@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from ir import tir
 from ir.tir import IndexMap
 from ir.tir.kernel_attributes import LAYOUT_REWRITE_PREPROC
-from ir.tir.stmt_functor import variables_in
 
-from ..affine import polynomial, split_by
+from ..access_layout import access_digits, layout_of
+from ..block_facts import is_one
 from ..layout_rewrite import layout_free_parameters
-from ..rule.block_facts import is_one
 from ..schedule import Schedule
-from ..tree import BlockNode, LoopNode, all_blocks, loops_around
+from ..tree import BlockNode, all_blocks, loops_around
 from .base import Postproc
 
 
@@ -42,7 +40,7 @@ class RewriteLayout(Postproc):
 
     def _rewrite(self, sch: Schedule, block: BlockNode, buffer: Any) -> None:
         found = [i for i, region in enumerate(block.reads) if region.buffer is buffer]
-        index_map = suggest_index_map(block, block.reads[found[0]].region) if len(found) == 1 else None
+        index_map = _layout_of_reader(block, block.reads[found[0]]) if len(found) == 1 else None
         if index_map is None:
             return
         reader = sch.get_block(block.name)
@@ -51,52 +49,13 @@ class RewriteLayout(Postproc):
         sch.annotate(copy, LAYOUT_REWRITE_PREPROC, 1)
 
 
-def suggest_index_map(block: BlockNode, region: Sequence[tir.Range]) -> IndexMap | None:
-    """The map to the layout in which a block reads an operand from front to back; None if it is in that order, or in none.
-
-    Every index must be a number whose digits are loops: ``i0 * 16 + i1`` with ``i1`` below 16. The digits become dimensions, in
-    the order of the loops.
-    """
-    values = dict(zip([item.var for item in block.iter_vars], block.iter_values, strict=True))
-    loops = [loop for loop in loops_around(block) if not is_one(loop.extent)]
-    order = {loop.var: n for n, loop in enumerate(loops)}
-    initial = [tir.Var(f"i{n}", item.min.dtype) for n, item in enumerate(region)]
-    digits: list[tuple[int, int, Any]] = []  # (loop, dimension, index)
-    for dim, item in enumerate(region):
-        index = tir.substitute(item.min, values)
-        found = _digits(index, loops) if not variables_in(item.extent) else None
-        if found is None:
-            return None
-        for loop, weight, is_first in found:
-            digit = initial[dim] if weight == 1 else tir.floordiv(initial[dim], weight)
-            if not is_first:
-                digit = tir.floormod(digit, loop.extent)
-            digits.append((order[loop.var], dim, digit))
-        if not found:
-            digits.append((-1, dim, initial[dim]))  # one element only
-    arranged = sorted(digits, key=lambda entry: entry[:2])
-    if [entry[1] for entry in arranged] == list(range(len(region))):
-        return None  # as it is
-    return IndexMap(initial, [digit for _, _, digit in arranged])
-
-
-def _digits(index: tir.PrimExpr, loops: Sequence[LoopNode]) -> list[tuple[LoopNode, int, bool]] | None:
-    """(loop, weight, whether it is the first digit) of an index, first digit first; None where it is no such number."""
-    parts = split_by(polynomial(index), {loop.var: loop.extent for loop in loops})
-    if parts is None or any(parts[1].values()):
+def _layout_of_reader(block: BlockNode, region: tir.BufferRegion) -> IndexMap | None:
+    """The layout in which a block reads an operand from front to back; None if that is the order in memory, or if there is none."""
+    if not all(is_one(item.extent) for item in region.region):
         return None
-    weighted: list[tuple[int, LoopNode]] = []
-    for loop in loops:
-        terms = parts[0].get(loop.var)
-        if terms is None:
-            continue
-        if set(terms) != {()} or not isinstance(loop.extent, tir.IntImm):
-            return None
-        weighted.append((int(terms[()]), loop))
-    weighted.sort(key=lambda entry: -entry[0])
-    expected = 1
-    for weight, loop in reversed(weighted):
-        if weight != expected:
-            return None
-        expected *= loop.extent.value  # type: ignore[attr-defined]
-    return [(loop, weight, n == 0) for n, (weight, loop) in enumerate(weighted)]
+    values = dict(zip([item.var for item in block.iter_vars], block.iter_values, strict=True))
+    indices = [tir.substitute(item.min, values) for item in region.region]
+    digits = access_digits(region.buffer, indices, loops_around(block), block.predicate)
+    if digits is None or digits == sorted(digits, reverse=True):
+        return None
+    return layout_of(region.buffer, digits)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from ir import tir
 
 from ..affine import mentions
+from ..block_facts import reduce_vars
 from ..error import ScheduleError
 from ..random_variable import LoopRV
-from ..rule.block_facts import reduce_vars
 from ..schedule import Schedule
 from ..tree import BlockNode, LoopNode, all_blocks, loops_around
 from .base import Postproc

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ir.tir.kernel_attributes import LAYOUT_REWRITE_PREPROC
 
-from ..rule.auto_bind import bind_block, is_in_blocks
+from ..block_threads import bind_block, is_in_blocks
 from ..schedule import Schedule
 from ..tree import child_blocks, loops_around
 from .base import Postproc

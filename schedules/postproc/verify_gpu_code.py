@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
+from ir import dtype as dt
 from ir.error import IRError
 from ir.module import IRModule
-from ir.target.gpu_facts import ACCESS_BYTES
-from ir.tir import Block, For, ForKind, PrimFunc, pre_order_visit
+from ir.tir import Allocate, Block, Call, For, ForKind, IntImm, PrimFunc, post_order_visit, pre_order_visit
 from ir.tir import transform as passes
 from ir.tir.analysis.reads_memory import reads_memory
-from ir.tir.analysis.verify_device import verify_gpu_code
+from ir.tir.analysis.verify_device import limits_of, verify_gpu_code
 from ir.tir.kernel_attributes import LAYOUT_REWRITE_PREPROC
+from ir.tir.kernel_launch import is_kernel
+from ir.tir.lower import lower
 from ir.tir.thread_axis import WARP_EXECUTION
 from ir.transform import Sequential
 
@@ -20,47 +23,115 @@ from ..schedule import Schedule
 from ..surroundings import evaluated_by
 from ..tree import BlockNode, LeafNode, LoopNode, TreeNode, all_blocks, loops_around, walk
 from .base import Postproc
+from .rewrite_tensorize import RewriteTensorize
+
+_DYNAMIC = "max_dynamic_shared_memory_per_block"
+_BARRIER_BYTES = 8
+"""Of a barrier with transactions."""
 
 
 class VerifyGPUCode(Postproc):
-    """Valid if threads run every statement and read all memory, what lies in shared and local memory is used in one kernel, and every
-    kernel keeps within the target's threads, shared and local memory, and vector width.
+    """Valid if threads run every statement and read all memory, what lies in shared and local memory is used in one kernel and by who
+    wrote it, and every kernel keeps within the target's threads, shared and local memory, and vector width.
 
     Blocks may bound the threads of their kernel by the annotations ``meta_schedule.thread_extent_low_inclusive`` and
     ``..._high_inclusive``.
     """
 
     def apply(self, sch: Schedule) -> bool:
-        target = self.target
-        limits = {
-            "max_shared_memory_per_block": target.max_shared_memory_per_block,
-            "max_threads_per_block": target.max_threads_per_block,
-            "max_thread_x": target.max_block_size_x,
-            "max_thread_y": target.max_block_size_y,
-            "max_thread_z": target.max_block_size_z,
-            "max_vthread": target.max_vthread_extent,
-            "max_vector_bytes": ACCESS_BYTES,
-        }
-        if target.max_local_memory_per_block is not None:
-            limits["max_local_memory_per_block"] = target.max_local_memory_per_block
-        fits = _threads_run_everything(sch) and _thread_counts_fit(sch, int(target.thread_warp_size))
-        functions = (func for func in sch.mod.functions.values() if isinstance(func, PrimFunc))
-        return fits and all(self._fits(func, limits) for func in functions)
+        limits = limits_of(self.target)
+        del limits[_DYNAMIC]  # of which only lowering tells how much is used at one time
+        fits = _threads_run_everything(sch) and _thread_counts_fit(sch, int(self.target.thread_warp_size))
+        return (
+            fits
+            and all(self._fits(func, limits) for func in _functions(sch))
+            and self._dynamic_memory_fits(sch)
+        )
 
     def _fits(self, func: PrimFunc, limits: dict[str, int]) -> bool:
         # Buffers have the size of what a thread block uses only behind compaction.
         try:
-            planned = Sequential([passes.LowerInitBlock(), passes.PlanAndUpdateBufferAllocationLocation()])(
-                IRModule({"main": func})
-            )
+            planned = Sequential(
+                [
+                    passes.VerifyThreadMemory(),
+                    passes.LowerInitBlock(),
+                    passes.PlanAndUpdateBufferAllocationLocation(),
+                ]
+            )(IRModule({"main": func}))
             if _has_memory_across_kernels(planned):
                 return False
             lowered = Sequential(
-                [passes.PlaceThreadMemory(), passes.ConvertBlocksToOpaque(), passes.CompactBufferAllocation()]
+                [
+                    passes.PlaceThreadMemory(),
+                    passes.ConvertBlocksToOpaque(),
+                    passes.CompactBufferAllocation(),
+                    passes.InjectSoftwarePipeline(),  # stages have copies of what they fill
+                ]
             )(planned)
         except IRError:
             return False  # what cannot be lowered cannot run
         return verify_gpu_code(lowered, limits)
+
+    def _dynamic_memory_fits(self, sch: Schedule) -> bool:
+        """Whether launches ask for no more shared memory than the target has: lowering tells what is in one place at different times.
+
+        Other kernels of the function may have fragments, which only intrinsics give a shape.
+        """
+        if not any(map(_has_dynamic_memory, _functions(sch))):
+            return True
+        tensorized, rewrite = sch.copy(), RewriteTensorize()
+        rewrite.initialize(self.target)
+        return rewrite.accepts(tensorized) and all(map(self._launches_fit, _functions(tensorized)))
+
+    def _launches_fit(self, func: PrimFunc) -> bool:
+        most = limits_of(self.target)[_DYNAMIC]
+        if not _has_dynamic_memory(func):
+            return True
+        try:
+            kernels = [item for item in lower(func, self.target).functions.values() if is_kernel(item)]
+        except IRError:
+            return False
+        return verify_gpu_code(
+            IRModule({f"kernel{number}": kernel for number, kernel in enumerate(kernels)}),
+            {_DYNAMIC: most - max(map(_declared_bytes, kernels), default=0)},
+        )
+
+
+def _functions(sch: Schedule) -> list[PrimFunc]:
+    return [func for func in sch.mod.functions.values() if isinstance(func, PrimFunc)]
+
+
+def _has_dynamic_memory(func: PrimFunc) -> bool:
+    scopes: set[str] = set()
+
+    def visit(node: Any) -> None:
+        if isinstance(node, Block):
+            scopes.update(buffer.scope() for buffer in node.alloc_buffers)
+
+    post_order_visit(func.body, visit)
+    return "shared.dyn" in scopes
+
+
+def _declared_bytes(kernel: PrimFunc) -> int:
+    """Shared memory that a kernel has beside the dynamic one, which begins at a multiple of its alignment behind it."""
+    sizes: list[int] = []
+    alignments = [1]
+
+    def visit(node: Any) -> None:
+        if isinstance(node, Allocate):
+            scope = getattr(node.buffer_var.type_annotation, "storage_scope", "")
+            count = prod(extent.value for extent in node.extents if isinstance(extent, IntImm))
+            if scope == "shared":
+                sizes.append(count * dt.bytes_of(node.dtype))
+            elif scope == "shared.dyn":
+                asked = node.annotations.get("data_alignment", 0)
+                alignments.append(int(getattr(asked, "value", asked)))
+        elif isinstance(node, Call) and getattr(node.op, "name", "") == "tir.create_barriers":
+            sizes.append(_BARRIER_BYTES * node.args[0].value)  # type: ignore[attr-defined]
+
+    post_order_visit(kernel.body, visit)
+    alignment = max(alignments)
+    return -(-sum(sizes) // alignment) * alignment
 
 
 def _has_memory_across_kernels(module: IRModule) -> bool:

@@ -11,6 +11,7 @@ from ir.arith.analyzer import constraints
 from ir.tir import IterVar
 from ir.tir.analysis.empty_domains import may_be_empty
 from ir.tir.analysis.own_updates import own_updates
+from ir.tir.conjunction import conjunction, marked_conjuncts
 from ir.tir.stmt_functor import loads_in, substitute
 
 from ..access import known_before, reads_with_init
@@ -89,14 +90,7 @@ class Division:
                 primitive,
                 f"loop {loop.var.name!r} runs over {loop.extent}, which a loop outside of the new block says",
             )
-        parts = subspace_divide(
-            list(block.iter_values),
-            ranges,
-            [loop.var for loop in inner],
-            block.predicate,
-            "surjective",
-            simplify_trivial_iterators=not preserve_unit_iters,
-        )
+        parts, aside = _divided(block, ranges, [loop.var for loop in inner], preserve_unit_iters)
         require(
             parts,
             primitive,
@@ -112,7 +106,8 @@ class Division:
         """The block's variables in terms of the new ones."""
         for item, (outer, inner_mark) in zip(block.iter_vars, parts[:-1], strict=True):
             self._divide(item, outer, inner_mark, preserve_unit_iters)
-        self.outer_predicate = _predicate_of(parts[-1][0])
+        outside = _predicate_of(parts[-1][0])
+        self.outer_predicate: Any = conjunction([*marked_conjuncts(outside), *aside]) if aside else outside
         self.inner_predicate = _predicate_of(parts[-1][1])
         self._require_outer_inside(block, loops, inner)
 
@@ -193,6 +188,32 @@ def _is_one(extent: Any) -> bool:
 
 def _predicate_of(mark: Any) -> Any:
     return getattr(mark, "extent", mark)
+
+
+def _divided(
+    block: BlockNode, ranges: Mapping[Any, Any], inner: Sequence[Any], preserve_unit_iters: bool
+) -> tuple[Any, list[Any]]:
+    """The parts of a block's bindings and predicate; and clauses of the predicate that are no bounds of bindings, and decide all of the
+    new block, since no inner loop changes them.
+    """
+
+    def parts(predicate: Any) -> Any:
+        return subspace_divide(
+            list(block.iter_values),
+            ranges,
+            inner,
+            predicate,
+            "surjective",
+            simplify_trivial_iterators=not preserve_unit_iters,
+        )
+
+    found, own = parts(block.predicate), set(inner)
+    if found:
+        return found, []
+    clauses = marked_conjuncts(block.predicate)
+    rest = conjunction(clause for clause in clauses if mentions(clause, own))
+    aside = [clause for clause in clauses if not mentions(clause, own)]
+    return parts(tir.const(True) if rest is None else rest), aside
 
 
 def blockize_loop(loop: LoopNode, preserve_unit_iters: bool = True) -> BlockNode:

@@ -15,6 +15,7 @@ from ..coverage import why_not_whole
 from ..declaration import PrimitiveFamily, primitive
 from ..early import is_conditional, may_be_idle, may_be_undefined
 from ..random_variable import BlockRV
+from ..region import point_region
 from ..returns import returns_below
 from ..surroundings import names_given_in
 from ..tree import BlockNode, LeafNode, LoopNode, SeqNode, TreeNode, insert_beside, scope_of
@@ -72,11 +73,7 @@ def _cache_index(block: BlockNode, storage_scope: str, cse_thresh: int) -> list[
             tuple(IterVar(item.dom, fresh[item.var], IterVar.DataPar) for item in used),
             tuple(item.dom.min + var for item, (var, _) in zip(used, loops, strict=True)),
             (),
-            (
-                tir.BufferRegion(
-                    buffer, [tir.Range.from_min_extent(var, tir.const(1, var.dtype)) for var in point]
-                ),
-            ),
+            (point_region(buffer, point),),
             LeafNode(tir.BufferStore(buffer, substitute(expr, fresh), point)),
         )
         nest: TreeNode = node

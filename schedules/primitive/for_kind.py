@@ -50,7 +50,8 @@ class ForKindPrimitives(PrimitiveFamily):
         """Bind to a GPU axis: blockIdx.x/y/z, threadIdx.x/y/z, vthread.x/y/z.
 
         No iteration may write what another one reads or writes. Threads of a block may share a reduction, and hand over between blocks
-        what lies in shared memory.
+        what lies in shared memory. Whether a thread reads of its own memory only what it wrote is known when the schedule is done: a
+        producer may still move below the loop. Lowering refuses it, as does ``VerifyGPUCode``.
         """
         node = self._loop(loop)
         require(

@@ -19,7 +19,9 @@ from ..bounds import analyzer_of
 from ..declaration import PrimitiveFamily, primitive
 from ..effects import require_no_effects_of_indices
 from ..error import ScheduleError
+from ..moved_accesses import MovedAccesses
 from ..random_variable import BlockRV
+from ..region import point_region
 from ..rewriting import declare_anew, rewrite_block, rewrite_inside
 from ..state import ScheduleState
 from ..tree import (
@@ -117,16 +119,16 @@ def buffer_of(block: BlockNode, buffer_index: int, is_write: bool, primitive: st
     return regions[buffer_index].buffer
 
 
-class _MapAccesses(StmtExprMutator):
+class _MapAccesses(MovedAccesses):
     """Accesses of a buffer become accesses of its relaid-out twin; indices simplify under ``simplify``."""
 
     def __init__(
         self, old: tir.Buffer, new: tir.Buffer, index_map: IndexMap, simplify: IndexSimplifier | None
     ) -> None:
-        super().__init__()
-        self._old, self._new, self._map, self._simplify = old, new, index_map, simplify
+        super().__init__(old, new)
+        self._map, self._simplify = index_map, simplify
 
-    def indices(self, indices: Any) -> list[tir.PrimExpr]:
+    def indices(self, indices: Sequence[Any]) -> list[tir.PrimExpr]:
         """The indices in the new layout."""
         mapped = map_indices(self._map, indices)
         return mapped if self._simplify is None else [self._simplify.index(item) for item in mapped]
@@ -140,18 +142,6 @@ class _MapAccesses(StmtExprMutator):
     def visit_BufferRegion(self, region: tir.BufferRegion) -> Any:
         return self.region(region)
 
-    def visit_BufferLoad(self, load: tir.BufferLoad) -> Any:
-        mapped = self.generic_visit(load)
-        if load.buffer is not self._old:
-            return mapped
-        return tir.BufferLoad(self._new, self.indices(mapped.indices), mapped.predicate)
-
-    def visit_BufferStore(self, store: tir.BufferStore) -> Any:
-        mapped = self.generic_visit(store)
-        if store.buffer is not self._old:
-            return mapped
-        return tir.BufferStore(self._new, mapped.value, self.indices(mapped.indices), mapped.predicate)
-
     def region(self, region: tir.BufferRegion) -> tir.BufferRegion:
         """The box of the mapped region: exact for points, else the whole buffer."""
         if region.buffer is not self._old:
@@ -160,9 +150,7 @@ class _MapAccesses(StmtExprMutator):
             return region if same else tir.BufferRegion(region.buffer, ranges)
         if all(isinstance(item.extent, tir.IntImm) and item.extent.value == 1 for item in region.region):
             points = self.indices([item.min for item in region.region])
-            return tir.BufferRegion(
-                self._new, [tir.Range.from_min_extent(item, tir.const(1, item.dtype)) for item in points]
-            )
+            return point_region(self._new, points)
         whole = [tir.Range.from_min_extent(tir.const(0, dim.dtype), dim) for dim in self._new.shape]
         return tir.BufferRegion(self._new, whole)
 

@@ -19,6 +19,7 @@ from ..analysis import require, written_buffers
 from ..dependence import why_order_matters
 from ..error import ScheduleError
 from ..private_memory import loop_of_own_memory
+from ..region import point_region
 from ..tree import (
     BlockNode,
     LeafNode,
@@ -238,14 +239,6 @@ def choose_padding(block: BlockNode, padding: Padding) -> None:
 # ---- other writers, and inputs ---------------------------------------------------------------------------------------
 
 
-def _point(buffer: tir.Buffer, indices: Sequence[Any]) -> tuple[tir.BufferRegion, ...]:
-    return (
-        tir.BufferRegion(
-            buffer, [tir.Range.from_min_extent(index, tir.const(1, index.dtype)) for index in indices]
-        ),
-    )
-
-
 def _nest(padding: Padding, name: str, body: tir.Stmt, point: list[Any], **fields: Any) -> TreeNode:
     """Loops over the whole new layout around a block."""
     buffer = padding.buffer
@@ -302,7 +295,12 @@ def store_padding(anchor: TreeNode, padding: Padding) -> None:
     point = padding.variables("v_")
     store = tir.BufferStore(buffer, padding.value(point), point)
     node = _nest(
-        padding, f"buffer_{buffer.name}_padding", store, point, reads=(), writes=_point(buffer, point)
+        padding,
+        f"buffer_{buffer.name}_padding",
+        store,
+        point,
+        reads=(),
+        writes=(point_region(buffer, point),),
     )
     insert_beside(anchor, node, before=False)
 
@@ -316,7 +314,12 @@ def assume_padding(root: BlockNode, padding: Padding) -> None:
     )
     body = tir.Evaluate(tir.assume(holds))
     node = _nest(
-        padding, f"buffer_{buffer.name}_assumptions", body, point, reads=_point(buffer, point), writes=()
+        padding,
+        f"buffer_{buffer.name}_assumptions",
+        body,
+        point,
+        reads=(point_region(buffer, point),),
+        writes=(),
     )
     first = root.body.nodes[0] if isinstance(root.body, SeqNode) else root.body
     insert_beside(first, node, before=True)

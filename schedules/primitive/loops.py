@@ -421,10 +421,11 @@ def _require_begun_once(block: BlockNode, chain: list[LoopNode], order: list[Loo
 
 
 def _require_independent_bindings(block: BlockNode, chain: Sequence[LoopNode]) -> None:
-    """Every block variable must be of a kind whose iterations commute, and every iteration must run once."""
-    for item in block.iter_vars:
+    """Every block variable that the loops feed must be of a kind whose iterations commute, and every iteration must run once."""
+    variables = {loop.var for loop in chain}
+    for item, value in zip(block.iter_vars, block.iter_values, strict=True):
         require(
-            item.iter_type in (tir.IterVar.DataPar, tir.IterVar.CommReduce),
+            item.iter_type in (tir.IterVar.DataPar, tir.IterVar.CommReduce) or not mentions(value, variables),
             "reorder",
             f"block {block.name!r} has variable {item.var.name!r} that must run in order",
         )

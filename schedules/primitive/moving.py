@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ir import tir
+from ir.arith.analyzer import constraints
 from ir.tir import IterVar
 from ir.tir.stmt_functor import loads_in, substitute, variables_in
 
@@ -17,7 +18,7 @@ from ..analysis import (
     scope_children,
     written_buffers,
 )
-from ..bounds import analyzer_of, clause_beyond, guards, inside, is_open, tiles_at_most
+from ..bounds import analyzer_of, clause_beyond, guards, inside, is_open, nonempty, tiles_at_most
 from ..coverage import only_reduces, why_not_whole
 from ..dependence import has_elements_of_its_own, require_own_elements
 from ..early import always_runs, may_be_undefined
@@ -205,12 +206,13 @@ def defined(
     }
     if not doubtful or all(always_runs(item, loop) for item in users):
         return dict(domains)
-    analyzer = analyzer_of([*loops_around(loop), loop])
-    return {
-        var: domain
-        for var, domain in domains.items()
-        if var not in doubtful or not any(may_be_undefined(part, analyzer) for part in domain)
-    }
+    around = [*loops_around(loop), loop]
+    with constraints(analyzer_of(around), *nonempty(around)) as analyzer:
+        return {
+            var: domain
+            for var, domain in domains.items()
+            if var not in doubtful or not any(may_be_undefined(part, analyzer) for part in domain)
+        }
 
 
 def require_below(loop: LoopNode, blocks: list[BlockNode], primitive: str, what: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +13,7 @@ from ir.tir.stmt_functor import substitute, variables_in
 
 from ..affine import mentions, simplify_polynomial
 from ..reduction_order import predicate_at_begin
+from ..region import point_region
 from ..tree import (
     BlockNode,
     LeafNode,
@@ -236,13 +236,6 @@ class PartLoops:
         return node
 
 
-def point(buffer: tir.Buffer, indices: Sequence[Any]) -> tir.BufferRegion:
-    """The region of one element."""
-    return tir.BufferRegion(
-        buffer, [tir.Range.from_min_extent(item, tir.const(1, item.dtype)) for item in indices]
-    )
-
-
 def _final_block(
     block: BlockNode,
     loop: LoopNode,
@@ -257,20 +250,20 @@ def _final_block(
     rf_indices = [*indices[:axis], loops.part, *indices[axis:]]
     there = [tir.BufferLoad(buffer, indices) for buffer in reduction.outputs]
     coming: list[tir.PrimExpr] = [tir.BufferLoad(buffer, rf_indices) for buffer in partial]
-    reads = [point(buffer, rf_indices) for buffer in partial]
+    reads = [point_region(buffer, rf_indices) for buffer in partial]
     if terms is not None:
         names = {**loops.names, terms.part: loops.part}
         scales = [None if scale is None else substitute(scale, names) for scale in terms.scales]
         coming = [item if scale is None else scale * item for scale, item in zip(scales, coming, strict=True)]
         scaling = {scale.buffer: scale for scale in scales if scale is not None}
-        reads += [point(buffer, scale.indices) for buffer, scale in scaling.items()]
+        reads += [point_region(buffer, scale.indices) for buffer, scale in scaling.items()]
     inits = [tir.BufferStore(item.buffer, item.value, indices) for item in reduction.inits]
     final = BlockNode(
         block.name,
         loops.iter_vars,
         loops.iter_values,
         tuple(reads),
-        tuple(point(buffer, indices) for buffer in reduction.outputs),
+        tuple(point_region(buffer, indices) for buffer in reduction.outputs),
         LeafNode(stored(reduction.outputs, reduction.combine(there, coming), indices)),
         loops.predicate,
         tir.seq(*inits),

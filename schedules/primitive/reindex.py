@@ -31,6 +31,7 @@ from ..effects import require_no_effects_of_indices
 from ..error import ScheduleError
 from ..random_variable import BlockRV
 from ..reduction_order import why_not_run
+from ..region import point_region
 from ..returns import require_no_return
 from ..state import ScheduleState
 from ..surroundings import loads_around, names_around, names_given_in
@@ -477,8 +478,8 @@ def _stage(
         name,
         tuple(IterVar(item.dom, fresh[item.var], IterVar.DataPar) for item in used),
         tuple(values),
-        (_point(source, read_at),),
-        (_point(target, write_at),),
+        (point_region(source, read_at),),
+        (point_region(target, write_at),),
         LeafNode(tir.BufferStore(target, tir.BufferLoad(source, read_at), write_at)),
         predicate,
     )
@@ -520,7 +521,7 @@ def _stage(
     body.leaf = redirect.visit(body.leaf)
 
     def moved(region: tir.BufferRegion) -> tir.BufferRegion:
-        return _point(cache, staged) if region.buffer is buffer else region
+        return point_region(cache, staged) if region.buffer is buffer else region
 
     block.change(
         init=None if block.init is None else redirect.visit(block.init),
@@ -531,12 +532,6 @@ def _stage(
     scope.change(alloc_buffers=(*scope.alloc_buffers, cache))
     state_around(copy)
     return copy
-
-
-def _point(buffer: tir.Buffer, indices: list[Any]) -> tir.BufferRegion:
-    return tir.BufferRegion(
-        buffer, [tir.Range.from_min_extent(index, tir.const(1, index.dtype)) for index in indices]
-    )
 
 
 def _top(block: BlockNode, scope: BlockNode) -> TreeNode:

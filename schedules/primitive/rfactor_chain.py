@@ -14,6 +14,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from ir import dtype as dt
 from ir import structural_equal, tir
 from ir.tir import IterVar
 from ir.tir.analysis.reducer import Abstraction, Reduction
@@ -36,7 +37,8 @@ from ..declaration import PrimitiveFamily, primitive
 from ..effects import require_no_effects
 from ..error import ScheduleError
 from ..random_variable import BlockRV, LoopRV
-from ..rescaling import NotRescalable, Rescaling
+from ..region import point_region
+from ..rescaling import NotRescalable, Rescaling, finite_forms
 from ..tree import (
     BlockNode,
     LeafNode,
@@ -49,7 +51,7 @@ from ..tree import (
     scope_of,
 )
 from .axis_parts import Parts, parts_of, share_out
-from .partial_results import PartLoops, Terms, factored, partial_buffer, point
+from .partial_results import PartLoops, Terms, factored, partial_buffer
 from .rfactor import reduction_below, reduction_of
 
 _NAME = "rfactor_chain"
@@ -157,6 +159,8 @@ class _Reading:
     """Relative to which maximum its terms are, in variables of the block."""
     values: list[tir.PrimExpr]
     factors: list[tir.PrimExpr | None]
+    shares: list[bool]
+    """Which values may be rounded, relative to whatever maximum."""
     reads: tuple[tir.BufferRegion, ...]
 
 
@@ -266,6 +270,12 @@ class _Chain:
             f"block {block.name!r} is no sum; only of those is a common factor one of the result",
         )
         reading = self._read(parts, reduction.operands)
+        for factor in reading.factors:
+            require(
+                factor is None or dt.bits(factor.dtype) <= dt.bits(reduction.outputs[0].dtype),
+                _NAME,
+                f"block {block.name!r} adds up in {reduction.outputs[0].dtype} what is relative to a {self.result.dtype}",
+            )
         scales = [self._scale(factor, reading.at) for factor in reading.factors]
         terms = Terms(reading.values, reading.reads, scales, self.part, self.within, parts.place)
         made = _Sum(parts, reduction, terms)
@@ -306,7 +316,7 @@ class _Chain:
         shape = [*room.shape[: axis + 1], parts.size, *room.shape[axis + 2 :]]
         room = tir.decl_buffer(shape, room.dtype, room.name, scope=store.buffer.scope())
         name = tir.Var(store.buffer.name, store.buffer.dtype)
-        self._rescaling.know(name, reading.factors[0])
+        self._rescaling.know(name, reading.factors[0], reading.shares[0])
         made = _Weight(
             parts, store, room, reading.at, reading.values[0], reading.reads, reading.factors[0], name
         )
@@ -330,10 +340,10 @@ class _Chain:
             scale = self._scale(weight.factor, self._at_of_weight(parts, load))
             indices = weight.indices(load, self.part, self.within)
             value: tir.PrimExpr = tir.BufferLoad(weight.buffer, indices)
-            reads.append(point(weight.buffer, indices))
+            reads.append(point_region(weight.buffer, indices))
             if scale is not None:
                 value = scale * value
-                reads.append(point(scale.buffer, scale.indices))
+                reads.append(point_region(scale.buffer, scale.indices))
             whole.append((load, value))
         made = _Reader(parts, store, Abstraction(whole).visit(store.value), tuple(reads))
         self._readers.append(made)
@@ -400,43 +410,31 @@ class _Chain:
         names[self._parts.axis.var] = parts.axis.var
         extreme = substitute(self._reduction.operands[0], names)
         own = tir.BufferLoad(result, at)
-        finite = tir.Var("finite", result.dtype)
-        table: list[tuple[tir.PrimExpr, tir.PrimExpr]] = [(extreme, rescaling.extreme)]
-        table += [(form, finite) for form in self.finite_forms(own)]
-        table.append((own, rescaling.result))
-        table += [
+        stored = [
             (load, self.weights[load.buffer].name)
             for term in terms
             for load in loads_in(term)
             if load.buffer in self.weights
         ]
-        abstraction = Abstraction(table)
-        factors = []
+        factors, shares = [], []
         for term in terms:
-            abstract = abstraction.visit(term)
-            is_finite = mentions(abstract, {finite}) and not mentions(abstract, {rescaling.result})
             try:
-                factor = rescaling.factor(substitute(abstract, {finite: rescaling.result}))
-                if factor is not None and is_finite:
-                    factor = substitute(factor, {rescaling.after: self.finite_forms(rescaling.after)[0]})
-                factors.append(factor)
+                factor, is_share = rescaling.factor_in_program(term, extreme, own, stored, self.identity)
             except NotRescalable as reason:
                 raise ScheduleError(
                     f"{_NAME}: the terms of block {parts.block.name!r}, {term}, are no multiples of themselves relative to another"
                     f" {result.name}: {reason}"
                 ) from None
+            factors.append(factor)
+            shares.append(is_share)
         rewriting = _InParts(self, at)
         return _Reading(
             at,
             [rewriting.visit(term) for term in terms],
             factors,
+            shares,
             tuple(map(rewriting.region, parts.block.reads)),
         )
-
-    def finite_forms(self, value: tir.PrimExpr) -> tuple[tir.PrimExpr, tir.PrimExpr]:
-        """A maximum, or 0 for the infinity that it begins with, as programs write that: numbers are as far from it as from any other."""
-        is_empty, zero = tir.EQ(value, self.identity), tir.const(0, value.dtype)
-        return tir.Select(is_empty, zero, value), tir.if_then_else(is_empty, zero, value)
 
     # ---- the new blocks -----------------------------------------------------------------------------------------
 
@@ -519,8 +517,8 @@ class _Chain:
             fresh_block_name(first.block, scale.buffer.name),
             loops.iter_vars,
             loops.iter_values,
-            (point(room, before.indices), point(after.buffer, at)),
-            (point(scale.buffer, before.indices),),
+            (point_region(room, before.indices), point_region(after.buffer, at)),
+            (point_region(scale.buffer, before.indices),),
             LeafNode(tir.BufferStore(scale.buffer, value, before.indices)),
             loops.predicate,
         )
@@ -530,7 +528,9 @@ class _Chain:
         """Let an elementwise block keep its results part by part."""
         indices = weight.indices(weight.store, self.part, self.within)
         store = tir.BufferStore(weight.buffer, weight.value, indices)
-        share_out(weight.parts, self.part, self.within, store, weight.reads, [point(weight.buffer, indices)])
+        share_out(
+            weight.parts, self.part, self.within, store, weight.reads, [point_region(weight.buffer, indices)]
+        )
 
     def _put_reader(self, reader: _Reader) -> None:
         """Let a block bring the weights that it reads to the maximum of all."""
@@ -551,8 +551,8 @@ class _InParts(StmtExprMutator):
         super().__init__()
         self._chain = chain
         self._own = tir.BufferLoad(chain.part_of_result, [*at, chain.part])
-        self._finite = chain.finite_forms(self._own)[0]
-        self._forms = chain.finite_forms(tir.BufferLoad(chain.result, at))
+        self._finite = finite_forms(self._own, chain.identity)[0]
+        self._forms = finite_forms(tir.BufferLoad(chain.result, at), chain.identity)
 
     def visit(self, node: Any) -> Any:
         """What is written for a finite maximum is one already."""
@@ -573,9 +573,9 @@ class _InParts(StmtExprMutator):
     def region(self, region: tir.BufferRegion) -> tir.BufferRegion:
         """The region that is read instead."""
         if region.buffer is self._chain.result:
-            return point(self._own.buffer, self._own.indices)
+            return point_region(self._own.buffer, self._own.indices)
         weight = self._chain.weights.get(region.buffer)
         if weight is None:
             return region
         load = tir.BufferLoad(region.buffer, [item.min for item in region.region])
-        return point(weight.buffer, weight.indices(load, self._chain.part, self._chain.within))
+        return point_region(weight.buffer, weight.indices(load, self._chain.part, self._chain.within))

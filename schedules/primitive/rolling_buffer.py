@@ -8,7 +8,6 @@ from typing import Any
 from ir import tir
 from ir.tir import IterVar
 from ir.tir.operators import index_number
-from ir.tir.stmt_functor import StmtExprMutator
 
 from ..access import relaxed_below, why_not_elementwise
 from ..affine import constant_difference, mentions, polynomial, simplify_polynomial
@@ -27,6 +26,7 @@ from ..declaration import PrimitiveFamily, primitive
 from ..dependence import writes_one_value
 from ..effects import require_no_effects, require_no_effects_of_indices
 from ..error import ScheduleError
+from ..moved_accesses import MovedAccesses
 from ..random_variable import BlockRV
 from ..region import Box
 from ..rewriting import rewrite_inside
@@ -211,30 +211,18 @@ def _mark_opaque(block: BlockNode, loop: LoopNode) -> None:
     )
 
 
-class _Ring(StmtExprMutator):
+class _Ring(MovedAccesses):
     """Accesses wrap around in one dimension."""
 
     def __init__(self, old: tir.Buffer, new: tir.Buffer, dim: int, window: int) -> None:
-        super().__init__()
-        self._old, self._new, self._dim, self._window = old, new, dim, window
+        super().__init__(old, new)
+        self._dim, self._window = dim, window
 
-    def _indices(self, indices: Any) -> tuple[Any, ...]:
+    def indices(self, indices: Sequence[Any]) -> tuple[Any, ...]:
         return tuple(
             tir.floormod(index_number(item), self._window) if n == self._dim else item
             for n, item in enumerate(indices)
         )
-
-    def visit_BufferLoad(self, load: tir.BufferLoad) -> Any:
-        mapped = self.generic_visit(load)
-        if load.buffer is not self._old:
-            return mapped
-        return tir.BufferLoad(self._new, self._indices(mapped.indices), mapped.predicate)
-
-    def visit_BufferStore(self, store: tir.BufferStore) -> Any:
-        mapped = self.generic_visit(store)
-        if store.buffer is not self._old:
-            return mapped
-        return tir.BufferStore(self._new, mapped.value, self._indices(mapped.indices), mapped.predicate)
 
     def region(self, region: tir.BufferRegion) -> tir.BufferRegion:
         """The region in the ring; wider than one element it may wrap, and becomes the whole ring."""

@@ -38,7 +38,9 @@ class RowOrderPrimitives(PrimitiveFamily):
         Args:
             block: the block of a row.
             algorithm, numbers: "merge"; "radix" and the bits of a digit; "buffer" and its capacity; "threshold" and the numbers of groups
-                and of elements in a chunk: the table in :mod:`ir.topi.row_algorithms`.
+                and of elements in a chunk: the table in :mod:`ir.topi.row_algorithms`. Of the threads of a block of a GPU, which
+                :mod:`ir.topi.row_threads` tells of: "bitonic" or "selection" and how many there are; the loop over rows is one over
+                blocks then.
 
         Raises:
             ScheduleError: the block does not declare what it computes of a row, or computes something else; there is no such algorithm,

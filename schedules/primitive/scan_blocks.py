@@ -42,7 +42,7 @@ from ..tree import (
 )
 
 _NAME = "scan_blocks"
-_OPERATORS: dict[type, Callable[[str], Any]] = {
+IDENTITIES: dict[type, Callable[[str], Any]] = {
     tir.Add: lambda dtype: tir.const(-0.0 if dt.is_float(dtype) else 0, dtype),
     tir.Mul: lambda dtype: tir.const(1, dtype),
     tir.Max: max_identity,
@@ -309,7 +309,7 @@ class _Blocks:
         number, row, part = self._of_blocks()
         step, lane = (tir.Var(name, self._type) for name in ("k", "lane"))
         partial = tir.decl_buffer((lanes,), self._dtype, scan.running.name, scope="local")
-        identity = _OPERATORS[scan.operator](self._dtype)
+        identity = IDENTITIES[scan.operator](self._dtype)
         term = self._at(scan.term, row, part, step * self._constant(lanes) + lane)
         clear, other = (tir.Var("lane", self._type) for _ in range(2))
         body = tir.seq(

@@ -21,6 +21,7 @@ from ..argument import Loop
 from ..declaration import PrimitiveFamily, primitive
 from ..effects import require_no_effects
 from ..random_variable import BlockRV, LoopRV
+from ..region import point_region
 from ..tree import (
     BlockNode,
     LeafNode,
@@ -35,7 +36,6 @@ from ..tree import (
     root_of,
     scope_of,
 )
-from .partial_results import point
 from .rfactor import reduction_of
 
 
@@ -68,7 +68,7 @@ class SeparatePrimitives(PrimitiveFamily):
                 is an intermediate result of which something may be missing.
         """
         node = self._loop(loop)
-        block = _block_of(node)
+        block = reduction_alone(node, "separate")
         reduction = reduction_of(block, "separate")
         window = _window_of(block, node, reduction)
         scope = scope_of(block)
@@ -85,9 +85,13 @@ class SeparatePrimitives(PrimitiveFamily):
         return self._new(made)
 
 
-def _block_of(loop: LoopNode) -> BlockNode:
-    """The block that the loop reduces, alone in a nest whose loops bind its variables one by one."""
-    method, name = "separate", loop.var.name
+def reduction_alone(loop: LoopNode, method: str) -> BlockNode:
+    """The reduction block below a loop, alone in a nest whose loops bind its variables one by one.
+
+    Raises:
+        ScheduleError: there is none; ``method`` is who asks.
+    """
+    name = loop.var.name
     blocks = blocks_below(loop)
     require(len(blocks) == 1, method, f"loop {name!r} has {len(blocks)} blocks below it, it needs one")
     (block,) = blocks
@@ -213,8 +217,8 @@ def _first_nest(
         fresh_block_name(root_of(block), f"{block.name}_{loop.var.name}"),
         tuple(domains),
         tuple(variables),
-        (point(load.buffer, read),),
-        (point(first, places),),
+        (point_region(load.buffer, read),),
+        (point_region(first, places),),
         LeafNode(update),
         init=init,
     )
@@ -238,6 +242,6 @@ def _reduce_the_rest(
     block.change(
         iter_vars=tuple(block.iter_vars[position] for position in kept),
         iter_values=tuple(block.iter_values[position] for position in kept),
-        reads=(point(first, indices), *(region for region in block.reads if region.buffer in named)),
+        reads=(point_region(first, indices), *(region for region in block.reads if region.buffer in named)),
     )
     block.set_body(LeafNode(tir.BufferStore(reduction.outputs[0], value, reduction.indices)))

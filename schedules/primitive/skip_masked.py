@@ -7,6 +7,8 @@ What must be shown for that is in :mod:`schedules.masked`. (Such tiles are left 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ir import tir
 from ir.tir.analysis.reducer import Abstraction
 from ir.tir.conjunction import conjunction
@@ -14,11 +16,11 @@ from ir.tir.transform.fresh_copy import fresh_copy
 
 from ..affine import constant_difference, mentions
 from ..analysis import leaves_beside_blocks, require, require_one_name, scope_children
-from ..argument import Loop
+from ..argument import Blocks, Loop
 from ..declaration import PrimitiveFamily, primitive
 from ..effects import require_no_effects
 from ..masked import Iteration, plain_store
-from ..random_variable import LoopRV
+from ..random_variable import BlockRV, LoopRV
 from ..stored_value import choices_in
 from ..surroundings import why_not_only_loops
 from ..tree import BlockNode, LeafNode, WrapNode, fresh_block_name, loops_around, replace_node, tree_of
@@ -29,8 +31,8 @@ _NAME = "skip_masked"
 class SkipMaskedPrimitives(PrimitiveFamily):
     """Masks as bounds of what is computed."""
 
-    @primitive("SkipMasked", loop=Loop())
-    def skip_masked(self, loop: LoopRV) -> None:
+    @primitive("SkipMasked", loop=Loop(), blocks=Blocks())
+    def skip_masked(self, loop: LoopRV, blocks: Sequence[BlockRV | str] | None = None) -> None:
         """Let blocks below a loop run only in those iterations in which a mask leaves something for them to do.
 
         ``for i: C[i] = 0; for k0: for k1: C[i] += if_then_else(k0 * 4 + k1 <= i, A[i, k0 * 4 + k1], 0)`` at k0 becomes::
@@ -50,6 +52,11 @@ class SkipMaskedPrimitives(PrimitiveFamily):
         read by nobody (the scores of a tile); what others read, such as the 0 with which a tile's results begin, is stored as before.
         Reductions with an ``init`` are not left out: decompose them first.
 
+        Args:
+            loop: whose iterations are left out.
+            blocks: those that may be, and whose masks are taken off; None stands for all below the loop. What threads share must be
+                written in every iteration to lie within one, say.
+
         Raises:
             ScheduleError: below the loop are more than loops and blocks, no mask depends on the loop, or each block may change something
                 where all is hidden: the program multiplies what is hidden by 0, say, which is NaN if it is infinite.
@@ -62,13 +69,22 @@ class SkipMaskedPrimitives(PrimitiveFamily):
             _NAME,
             f"no condition below loop {node.var.name!r} is a comparison of indices that its iterations decide",
         )
-        skips = {id(block): _conditions(iteration, block) for block in iteration.blocks}
+        chosen = (
+            {id(self._block(block)) for block in blocks}
+            if blocks
+            else {id(item) for item in iteration.blocks}
+        )
+        skips = {
+            id(block): _conditions(iteration, block) if id(block) in chosen else []
+            for block in iteration.blocks
+        }
         require(any(skips.values()), _NAME, _why_none(iteration))
         for block in iteration.blocks:
             for condition in skips[id(block)]:
                 block.change(predicate=tir.operators.logical_and(block.predicate, condition))
         for block in iteration.blocks:
-            _take_mask_off(iteration, block)
+            if id(block) in chosen:
+                _take_mask_off(iteration, block)
 
 
 def _require_loops_only(iteration: Iteration) -> None:

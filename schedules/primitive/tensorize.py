@@ -8,12 +8,13 @@ from typing import Any
 
 from ir import tir
 from ir.arith import Analyzer
+from ir.error import did_you_mean
 from ir.node import Node
 from ir.tir import tensor_intrin as _known_intrinsics  # noqa: F401  those that the project brings
 from ir.tir.operators import index_number
 from ir.tir.stmt_functor import substitute
 
-from ..affine import constant_difference, mentions, simplify_polynomial
+from ..affine import constant_difference, difference, mentions
 from ..analysis import require, source_of, views_around
 from ..argument import Argument, BlockOrLoop
 from ..bounds import analyzer_of
@@ -40,17 +41,20 @@ class TensorizePrimitives(PrimitiveFamily):
         """Replace a block, or the nest under a loop, by a registered tensor intrinsic that computes the same.
 
         The nest is blockized, its body becomes the intrinsic's implementation, and the intrinsic's buffers are views of the
-        block's tiles. The description must match: the same loops and blocks, arithmetic, dtypes and scopes.
+        block's tiles. The description must match: the same loops and blocks, arithmetic, dtypes and scopes. Where the description's root
+        has an init, the intrinsic begins sums itself, and the block must compute them whole.
 
         Raises:
             ScheduleError: no such intrinsic, or its description does not match; the message says where.
         """
         intrin = tir.TensorIntrin.get(tensor_intrin, allow_missing=True)
         if intrin is None:
-            known = ", ".join(tir.TensorIntrin.names()) or "none"
-            raise ScheduleError(
-                f"tensorize: no tensor intrinsic {tensor_intrin!r} is registered; there are: {known}"
+            known = tir.TensorIntrin.names()
+            near = (
+                did_you_mean(tensor_intrin, known)
+                or f"; there are {len(known)}, which tir.TensorIntrin.names() lists"
             )
+            raise ScheduleError(f"tensorize: no tensor intrinsic {tensor_intrin!r} is registered{near}")
         node: Any = self._node(block_or_loop)
         if isinstance(node, BlockNode):
             block = self._block(block_or_loop)
@@ -78,6 +82,8 @@ def _put_implementation(
         view = renamed[intrin.impl.buffer_map[param]]
         matches.append(tir.MatchBufferRegion(view, tiles[intrin.desc.buffer_map[desc_param]]))
     block.set_body(tree_of(substitute(implementation.body, renamed)))
+    if _root_of(intrin.desc, "description").init is not None:
+        block.change(init=None)
     block.change(
         match_buffers=(*block.match_buffers, *matches),
         alloc_buffers=(
@@ -144,7 +150,11 @@ def _fresh(func: tir.PrimFunc) -> dict[Any, Any]:
 def _match(block: BlockNode, intrin: tir.TensorIntrin) -> dict[tir.Buffer, tir.BufferRegion]:
     """For each buffer of the intrinsic's description, the tile of the block's buffer that it stands for."""
     matcher = _Matcher(block.name)
-    matcher.match(_root_of(intrin.desc, "description").body, block.body.stmt())
+    root = _root_of(intrin.desc, "description")
+    matcher.match(root.body, block.body.stmt())
+    if root.init is not None:
+        _require_whole_sums(block)
+        matcher.match(root.init, block.init)
     inside = _known_inside(block)
     tiles = {}
     for buffer in intrin.desc.buffer_map.values():
@@ -167,6 +177,22 @@ def _match(block: BlockNode, intrin: tir.TensorIntrin) -> dict[tir.Buffer, tir.B
         ]
         tiles[buffer] = tir.BufferRegion(target, ranges)
     return tiles
+
+
+def _require_whole_sums(block: BlockNode) -> None:
+    """An intrinsic that begins sums itself runs once for each of them."""
+    require(
+        block.init is not None,
+        "tensorize",
+        f"the intrinsic begins sums, and block {block.name!r} goes on with some",
+    )
+    for item in block.iter_vars:
+        is_one = isinstance(item.dom.extent, tir.IntImm) and item.dom.extent.value == 1
+        require(
+            item.iter_type != tir.IterVar.CommReduce or is_one,
+            "tensorize",
+            f"the intrinsic computes whole sums, and block {block.name!r} adds to one {item.dom.extent} times along {item.var.name}",
+        )
 
 
 def _known_inside(block: BlockNode) -> set[tir.Buffer]:
@@ -302,6 +328,16 @@ class _Matcher:
         if desc.value != node.value or desc.dtype != node.dtype:
             raise self._fail(f"found {node} ({node.dtype}) where the description has {desc} ({desc.dtype})")
 
+    def _match_Mul(self, desc: tir.Mul, node: tir.Mul) -> None:
+        """A product, whose factors may come in either order: floats round it alike."""
+        before = dict(self.bases)
+        try:
+            self._match_fields(desc, node)
+        except ScheduleError:
+            self.bases = before
+            self.match(desc.a, node.b)
+            self.match(desc.b, node.a)
+
     def _match_For(self, desc: tir.For, node: tir.For) -> None:
         if constant_difference(desc.extent, node.extent) != 0:
             raise self._fail(
@@ -369,9 +405,7 @@ class _Matcher:
         base = [
             index
             if position < offset
-            else simplify_polynomial(
-                index_number(index) - substitute(desc_indices[position - offset], self._vars)
-            )
+            else difference(index_number(index), substitute(desc_indices[position - offset], self._vars))
             for position, index in enumerate(indices)
         ]
         for position, item in enumerate(base):

@@ -8,11 +8,12 @@ from typing import Any
 from ir import tir
 from ir.tir import IterVar
 from ir.tir.operators import index_number
-from ir.tir.stmt_functor import StmtExprMutator, loads_in
+from ir.tir.stmt_functor import loads_in
 
 from ..access import reads_with_init, state_loads_of_indices, why_not_elementwise
 from ..affine import constant_difference, mentions, simplify_polynomial
 from ..bounds import analyzer_of
+from ..moved_accesses import MovedAccesses
 from ..region import Box, bind_region, relax_loops
 from ..rewriting import rewrite_inside
 from ..tree import BlockNode, LeafNode, LoopNode, SeqNode, TreeNode, loops_around, scope_of
@@ -67,37 +68,25 @@ def _is_directly_in(scope: BlockNode, child: TreeNode) -> bool:
     return child.parent is scope or (isinstance(child.parent, SeqNode) and child.parent.parent is scope)
 
 
-class _Shift(StmtExprMutator):
+class _Shift(MovedAccesses):
     """Accesses of a buffer become accesses of its window."""
 
     def __init__(self, old: tir.Buffer, new: tir.Buffer, lows: Sequence[Any]) -> None:
-        super().__init__()
-        self._old, self._new, self._lows = old, new, lows
+        super().__init__(old, new)
+        self._lows = lows
 
-    def _indices(self, indices: Sequence[Any]) -> list[Any]:
+    def indices(self, indices: Sequence[Any]) -> list[Any]:
         return [
             simplify_polynomial(index_number(index) - low)
             for index, low in zip(indices, self._lows, strict=True)
         ]
-
-    def visit_BufferLoad(self, load: tir.BufferLoad) -> Any:
-        mapped = self.generic_visit(load)
-        if load.buffer is not self._old:
-            return mapped
-        return tir.BufferLoad(self._new, self._indices(mapped.indices), mapped.predicate)
-
-    def visit_BufferStore(self, store: tir.BufferStore) -> Any:
-        mapped = self.generic_visit(store)
-        if store.buffer is not self._old:
-            return mapped
-        return tir.BufferStore(self._new, mapped.value, self._indices(mapped.indices), mapped.predicate)
 
     def region(self, region: tir.BufferRegion) -> tir.BufferRegion:
         """The region in the window."""
         ranges = [self.visit(item) for item in region.region]
         if region.buffer is not self._old:
             return tir.BufferRegion(region.buffer, ranges)
-        starts = self._indices([item.min for item in ranges])
+        starts = self.indices([item.min for item in ranges])
         return tir.BufferRegion(
             self._new,
             [

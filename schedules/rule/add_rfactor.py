@@ -8,12 +8,13 @@ from ir import tir
 
 from ..analysis import why_not_reduction
 from ..annotation import PARALLEL
+from ..block_facts import has_data_reuse, is_leaf_block, is_scheduled, node_of, reduce_vars, reduction_loops
 from ..error import ScheduleError
 from ..random_variable import BlockRV, LoopRV
 from ..schedule import Schedule
 from ..tree import loops_around
 from .base import ScheduleRule
-from .block_facts import has_data_reuse, is_leaf_block, is_scheduled, node_of, reduce_vars, reduction_loops
+from .jobs import MOST_JOBS_PER_CORE
 
 
 class AddRFactor(ScheduleRule):
@@ -68,7 +69,9 @@ class AddRFactor(ScheduleRule):
         chosen = reduction[0] if extents[0] >= self.target.num_cores else reduction[int(np.argmax(extents))]
         factors = sch.sample_perfect_tile(chosen, 2, self.max_innermost_factor or max(extents))
         cores = self.target.num_cores
-        sch.restrict_tile(factors, lambda table: (table[:, 0] >= cores) & (table[:, 0] <= 64 * cores))
+        sch.restrict_tile(
+            factors, lambda table: (table[:, 0] >= cores) & (table[:, 0] <= MOST_JOBS_PER_CORE * cores)
+        )
         outer, _inner = sch.split(chosen, factors)
         sch.reorder(outer, *spatial)
         partial = sch.rfactor(outer, 0)

@@ -9,12 +9,7 @@ from ir.tir.kernel_attributes import LAYOUT_REWRITE_PREPROC
 from ir.tir.stmt_functor import loads_in, variables_in
 
 from ..analysis import consumers_of, is_output_block, producers_of
-from ..error import ScheduleError
-from ..random_variable import BlockRV
-from ..schedule import Schedule
-from ..tree import BlockNode
-from .base import ScheduleRule
-from .block_facts import (
+from ..block_facts import (
     contains_call,
     elementwise_consumer,
     has_data_reuse,
@@ -25,6 +20,11 @@ from .block_facts import (
     node_of,
     read_count,
 )
+from ..error import ScheduleError
+from ..random_variable import BlockRV
+from ..schedule import Schedule
+from ..tree import BlockNode
+from .base import ScheduleRule
 
 
 class AutoInline(ScheduleRule):

@@ -13,7 +13,7 @@ from ir.kinds import Kinds
 from ir.target import Target
 
 from ..error import RuleError, ScheduleError
-from ..random_variable import BlockRV, ExprRV
+from ..random_variable import BlockRV
 from ..schedule import Schedule
 
 _LOG = logging.getLogger(__name__)
@@ -151,7 +151,7 @@ class ScheduleRule(ABC):
 
     @staticmethod
     def create(kind: str) -> list[ScheduleRule]:
-        """The default rules for a kind of target: "llvm" (or "cpu"), "cuda", or "hexagon"."""
+        """The default rules for a kind of target: "llvm" (or "cpu"), "cuda", "cuda-tensorcore", or "hexagon"."""
         return ScheduleRule.defaults[kind]()
 
     def clone(self) -> ScheduleRule:
@@ -170,8 +170,3 @@ class PyScheduleRule(ScheduleRule):
 
     def _initialize_with_tune_context(self, context: Any) -> None:
         """Called with the tuning context before the search."""
-
-
-def one_of(sch: Schedule, candidates: Sequence[int]) -> ExprRV:
-    """A decision between numbers, all of which are as likely."""
-    return sch.sample_categorical(candidates, [1.0 / len(candidates)] * len(candidates))

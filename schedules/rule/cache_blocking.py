@@ -32,11 +32,8 @@ from ir.target import Target
 
 from ..analysis import is_output_block
 from ..annotation import PARALLEL, UNROLL, VECTORIZE
-from ..error import ScheduleError
-from ..random_variable import BlockRV, ExprRV, LoopRV
-from ..schedule import Schedule
-from ..tree import BlockNode
-from .block_facts import (
+from ..block_facts import (
+    constant_extents,
     elementwise_consumer,
     loop_position,
     node_of,
@@ -46,6 +43,10 @@ from .block_facts import (
     reduce_vars,
     spatial_vars,
 )
+from ..error import ScheduleError
+from ..random_variable import BlockRV, ExprRV, LoopRV
+from ..schedule import Schedule
+from ..tree import BlockNode
 from .padding import pad_loops
 from .register_tile import (
     FactorLimits,
@@ -70,7 +71,7 @@ def most_blocks(node: BlockNode, vector_var: Any, target: Target) -> int:
     Smaller ones read and write the results more often, and nothing else less. One where the second cache holds the panels of a register
     tile without blocks: from there they come as fast as they are multiplied.
     """
-    extents = _extents(node)
+    extents = constant_extents(node)
     if len(extents) != len(node.iter_vars):
         return 1
     registers = registers_for(node, target)
@@ -90,7 +91,7 @@ def turned_axes(node: BlockNode) -> frozenset[Any]:
     By the order of the axes the innermost loop passes over the panels of an operand. Those of the variables that do not move it come inside
     instead. None where every operand moves with every variable that this one moves with: no order uses more again.
     """
-    extents = _extents(node)
+    extents = constant_extents(node)
     wide = [var for var in _in_order(node) if extents[var] > 1]
     if not wide:
         return frozenset()
@@ -207,7 +208,7 @@ class _Reductions:
 
     def __init__(self, sch: Schedule, block: BlockRV, limit: int, n_levels: int, most_blocks: int) -> None:
         node = node_of(sch, block)
-        extents = _extents(node)
+        extents = constant_extents(node)
         loops = sch.get_loops(block)
         self._variables = reduce_vars(node)
         self._longest = max(self._variables, key=extents.__getitem__)
@@ -261,13 +262,6 @@ def _mark_cache_tile(sch: Schedule, block: BlockRV, vector: VectorLoop | None) -
         *_, last = sch.get_loops(block)
         *_, lanes = sch.split(last, [None, vector.factor])
         sch.annotate(lanes, VECTORIZE, 1)
-
-
-def _extents(node: BlockNode) -> dict[Any, int]:
-    """Constant extents by variable."""
-    return {
-        item.var: item.dom.extent.value for item in node.iter_vars if isinstance(item.dom.extent, tir.IntImm)
-    }
 
 
 def _in_order(node: BlockNode) -> list[Any]:

@@ -10,11 +10,11 @@ from ir.tir.kernel_attributes import LAYOUT_REWRITE_PREPROC
 from ..affine import mentions
 from ..analysis import consumers_of, is_output_block, why_not_complete, why_not_reduction
 from ..annotation import PARALLEL, UNROLL, VECTORIZE
+from ..block_facts import is_one, is_scheduled, node_of
 from ..random_variable import BlockRV
 from ..schedule import Schedule
 from ..tree import BlockNode, LoopNode, loops_around
 from .base import Alternatives, ScheduleRule, unless_refused
-from .block_facts import is_one, is_scheduled, node_of
 
 
 class RandomComputeLocation(ScheduleRule):

@@ -8,12 +8,13 @@ from functools import partial
 from ir import tir
 
 from ..analysis import consumers_of, is_output_block
+from ..block_facts import elementwise_prefix, has_data_reuse, node_of, reduce_vars, reduction_loops
+from ..choice import one_of
 from ..error import ScheduleError
 from ..random_variable import BlockRV, LoopRV
 from ..schedule import Schedule
-from ..tree import BlockNode, LoopNode, loops_around
-from .base import ScheduleRule, one_of, unless_refused
-from .block_facts import elementwise_prefix, has_data_reuse, node_of, reduce_vars, reduction_loops
+from ..tree import BlockNode, LoopNode, loops_around, loops_of_its_own
+from .base import ScheduleRule, unless_refused
 
 
 class CrossThreadReduction(ScheduleRule):
@@ -45,6 +46,7 @@ class CrossThreadReduction(ScheduleRule):
             bool(reduce_vars(node))
             and not has_data_reuse(node)
             and bool(loops)
+            and len(loops_of_its_own(node)) == len(loops)  # else a thread computes it for what it does next
             and all(loop.thread_binding is None for loop in loops)
             and all(isinstance(loop.extent, tir.IntImm) for loop in loops)
             and any(_extent(loops[i]) > 1 for i in reduction_loops(node))  # else there is nothing to share

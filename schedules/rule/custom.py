@@ -7,11 +7,11 @@ from typing import Any
 
 from ir.registry import get_global_func
 
+from ..block_facts import node_of
 from ..error import RuleError
 from ..random_variable import BlockRV
 from ..schedule import Schedule
 from .base import ScheduleRule
-from .block_facts import node_of
 
 ANNOTATION = "schedule_rule"
 """On blocks: the name of the registered function that schedules them; "None" asks for no rule at all."""

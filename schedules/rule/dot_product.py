@@ -25,10 +25,10 @@ from ir.target import Target
 from ir.tir import IterVar
 
 from ..affine import mentions
+from ..block_facts import is_one, node_of, operand_loads, reduce_vars
 from ..random_variable import BlockRV
 from ..schedule import Schedule
 from ..tree import BlockNode, LeafNode
-from .block_facts import is_one, node_of, operand_loads, reduce_vars
 from .padding import RegisterFile
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from ir import dtype as dt
 
+from ..block_facts import has_data_reuse, node_of, stands_alone
 from ..random_variable import BlockRV
 from ..schedule import Schedule
-from .block_facts import has_data_reuse, node_of, stands_alone
 from .dot_product import dot_product_of
 from .register_tiling import RegisterTiling
 

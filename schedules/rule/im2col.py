@@ -22,12 +22,7 @@ from ir.tir import IndexMap, IterVar
 
 from ..affine import polynomial, split_by
 from ..analysis import why_not_reduction
-from ..convolution import extent_of
-from ..random_variable import BlockRV
-from ..schedule import Schedule
-from ..tree import BlockNode
-from .base import ScheduleRule, unless_refused
-from .block_facts import (
+from ..block_facts import (
     contiguous_var,
     is_leaf_block,
     node_of,
@@ -36,6 +31,11 @@ from .block_facts import (
     spatial_vars,
     stands_alone,
 )
+from ..convolution import extent_of
+from ..random_variable import BlockRV
+from ..schedule import Schedule
+from ..tree import BlockNode
+from .base import ScheduleRule, unless_refused
 
 
 class Im2col(ScheduleRule):

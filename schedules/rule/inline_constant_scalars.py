@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from ..block_facts import is_leaf_block, is_one, node_of
 from ..random_variable import BlockRV
 from ..schedule import Schedule
 from .base import ScheduleRule
-from .block_facts import is_leaf_block, is_one, node_of
 
 
 class InlineConstantScalars(ScheduleRule):

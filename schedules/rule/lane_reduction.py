@@ -23,12 +23,12 @@ from ir import tir
 from ..affine import coefficient_of
 from ..analysis import lanes_of, why_not_reduction
 from ..annotation import UNROLL, VECTORIZE
+from ..block_facts import loop_position, node_of, operand_loads, reduce_vars, reduction_loops
 from ..error import ScheduleError
 from ..random_variable import BlockRV, LoopRV
 from ..schedule import Schedule
 from ..tree import BlockNode, LeafNode, loops_around, loops_of_its_own
 from .base import ScheduleRule, unless_refused
-from .block_facts import loop_position, node_of, operand_loads, reduce_vars, reduction_loops
 from .padding import pad_loop, padded_extent
 
 

@@ -15,6 +15,7 @@ from ir.tir.conjunction import conjuncts
 from ..affine import mentions
 from ..analysis import why_not_reduction
 from ..annotation import SKIP_MASKED
+from ..block_facts import node_of, reduce_vars
 from ..bounds import slack
 from ..masked import Iteration, percentage_seen
 from ..random_variable import BlockRV
@@ -22,7 +23,6 @@ from ..schedule import Schedule
 from ..stored_value import choices_in
 from ..tree import BlockNode, LeafNode, LoopNode, loops_around
 from .base import ScheduleRule, unless_refused
-from .block_facts import node_of, reduce_vars
 
 _MOST_COUNTED = 1 << 22
 """Instances at most that are counted one by one."""

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from ir import tir
 from ir.codegen.llvm.compile import options_of
 from ir.codegen.llvm.matrix import has_matrix_unit
 from ir.target import Target
@@ -29,10 +28,10 @@ from ir.tir.intrinsic.matrix_registers import (
 from ir.tir.kernel_attributes import MATRIX_TILE
 
 from ..affine import coefficient_of, mentions
+from ..block_facts import constant_extents, operand_loads, spatial_vars
 from ..random_variable import ExprRV
 from ..schedule import Schedule
 from ..tree import BlockNode
-from .block_facts import operand_loads, spatial_vars
 from .dot_product import DotProduct
 from .register_tile import TiledLoops, keep_cores_busy
 
@@ -44,7 +43,7 @@ def in_matrix_tiles(node: BlockNode, vector_var: Any, dot: DotProduct, target: T
     """The groups of a block for the registers of a matrix unit; None where there is no such unit, or too little for it to do."""
     (other,) = [load for load in operand_loads(node) if load.buffer is not dot.panels]
     kinds = (other.buffer.dtype, dot.panels.dtype, node.writes[0].buffer.dtype)
-    extents = _extents(node)
+    extents = constant_extents(node)
     groups, rest = divmod(extents.get(node.iter_vars[dot.axis].var, 0), dot.size)
     rows = row_vars(node, dot)
     lanes = target.vector_bits // 32  # loops of narrower vectors would divide the columns of a register
@@ -77,18 +76,11 @@ def row_vars(node: BlockNode, dot: DotProduct) -> list[Any]:
 
 def matrix_padding(node: BlockNode, dot: DotProduct) -> dict[Any, int]:
     """Padded extents by variable: whole registers of rows where these have no shares of a good size."""
-    extents, padding = _extents(node), {}
+    extents, padding = constant_extents(node), {}
     rows = [var for var in row_vars(node, dot) if extents.get(var, 0) > MATRIX_ROWS]
     if rows and all(extents[rows[-1]] % share for share in range(MATRIX_ROWS // 2, MATRIX_ROWS + 1)):
         padding[rows[-1]] = -(-extents[rows[-1]] // MATRIX_ROWS) * MATRIX_ROWS
     return padding
-
-
-def _extents(node: BlockNode) -> dict[Any, int]:
-    """Constant extents by block variable."""
-    return {
-        item.var: item.dom.extent.value for item in node.iter_vars if isinstance(item.dom.extent, tir.IntImm)
-    }
 
 
 def keep_within_matrix_unit(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from ir import tir
 
 from ..affine import mentions
+from ..block_facts import is_one, loop_position
 from ..tree import BlockNode, loops_around
-from .block_facts import is_one, loop_position
 
 
 def contiguous_loop(node: BlockNode, region: tir.BufferRegion) -> int | None:

@@ -15,20 +15,28 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from ir import dtype as dt
 from ir import tir
 from ir.target.gpu_facts import ACCESS_BYTES
+from ir.tir.stmt_functor import variables_in
 
+from ..affine import coefficient_of, mentions
 from ..analysis import consumers_of
 from ..annotation import COOPERATIVE_FETCH, FEWEST_THREADS, MOST_THREADS, TILING_STRUCTURE
+from ..block_facts import has_data_reuse, is_injective, node_of, reads_elementwise, stands_alone
+from ..choice import one_of
 from ..error import ScheduleError
 from ..random_variable import BlockRV, ExprRV, LoopRV
 from ..region import bind_region, relax_region
 from ..schedule import Schedule
 from ..tree import BlockNode, LoopNode, loops_around
-from .base import ScheduleRule, one_of, unless_refused
-from .block_facts import has_data_reuse, is_injective, node_of, reads_elementwise, stands_alone
+from .base import ScheduleRule, unless_refused
 from .device_limits import SharedCache, keep_within_device, product_of
+
+_WIDEST_STRIDE = 3
+"""Of the windows of usual convolutions."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +115,8 @@ class MultiLevelTiling(ScheduleRule):
     Args:
         structure: levels from the outside in; every S splits the spatial loops once more, every R the reduction loops. On CPUs
             "SSRSRS", on GPUs "SSSRRSRS" are usual.
-        tile_binds: thread axes for the first spatial levels, whose loops are fused: "blockIdx.x", "vthread.x", "threadIdx.x".
+        tile_binds: thread axes for the first spatial levels, whose loops are fused: "blockIdx.x", "vthread.x", "threadIdx.x"; "" for
+            tiles that a block computes one after the other.
         max_innermost_factor: bound of the innermost factors; None or -1 for none.
         vector_load_lens: lengths of the vectors by which threads fill a cache together.
         reuse_read: how operands are cached, a :class:`ReuseType` or a dictionary of its fields.
@@ -197,7 +206,7 @@ class MultiLevelTiling(ScheduleRule):
         outside = [
             level
             for level, axis in zip(spatial, self.tile_binds, strict=False)
-            if axis.startswith("blockIdx")
+            if not axis or axis.startswith("blockIdx")
         ]
         region = state.reads[position]
 
@@ -208,11 +217,21 @@ class MultiLevelTiling(ScheduleRule):
             }
             return [extent for _, extent in relax_region(region.region, running, region.buffer.shape)]
 
+        # Where several loops choose a place in one dimension, as groups and channels do, copies of uneven shares reach through all of it.
+        whole = [
+            dim if _has_digits(item.min, list(state.factors)) else extent
+            for item, dim, extent in zip(
+                region.region,
+                region.buffer.shape,
+                extents_where(lambda level: level not in outside),
+                strict=True,
+            )
+        ]
         shared_by = spatial[: len(self.tile_binds)]
         return SharedCache(
             copied,
             extents_where(lambda level: level not in outside and (level >= place or level in shared_by)),
-            extents_where(lambda level: level not in outside),
+            whole,
             tir.const(1) if lanes is None else state.sch._value(lanes),
             dt.bytes_of(region.buffer.dtype),
         )
@@ -244,6 +263,8 @@ class MultiLevelTiling(ScheduleRule):
             }
         sch.reorder(*[loop for level in levels for loop in level])
         for number, axis in enumerate(self.tile_binds):
+            if not axis:
+                continue
             fused = sch.fuse(*levels[spatial[number]])
             sch.bind(fused, axis)
             levels[spatial[number]] = [fused]
@@ -258,7 +279,10 @@ class MultiLevelTiling(ScheduleRule):
         limit = self.max_innermost_factor
         if limit is None:
             limit = item.extent.value if isinstance(item.extent, tir.IntImm) else 64
-        return sch.split(loop, sch.sample_perfect_tile(loop, n, limit))
+        factors = sch.sample_perfect_tile(loop, n, limit)
+        if self.tile_binds and item.var in _outer_digits(node):
+            sch.restrict_tile(factors, _one_at_a_time)
+        return sch.split(loop, factors)
 
     # ---- caches ------------------------------------------------------------------------------------------------
 
@@ -312,27 +336,30 @@ class MultiLevelTiling(ScheduleRule):
                 self._fetch(state, copy, position, level)
         return state
 
-    def _fetch(self, state: TiledBlock, copy: BlockRV, position: int, level: int) -> None:
-        """Fills the cache of an operand behind a level."""
+    def _fetch(
+        self, state: TiledBlock, copy: BlockRV, position: int, level: int, fewest_bytes: int = 1
+    ) -> None:
+        """Fills the cache of an operand behind a level, by accesses of some bytes at least, where lengths of vectors allow it."""
         sch = state.sch
         sch.compute_at(copy, self._place(state, level), preserve_unit_loops=True)
         copied = node_of(sch, copy)
         loops = sch.get_loops(copy)[-len(copied.iter_vars) :]
         extents = [sch.get(loop).extent for loop in loops]
-        chosen = self._share_copy(sch, copy)
+        chosen = self._share_copy(sch, copy, fewest_bytes)
         state.caches.append(copy)
         if self.tile_binds and self.reuse_read.scope.startswith("shared"):
             cache = self._shared_cache(state, position, level, extents, chosen)
             state.shared += [cache] if cache.is_known else []
 
-    def _share_copy(self, sch: Schedule, copy: BlockRV) -> ExprRV | None:
+    def _share_copy(self, sch: Schedule, copy: BlockRV, fewest_bytes: int = 1) -> ExprRV | None:
         """Lets threads copy together; how many elements each of them takes at once, if that is known."""
         copied = node_of(sch, copy)
         sch.fuse(*sch.get_loops(copy)[-len(copied.iter_vars) :])
         lengths = [n for n in self.vector_load_lens if fits_vector(copied, n)]
         if not lengths:
             return None
-        chosen = one_of(sch, lengths)
+        size = dt.bytes_of(copied.writes[0].buffer.dtype)
+        chosen = one_of(sch, [length for length in lengths if length * size >= fewest_bytes] or lengths)
         sch.annotate(copy, COOPERATIVE_FETCH, chosen)
         return chosen
 
@@ -341,6 +368,31 @@ def read_by_loops(node: BlockNode) -> list[tir.BufferRegion]:
     """What a block reads, in terms of the loops around it."""
     values = dict(zip([item.var for item in node.iter_vars], node.iter_values, strict=True))
     return [tir.BufferRegion(item.buffer, bind_region(item.region, values)) for item in node.reads]
+
+
+def _outer_digits(node: BlockNode) -> set[tir.Var]:
+    """The loops that choose a place in a dimension of the result together with loops of smaller steps, as groups of channels do.
+
+    Tiles of several of their iterations would have gaps.
+    """
+    values = dict(zip([item.var for item in node.iter_vars], node.iter_values, strict=True))
+    found: set[tir.PrimExpr] = set()
+    for item in node.writes[0].region:
+        steps = {var: coefficient_of(item.min, var) or 0 for var in variables_in(item.min) if var in values}
+        found |= {values[var] for var, step in steps.items() if step > min(steps.values())}
+    return {value for value in found if isinstance(value, tir.Var)}
+
+
+def _has_digits(index: tir.PrimExpr, loops: Sequence[tir.Var]) -> bool:
+    """Whether several loops choose a place in a dimension, and one of them by steps that no window has."""
+    steps = [coefficient_of(index, var) or 0 for var in loops if mentions(index, {var})]
+    return len(steps) > 1 and max(map(abs, steps)) > _WIDEST_STRIDE
+
+
+def _one_at_a_time(table: np.ndarray) -> np.ndarray:
+    """The tiles of one iteration."""
+    found: np.ndarray = (table[:, 1:] == 1).all(axis=1)
+    return found
 
 
 def _follows(node: BlockNode, consumer: BlockNode) -> bool:

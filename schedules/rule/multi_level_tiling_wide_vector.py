@@ -8,11 +8,11 @@ from typing import Any
 from ir import dtype as dt
 from ir import tir
 
+from ..block_facts import contiguous_var
 from ..error import ScheduleError
 from ..random_variable import LoopRV
 from ..schedule import Schedule
 from ..tree import BlockNode, LoopNode
-from .block_facts import contiguous_var
 from .multi_level_tiling import MultiLevelTiling, ReuseType
 
 

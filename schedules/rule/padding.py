@@ -16,10 +16,10 @@ from ir import tir
 from ir.tir import IterVar
 
 from ..affine import polynomial, split_by
+from ..block_facts import loop_position, node_of, operand_loads, operand_vars, own_loop_position
 from ..random_variable import BlockRV, LoopRV
 from ..schedule import Schedule
 from ..tree import BlockNode
-from .block_facts import loop_position, node_of, operand_loads, operand_vars, own_loop_position
 
 _MAX_COLUMNS = 8
 """Vectors side by side in a register tile at most, as far as this estimate looks."""

@@ -26,11 +26,7 @@ from ir.tir.kernel_attributes import LAYOUT_REWRITE_PREPROC
 from ..affine import coefficient_of, mentions
 from ..analysis import consumers_of, is_output_block, lanes_of, producers_of
 from ..annotation import PARALLEL, VECTORIZE
-from ..random_variable import BlockRV
-from ..schedule import Schedule
-from ..tree import BlockNode
-from .base import ScheduleRule, unless_refused
-from .block_facts import (
+from ..block_facts import (
     contiguous_var,
     elementwise_consumer,
     has_data_reuse,
@@ -42,6 +38,10 @@ from .block_facts import (
     spatial_vars,
     stands_alone,
 )
+from ..random_variable import BlockRV
+from ..schedule import Schedule
+from ..tree import BlockNode
+from .base import ScheduleRule, unless_refused
 from .register_tiling import RegisterTiling
 
 _MOST_REPEATED = 1.25

@@ -15,11 +15,11 @@ from __future__ import annotations
 from ir import tir
 
 from ..annotation import PARALLEL
+from ..block_facts import is_data_parallel, is_one, node_of
 from ..random_variable import BlockRV
 from ..schedule import Schedule
 from ..tree import BlockNode, blocks_below, child_blocks, loops_around, scope_of
 from .base import ScheduleRule
-from .block_facts import is_data_parallel, is_one, node_of
 
 
 class ParallelGrain(ScheduleRule):

@@ -9,13 +9,13 @@ from ir.tir.kernel_attributes import LAYOUT_REWRITE_PREPROC
 
 from ..affine import mentions
 from ..analysis import why_not_complete, why_not_reduction
-from ..annotation import PARALLEL, UNROLL_EXPLICIT, UNROLL_IMPLICIT, VECTORIZE
+from ..annotation import PARALLEL, UNROLL_EXPLICIT, UNROLL_IMPLICIT, UNROLL_MAX_STEP, VECTORIZE
+from ..block_facts import contiguous_var, is_data_parallel, is_leaf_block, node_of, reduce_vars
 from ..error import ScheduleError
 from ..random_variable import BlockRV
 from ..schedule import Schedule
 from ..tree import BlockNode, LoopNode, blocks_below, loops_around
 from .base import ScheduleRule
-from .block_facts import contiguous_var, is_data_parallel, is_leaf_block, node_of, reduce_vars
 
 _MIN_PARALLEL_WORK = 4096
 """Iterations of a nest below which waking other cores costs more than it saves."""
@@ -50,7 +50,7 @@ class ParallelizeVectorizeUnroll(ScheduleRule):
             return [sch]
         if why_not_complete(node) is not None and why_not_reduction(node) is not None:
             return [sch]
-        if self.unroll_max_steps and reduce_vars(node):
+        if self.unroll_max_steps and reduce_vars(node) and not _says_how_far(node):
             self._sample_unrolling(sch)
         if self.max_vectorize_extent >= 2:
             self._bring_contiguous_loop_inside(sch, block)
@@ -127,6 +127,11 @@ class ParallelizeVectorizeUnroll(ScheduleRule):
         value = next(v for item, v in zip(node.iter_vars, node.iter_values, strict=True) if item.var is var)
         if mentions(value, {last.var}):
             sch.annotate(rvs[-1], VECTORIZE, 1)  # type: ignore[arg-type]
+
+
+def _says_how_far(node: BlockNode) -> bool:
+    """Whether another rule has said how far a nest is unrolled."""
+    return any(UNROLL_MAX_STEP in loop.annotations for loop in loops_around(node)[:1])
 
 
 def _is_contiguous_read(node: BlockNode, var: object) -> bool:

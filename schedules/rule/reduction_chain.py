@@ -35,15 +35,7 @@ from ..analysis import (
     why_not_reduction,
 )
 from ..annotation import PARALLEL, SKIP_MASKED, VECTORIZE
-from ..bounds import slack
-from ..error import ScheduleError
-from ..masked import Iteration
-from ..random_variable import BlockRV, LoopRV
-from ..schedule import Schedule
-from ..stored_value import choices_in
-from ..tree import BlockNode, LeafNode, LoopNode, blocks_below, loops_around
-from .base import ScheduleRule, unless_refused
-from .block_facts import (
+from ..block_facts import (
     has_data_reuse,
     is_injective,
     is_one,
@@ -53,6 +45,14 @@ from .block_facts import (
     reduce_vars,
     reduction_loops,
 )
+from ..bounds import slack
+from ..error import ScheduleError
+from ..masked import Iteration
+from ..random_variable import BlockRV, LoopRV
+from ..schedule import Schedule
+from ..stored_value import choices_in
+from ..tree import BlockNode, LeafNode, LoopNode, blocks_below, loops_around
+from .base import ScheduleRule, unless_refused
 from .compute_location import free_depth
 
 _JOBS_PER_CORE = 64
@@ -83,15 +83,15 @@ class ReductionChain(ScheduleRule):
 
     def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
         node = node_of(sch, block)
-        if not _is_extreme(node) or is_scheduled(node):
+        if not is_extreme(node) or is_scheduled(node):
             return [sch]
         found: list[Schedule] = []
         for start in [*unless_refused(sch, lambda copy: [copy]), *_with_weights_again(sch, block)]:
-            chain = _chain_of(node_of(start, block))
+            chain = chain_of(node_of(start, block))
             if chain is None:
                 continue
             tiles = self._tiles(chain)
-            squares = _squares(tiles) if _has_mask(chain) else []
+            squares = _squares(tiles) if has_mask(chain) else []
             for tile in [*tiles, *squares]:
                 for whole_rows in (True, False):
                     if whole_rows or self._leaves_cores_idle(chain, tile):
@@ -102,7 +102,7 @@ class ReductionChain(ScheduleRule):
 
     # ---- sizes --------------------------------------------------------------------------------------------------
 
-    def _tiles(self, chain: _Chain) -> list[Tile]:
+    def _tiles(self, chain: Chain) -> list[Tile]:
         """For each cache the tile in it that uses what it loads most often."""
         budgets = (int(self.target.l1_cache_bytes) // 2, int(self.target.l2_cache_bytes) // 2)
         found: list[Tile] = []
@@ -112,7 +112,7 @@ class ReductionChain(ScheduleRule):
                 found.append(best)
         return found
 
-    def _fitting(self, chain: _Chain, budget: int) -> Iterator[Tile]:
+    def _fitting(self, chain: Chain, budget: int) -> Iterator[Tile]:
         rows = [1]
         if chain.has_product and chain.rows:
             rows = [size for size in range(1, self.max_row_tile + 1) if chain.rows[-1] % size == 0]
@@ -127,7 +127,7 @@ class ReductionChain(ScheduleRule):
             if chain.extent % keys == 0 if n_rows > 1 else keys < chain.extent or chain.has_product:
                 yield Tile(keys, n_rows)
 
-    def _good_size(self, chain: _Chain, most: int) -> int:
+    def _good_size(self, chain: Chain, most: int) -> int:
         """The most keys up to ``most``: whole vectors that divide the extent, if they are half as many; else all; else a power of two."""
         most = min(chain.extent, most)
         lanes = max(1, int(self.target.vector_bits) // 8 // chain.item_bytes)
@@ -136,7 +136,7 @@ class ReductionChain(ScheduleRule):
             return good[-1]
         return most if most == chain.extent else 1 << (most.bit_length() - 1)
 
-    def _leaves_cores_idle(self, chain: _Chain, tile: Tile) -> bool:
+    def _leaves_cores_idle(self, chain: Chain, tile: Tile) -> bool:
         if not chain.rows:  # its tiles of the axis go to the cores in any case
             return False
         jobs, cores = prod(chain.rows) // tile.rows, int(self.target.num_cores)
@@ -145,19 +145,19 @@ class ReductionChain(ScheduleRule):
     # ---- one variant --------------------------------------------------------------------------------------------
 
     def _fuse(self, sch: Schedule, block: BlockRV, tile: Tile, whole_rows: bool) -> list[Schedule]:
-        chain = _chain_of(node_of(sch, block))
+        chain = chain_of(node_of(sch, block))
         assert chain is not None
         depth = len(chain.rows)
-        outer = [_split_member(sch, member, tile) for member in [*chain.members, *chain.readers]]
+        outer = [split_member(sch, member, tile) for member in [*chain.members, *chain.readers]]
         made = sch.rfactor_chain(*outer)
         parts, readers = made[: len(chain.members)], made[len(chain.members) :]
         loop = sch.merge(*[sch.get_loops(part)[depth] for part in parts])
-        _feed(sch, parts, loop)
+        feed_tile(sch, parts, loop)
         for reader in readers:
             sch.annotate(sch.get_loops(reader)[-1], VECTORIZE, 1)
         if not whole_rows or not depth:
             self._share(sch, loop)
-            return [*_without_hidden_tiles(sch, loop), sch]
+            return [*without_hidden_tiles(sch, loop), sch]
         inside = {id(node) for node in blocks_below(sch._loop(loop))}
         scope = scope_children(node_of(sch, parts[0]))
         combining = [
@@ -167,9 +167,9 @@ class ReductionChain(ScheduleRule):
         ]
         rows = [sch.get_loops(sch.get_block(node.name))[depth - 1] for node in combining]
         around = sch.merge(sch.get_loops(parts[0])[depth - 1], *rows)
-        _take_epilogues(sch, around)
+        take_epilogues(sch, around)
         self._share(sch, around)
-        return [*_without_hidden_tiles(sch, loop), sch]
+        return [*without_hidden_tiles(sch, loop), sch]
 
     def _share(self, sch: Schedule, innermost: LoopRV) -> None:
         """Mark the loops down to one for the cores: where the chain's blocks are computed is settled, too."""
@@ -196,7 +196,7 @@ class _Member:
 
 
 @dataclass
-class _Chain:
+class Chain:
     """A maximum, the weights relative to it, and sums."""
 
     members: list[_Member]
@@ -206,6 +206,8 @@ class _Chain:
     item_bytes: int
     extent: int
     rows: list[int]
+    rounded: list[BlockNode]
+    """Those members that make other numbers of weights."""
     has_product: bool
     """Whether rows have operands in common, so that a tile of several rows loads less."""
     key_bytes: int
@@ -216,7 +218,7 @@ class _Chain:
     """What a tile of one row holds that all keys use."""
 
 
-def _is_extreme(node: BlockNode) -> bool:
+def is_extreme(node: BlockNode) -> bool:
     """Whether a block is a maximum or minimum of floats over one axis."""
     if why_not_reduction(node) is not None or not isinstance(node.body, LeafNode):
         return False
@@ -229,16 +231,16 @@ def _is_extreme(node: BlockNode) -> bool:
     )
 
 
-def _weights_of(node: BlockNode) -> list[BlockNode]:
+def weights_of(node: BlockNode) -> list[BlockNode]:
     """Elementwise blocks that depend on a maximum and are summed up."""
     return [
         item
         for item in consumers_of(node)
-        if is_injective(item) and not is_output_block(item) and any(map(_is_sum, consumers_of(item)))
+        if is_injective(item) and not is_output_block(item) and any(map(is_sum, consumers_of(item)))
     ]
 
 
-def _is_sum(node: BlockNode) -> bool:
+def is_sum(node: BlockNode) -> bool:
     return why_not_reduction(node) is None and len(reduce_vars(node)) == 1
 
 
@@ -246,8 +248,8 @@ def _with_weights_again(sch: Schedule, block: BlockRV) -> list[Schedule]:
     """The schedule with weights inlined that others than sums read, too, such as the division of a softmax: those compute them again."""
     weights = [
         weight.name
-        for weight in _weights_of(node_of(sch, block))
-        if not all(map(_is_sum, consumers_of(weight)))
+        for weight in weights_of(node_of(sch, block))
+        if not all(map(is_sum, consumers_of(weight)))
     ]
 
     def inlined(copy: Schedule) -> list[Schedule]:
@@ -258,14 +260,14 @@ def _with_weights_again(sch: Schedule, block: BlockRV) -> list[Schedule]:
     return unless_refused(sch, inlined) if weights else []
 
 
-def _chain_of(node: BlockNode) -> _Chain | None:
+def chain_of(node: BlockNode) -> Chain | None:
     """The chain of which a block is the maximum; None where nothing depends on it along the same axis."""
     first = _member(node, node.writes[0].region, reduce_vars(node)[0])
     extent = _extent_of(node, first.axis) if first is not None else None
     if first is None or extent is None:
         return None
     members = [first]
-    for weight in _weights_of(node):
+    for weight in weights_of(node):
         load = _load_of(weight, node)
         free = [
             item.var for item in weight.iter_vars if load is not None and item.var not in set(load.indices)
@@ -274,13 +276,17 @@ def _chain_of(node: BlockNode) -> _Chain | None:
         if member is None:
             return None
         members.append(member)
+    rounded = _rounded_weights(members[1:])
+    members += rounded
     for other in scope_children(node):
-        if other is not node and _is_sum(other):
+        if other is not node and is_sum(other):
             member = _reading_member(other, members, reduce_vars(other)[0])
             members += [] if member is None else [member]
+    order = {id(other): place for place, other in enumerate(scope_children(node))}
+    members.sort(key=lambda item: order[id(item.node)])
     readers: list[_Member] = []
     for kept in members[1:]:
-        for other in consumers_of(kept.node) if not _is_sum(kept.node) else ():
+        for other in consumers_of(kept.node) if not is_sum(kept.node) else ():
             if any(other is item.node for item in [*members, *readers]):
                 continue
             load = _load_of(other, kept.node)
@@ -290,9 +296,25 @@ def _chain_of(node: BlockNode) -> _Chain | None:
                 return None
             readers.append(reader)
     same = all(_extent_of(item.node, item.axis) == extent for item in [*members, *readers])
-    if not any(_is_sum(item.node) for item in members[1:]) or not same:
+    if not any(is_sum(item.node) for item in members[1:]) or not same:
         return None
-    return _measured(members, readers, extent)
+    return _measured(members, readers, extent, [item.node for item in rounded])
+
+
+def _rounded_weights(weights: Sequence[_Member]) -> list[_Member]:
+    """Elementwise blocks that make other numbers of weights, such as those of 16 bits that a product takes."""
+    found: list[_Member] = []
+    for weight in weights:
+        for other in consumers_of(weight.node):
+            load = _load_of(other, weight.node)
+            if load is None or not is_injective(other) or is_output_block(other):
+                continue
+            if not any(map(is_sum, consumers_of(other))):
+                continue
+            place = next(i for i, item in enumerate(weight.node.writes[0].region) if item.min is weight.axis)
+            member = _reading_member(other, [weight], load.indices[place])
+            found += [] if member is None else [member]
+    return found
 
 
 def _reading_member(node: BlockNode, producers: Sequence[_Member], axis: Any) -> _Member | None:
@@ -328,7 +350,9 @@ def _extent_of(node: BlockNode, var: Any) -> int | None:
     return extent.value if isinstance(extent, tir.IntImm) else None
 
 
-def _measured(members: list[_Member], readers: list[_Member], extent: int) -> _Chain | None:
+def _measured(
+    members: list[_Member], readers: list[_Member], extent: int, rounded: list[BlockNode]
+) -> Chain | None:
     """The chain with what a tile of it holds."""
     first = members[0]
     rows = [_extent_of(first.node, row) for row in first.rows]
@@ -351,13 +375,14 @@ def _measured(members: list[_Member], readers: list[_Member], extent: int) -> _C
         if has_data_reuse(node)
         for reduced in reduce_vars(node)
     )
-    n_stored = 1 + sum(not _is_sum(item.node) for item in members[1:])
-    return _Chain(
+    n_stored = 1 + sum(not is_sum(item.node) for item in members[1:])
+    return Chain(
         members,
         readers,
         n_bytes,
         extent,
         rows,  # type: ignore[arg-type]
+        rounded,
         own > 0 or summed > 0,
         (own + summed) * n_bytes,
         n_stored * n_bytes,
@@ -375,7 +400,7 @@ def _sources(node: BlockNode) -> list[BlockNode]:
     return found
 
 
-def _has_mask(chain: _Chain) -> bool:
+def has_mask(chain: Chain) -> bool:
     """Whether a comparison of indices hides some of what is reduced."""
     leaves = [item.node.body.leaf for item in chain.members if isinstance(item.node.body, LeafNode)]
     conditions = [condition for leaf in leaves for _, condition, _, _ in choices_in(leaf)]
@@ -388,7 +413,7 @@ def _squares(tiles: Sequence[Tile]) -> list[Tile]:
     return [tile for number, tile in enumerate(squares) if tile not in [*tiles, *squares[:number]]]
 
 
-def _reuse(chain: _Chain, tile: Tile) -> float:
+def _reuse(chain: Chain, tile: Tile) -> float:
     """How often a tile uses what it loads: by keys and by rows."""
     return tile.keys * tile.rows / (tile.keys + tile.rows) if chain.has_product else tile.keys
 
@@ -396,7 +421,7 @@ def _reuse(chain: _Chain, tile: Tile) -> float:
 # ---- steps ------------------------------------------------------------------------------------------------------
 
 
-def _split_member(sch: Schedule, member: _Member, tile: Tile) -> LoopRV:
+def split_member(sch: Schedule, member: _Member, tile: Tile) -> LoopRV:
     """Bring a block's loops into the order tiles of rows, tiles of keys, the rest; returns the loop over the tiles of keys."""
     block = sch.get_block(member.node.name)
     loops = sch.get_loops(block)
@@ -412,7 +437,7 @@ def _split_member(sch: Schedule, member: _Member, tile: Tile) -> LoopRV:
     return outer
 
 
-def _feed(sch: Schedule, parts: Sequence[BlockRV], loop: LoopRV) -> None:
+def feed_tile(sch: Schedule, parts: Sequence[BlockRV], loop: LoopRV) -> None:
     """Compute what only the tile reads in the tile, if none of it is computed twice."""
     place = sch._loop(loop)
     around = [*loops_around(place), place]
@@ -439,7 +464,7 @@ def _is_fed_once(node: BlockNode, place: LoopNode, around: list[LoopNode]) -> bo
     return free_depth(node, consumers, repeated) == len(repeated)
 
 
-def _without_hidden_tiles(sch: Schedule, loop: LoopRV) -> list[Schedule]:
+def without_hidden_tiles(sch: Schedule, loop: LoopRV) -> list[Schedule]:
     """The schedule with those tiles left out in which a mask hides everything; none where that cannot be shown to mean the same."""
     percentage = Iteration(sch._loop(loop)).percentage_left()
     if percentage is None or not unless_refused(sch, lambda copy: _rehearsed(copy, loop)):
@@ -461,7 +486,7 @@ def _rehearsed(sch: Schedule, loop: LoopRV) -> list[Schedule]:
     return [sch] if all(id(node) in skipped for node in sums) else []
 
 
-def _take_epilogues(sch: Schedule, loop: LoopRV) -> None:
+def take_epilogues(sch: Schedule, loop: LoopRV) -> None:
     """Move the elementwise blocks behind a loop into it that take its results only."""
     done = False
     while not done:

@@ -22,12 +22,16 @@ from ir.tir.kernel_attributes import LAYOUT_REWRITE_PREPROC
 from ..affine import mentions
 from ..analysis import lanes_of
 from ..annotation import PARALLEL, UNROLL, VECTORIZE
+from ..block_facts import is_one, loop_position, node_of, own_loop_position, reduce_vars
 from ..error import ScheduleError
 from ..random_variable import BlockRV, ExprRV, LoopRV
 from ..schedule import Schedule
 from ..tree import BlockNode, loops_around, loops_of_its_own
-from .block_facts import is_one, loop_position, node_of, own_loop_position, reduce_vars
+from .jobs import MOST_JOBS_PER_CORE
 from .padding import RegisterFile
+
+LONG_BODY = 112
+"""Vector instructions of an unrolled body beyond which LLVM moves loads far ahead of their use, and runs out of registers for it."""
 
 
 @dataclass(frozen=True)
@@ -167,7 +171,7 @@ def keep_within_machine(
                 else:
                     steps = steps * value
             # Long bodies around a full register tile make LLVM spill accumulators.
-            return tile * steps <= np.where(tile >= registers.registers // 2, 112, 256)
+            return tile * steps <= np.where(tile >= registers.registers // 2, LONG_BODY, 256)
 
         sch.constrain([*inner, *unrolled], short)
     keep_cores_busy(sch, tiled, cores, serial)
@@ -184,7 +188,7 @@ def keep_cores_busy(sch: Schedule, tiled: TiledLoops, cores: int, serial: Sequen
             jobs = np.ones(1)
             for value in values:
                 jobs = jobs * value
-            return (jobs >= min(cores, most)) & (jobs <= max(64 * cores, cores))
+            return (jobs >= min(cores, most)) & (jobs <= MOST_JOBS_PER_CORE * cores)
 
         sch.constrain(outer, busy)
 

@@ -31,13 +31,7 @@ from ir.tir.stmt_functor import variables_in
 
 from ..analysis import is_output_block
 from ..annotation import PARALLEL, UNROLL
-from ..error import ScheduleError
-from ..layout_rewrite import layout_free_parameters
-from ..random_variable import BlockRV, LoopRV
-from ..schedule import Schedule
-from ..tree import BlockNode, loops_around
-from .base import ScheduleRule, unless_refused
-from .block_facts import (
+from ..block_facts import (
     contiguous_var,
     elementwise_consumer,
     fills_tile,
@@ -53,6 +47,12 @@ from .block_facts import (
     spatial_vars,
     stands_alone,
 )
+from ..error import ScheduleError
+from ..layout_rewrite import layout_free_parameters
+from ..random_variable import BlockRV, LoopRV
+from ..schedule import Schedule
+from ..tree import BlockNode, loops_around
+from .base import ScheduleRule, unless_refused
 from .cache_blocking import Blocking, may_be_blocked, most_blocks, turned_axes
 from .dot_product import DotProduct, dot_product_of, group_reduction, has_vectors, rows_of
 from .matrix_tile import in_matrix_tiles, keep_within_matrix_unit, mark_matrix_tile, matrix_padding

@@ -9,16 +9,17 @@ from __future__ import annotations
 from functools import partial
 
 from ir import tir
-from ir.topi.row_algorithms import power_of_two, usual_algorithm
+from ir.topi.row_algorithms import usual_algorithm
 from ir.topi.row_order import ROW_ORDER
+from ir.topi.row_threads import power_of_two
 
+from ..block_facts import node_of
 from ..error import ScheduleError
 from ..primitive.row_order import row_of
 from ..random_variable import BlockRV
 from ..schedule import Schedule
 from ..tree import BlockNode, all_blocks
 from .base import Alternatives, ScheduleRule, unless_refused
-from .block_facts import node_of
 
 Choice = tuple[str, tuple[int, ...]]
 """An algorithm and its numbers."""

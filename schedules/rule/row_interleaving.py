@@ -18,11 +18,11 @@ from functools import partial
 from ir import tir
 from ir.tir import ForKind
 
+from ..block_facts import node_of
 from ..random_variable import BlockRV
 from ..schedule import Schedule
 from ..tree import BlockNode, LoopNode, all_blocks
 from .base import ScheduleRule, unless_refused
-from .block_facts import node_of
 
 
 class RowInterleaving(ScheduleRule):

@@ -13,13 +13,13 @@ from math import gcd
 from ir import dtype as dt
 from ir import tir
 
+from ..block_facts import node_of
 from ..error import ScheduleError
 from ..primitive.scan_blocks import Scan, scan_of
 from ..random_variable import BlockRV
 from ..schedule import Schedule
 from ..tree import BlockNode, LoopNode, all_blocks
 from .base import Alternatives, ScheduleRule, unless_refused
-from .block_facts import node_of
 
 
 class ScanBlocks(ScheduleRule):
@@ -44,7 +44,7 @@ class ScanBlocks(ScheduleRule):
 
     def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule] | Alternatives:
         node = node_of(sch, block)
-        found = [] if node.iter_vars else [scan for item in all_blocks(node) if (scan := _scan_in(item))]
+        found = [] if node.iter_vars else [scan for item in all_blocks(node) if (scan := scan_in(item))]
         if len(found) != 1:
             return [sch]
         (scan,) = found
@@ -76,7 +76,7 @@ class ScanBlocks(ScheduleRule):
         return [(parts, widest) for parts in sorted(chosen)]
 
 
-def _scan_in(block: BlockNode) -> Scan | None:
+def scan_in(block: BlockNode) -> Scan | None:
     """The running reduction that a block is for each iteration of the loop around it."""
     if not isinstance(block.parent, LoopNode):
         return None

@@ -23,15 +23,16 @@ from ir import tir
 from ir.target.gpu_facts import ACCESS_BYTES
 from ir.tir.kernel_attributes import LAYOUT_REWRITE_PREPROC
 
-from ..annotation import COOPERATIVE_FETCH
+from ..block_facts import extent_at, is_injective, is_one, is_plain_nest, node_of, stands_beside_tiles
+from ..choice import one_of
 from ..error import ScheduleError
 from ..random_variable import BlockRV, ExprRV, LoopRV
 from ..schedule import Schedule
 from ..tree import BlockNode, loops_around
-from .base import ScheduleRule, one_of, unless_refused
-from .block_facts import extent_at, is_injective, is_one, is_plain_nest, node_of, stands_beside_tiles
+from .base import ScheduleRule, unless_refused
 from .device_limits import THREADS_PER_BLOCK, product_of
 from .memory_order import contiguous_loop, transposed_operands, walk_through
+from .shared_tile import copy_tile_to_shared
 
 
 class SpatialThreads(ScheduleRule):
@@ -147,8 +148,7 @@ class SpatialThreads(ScheduleRule):
     def _through_shared(
         self, sch: Schedule, block: BlockRV, region: tir.BufferRegion, written: int, other: int
     ) -> list[Schedule]:
-        node, loops = node_of(sch, block), sch.get_loops(block)
-        operand = next(i for i, item in enumerate(node.reads) if item.buffer is region.buffer)
+        loops = sch.get_loops(block)
         outer = [loop for position, loop in enumerate(loops) if position not in (written, other)]
         rows_out, items, rows = self._split_side(sch, loops[other], 3)
         columns_out, columns = self._split_side(sch, loops[written], 2)
@@ -158,13 +158,7 @@ class SpatialThreads(ScheduleRule):
         sch.bind(sch.fuse(*blocks), "blockIdx.x")
         own = sch.fuse(rows, columns)
         sch.bind(own, "threadIdx.x")
-        copy = sch.cache_read(block, operand, "shared", consumer_blocks=[block])
-        sch.compute_at(copy, own, preserve_unit_loops=True)
-        dimensions = len(node_of(sch, copy).iter_vars)
-        sch.fuse(*sch.get_loops(copy)[-dimensions:])
-        sch.annotate(copy, COOPERATIVE_FETCH, 1)
-        # Rows one word longer than the banks are many: a column has one element in each bank.
-        sch.storage_align(copy, 0, axis=_row_axis(region), factor=32, offset=1)
+        copy_tile_to_shared(sch, block, region, own)
         return [sch]
 
     def _split_side(self, sch: Schedule, loop: LoopRV, n_levels: int) -> list[LoopRV]:
@@ -190,12 +184,6 @@ def _is_shifted(index: tir.PrimExpr) -> bool:
     while isinstance(index, tir.Add | tir.Sub) and isinstance(index.b, tir.IntImm):
         index = index.a
     return isinstance(index, tir.Var | tir.IntImm)
-
-
-def _row_axis(region: tir.BufferRegion) -> int:
-    """The dimension whose step is a row: the one before that along which a buffer is contiguous."""
-    wide = [axis for axis, extent in enumerate(region.buffer.shape) if not is_one(extent)]
-    return wide[-1] - 1
 
 
 def _number_of(sch: Schedule, candidates: Sequence[int]) -> int | ExprRV:

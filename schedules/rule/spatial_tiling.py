@@ -22,11 +22,7 @@ from ir.tir.kernel_attributes import LAYOUT_REWRITE_PREPROC
 
 from ..analysis import lanes_of, why_not_reduction
 from ..annotation import PARALLEL, UNROLL, VECTORIZE
-from ..random_variable import BlockRV, LoopRV
-from ..schedule import Schedule
-from ..tree import BlockNode, LeafNode, all_blocks, loops_around, root_of
-from .base import ScheduleRule, unless_refused
-from .block_facts import (
+from ..block_facts import (
     extent_at,
     is_injective,
     is_plain_nest,
@@ -35,6 +31,10 @@ from .block_facts import (
     reduction_loops,
     stands_beside_tiles,
 )
+from ..random_variable import BlockRV, LoopRV
+from ..schedule import Schedule
+from ..tree import BlockNode, LeafNode, all_blocks, loops_around, root_of
+from .base import ScheduleRule, unless_refused
 from .memory_order import contiguous_loop, transposed_operands, walk_through
 from .padding import pad_loop, padded_extent
 

@@ -9,12 +9,12 @@ from typing import Any
 from ir import tir
 
 from ..annotation import AUTO_TENSORIZE, TILING_STRUCTURE
+from ..block_facts import node_of, reduce_vars, stands_alone
 from ..error import ScheduleError
 from ..random_variable import BlockRV, LoopRV
 from ..schedule import Schedule
 from ..tree import loops_around
 from .base import unless_refused
-from .block_facts import node_of, reduce_vars, stands_alone
 from .multi_level_tiling import MultiLevelTiling, ReuseType, TiledBlock
 
 

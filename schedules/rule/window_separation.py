@@ -13,11 +13,11 @@ from ir import tir
 from ..affine import coefficient_of
 from ..analysis import why_not_reduction
 from ..annotation import PARALLEL, UNROLL, VECTORIZE
+from ..block_facts import loop_position, node_of, operand_loads, reduce_vars, reduction_loops, spatial_vars
 from ..random_variable import BlockRV
 from ..schedule import Schedule
 from ..tree import BlockNode, loops_around
 from .base import ScheduleRule, unless_refused
-from .block_facts import loop_position, node_of, operand_loads, reduce_vars, reduction_loops, spatial_vars
 
 _MOST_LANES = 64
 """Windows of a row that are reduced at once at most."""

@@ -23,6 +23,7 @@ from math import prod
 from ir.tir.kernel_attributes import LAYOUT_REWRITE_PREPROC
 
 from ..annotation import PARALLEL, UNROLL, VECTORIZE
+from ..block_facts import elementwise_consumer, node_of, spatial_vars
 from ..convolution import Convolution, convolution_of, extent_of
 from ..error import ScheduleError
 from ..primitive.winograd import TILES, ProductAxes, saves_products
@@ -30,7 +31,6 @@ from ..random_variable import BlockRV, LoopRV
 from ..schedule import Schedule
 from ..tree import child_blocks
 from .base import ScheduleRule, unless_refused
-from .block_facts import elementwise_consumer, node_of, spatial_vars
 from .register_tile import (
     FactorLimits,
     keep_within_machine,

@@ -172,7 +172,11 @@ def test_features_of_schedules_go_by_the_context(sketch: Sketch, matrix: np.ndar
 def test_nonsense_is_refused_with_a_note(value: float) -> None:
     found = Calibration.checked({"hertz": 3e9, "fma_latency": value}, cores=2)
     assert found.hertz == 3e9 and found.fma_latency is None
-    assert found.disturbed and "fma_latency" in found.notes[0] and "beyond 1 to 20" in found.notes[0]
+    assert (
+        found.disturbed
+        and "latency of a fused multiply-add: " in found.notes[0]
+        and "beyond 1 to 20" in found.notes[0]
+    )
 
 
 def test_names_of_no_figure_are_refused() -> None:

@@ -174,6 +174,19 @@ def test_names_are_distinct_and_follow_the_options() -> None:
     assert feature_names(2, 3, True) == small.names
 
 
+def test_lines_are_as_long_as_somebody_says() -> None:
+    n = 64
+    skeleton = skeleton_of_schedule(Schedule(matmul(n)))
+    for line in (32, 128):
+        features = PerStoreFeature(cache_line_bytes=line).features_of(skeleton, TARGET)
+        for slot in range(3):
+            assert _value(features, f"buffer{slot}.lines") == pytest.approx(4 * n * n / line, rel=1e-5)
+    same = PerStoreFeature(cache_line_bytes=TARGET.cache_line_bytes).features_of(skeleton, TARGET)
+    np.testing.assert_array_equal(same.values, EXTRACTOR.features_of(skeleton, TARGET).values)
+    with pytest.raises(CostModelError, match="cache_line_bytes is a positive number, got 0"):
+        PerStoreFeature(cache_line_bytes=0)
+
+
 def test_of_many_buffers_those_that_touch_most_bytes_get_columns() -> None:
     skeleton = sketches("matmul")[0].skeleton(population(sketches("matmul")[0], 5))
     all_columns = EXTRACTOR.features_of(skeleton, TARGET)

@@ -9,6 +9,7 @@ import logging
 import math
 import threading
 import time
+import uuid
 from collections.abc import Iterator
 from typing import Any
 
@@ -47,8 +48,10 @@ class FakeTrace:
 
 
 def record(
-    workload: Workload, secs: float | None, target: Any = TARGET, name: str = "t", **options: Any
+    workload: Workload, secs: float | None, target: Any = TARGET, name: str | None = None, **options: Any
 ) -> TuningRecord:
+    """A record of a candidate; without a name of one that no other record is of."""
+    name = uuid.uuid4().hex if name is None else name
     times = None if secs is None else [secs, secs]
     if secs is None:
         options.setdefault("failure_kind", "crash")
@@ -217,12 +220,11 @@ class DatabaseContract:
             assert database.query(matmul(), TARGET, workload_name="encoder.matmul", kind=kind) is None
         assert f"{type(database).__name__} has no record of 'encoder.matmul' for" in caplog.text
 
-    @pytest.mark.parametrize("order", [[0, 1, 2, 3, 4, 5], [5, 4, 3, 2, 1, 0], [3, 0, 5, 2, 1, 4]])
+    @pytest.mark.parametrize("order", [[0, 1, 2, 3, 4], [4, 3, 2, 1, 0], [2, 0, 4, 1, 3]])
     def test_what_was_measured_again_supersedes(self, database: Database, order: list[int]) -> None:
         workload, other = database.commit_workload(matmul()), database.commit_workload(scaled())
         records = [
             record(workload, 1.0, name="lucky", created_at=1.0),
-            record(workload, 1.1, name="lucky", created_at=2.0),
             record(workload, 2.0, name="solid", created_at=3.0),
             record(workload, 3.0, name="lucky", created_at=5.0, remeasured=True),
             record(workload, 0.5, name="lucky", created_at=4.0, remeasured=True),
@@ -238,7 +240,7 @@ class DatabaseContract:
         assert elsewhere is not None and elsewhere.mean_secs == 1.0
         for count in (1, 2, 3, 9):
             assert [r.mean_secs for r in again.get_top_k(workload, count)] == [2.0, 3.0, 4.0][:count]
-        assert len(again) == 7 and len(again.get_records(workload, TARGET)) == 5
+        assert len(again) == 6 and len(again.get_records(workload, TARGET)) == 4
         pruned = MemoryDatabase()
         again.dump_pruned(pruned)
         assert sorted(r.mean_secs for r in pruned.get_all_tuning_records()) == [1.0, 2.0, 4.0]
@@ -282,11 +284,112 @@ class DatabaseContract:
         assert again.query_tuning_record(matmul(), TARGET) is None
         assert again.get_top_k(workload, 1) == []
 
+    def test_the_first_measurement_of_a_candidate_is_kept_once(self, database: Database) -> None:
+        workload = database.commit_workload(matmul())
+        first = record(workload, 2.0, name="a", verified=True)
+        database.commit_tuning_record(first)
+        for other in (
+            first,
+            record(workload, 1.0, name="a", verified=True),
+            record(workload, None, name="a"),
+            record(workload, 1.0, name="a", cut=True, verified=True),
+        ):
+            database.commit_tuning_record(other)
+        database.commit_tuning_record(record(workload, 3.0, OTHER, name="a"))
+        database.commit_tuning_record(record(database.commit_workload(scaled()), 4.0, name="a"))
+        again = self.reopen(database)
+        assert sorted(item.secs for item in again.get_all_tuning_records()) == [2.0, 3.0, 4.0]
+        assert again.count_trials(workload, TARGET) == 1
+        again.commit_tuning_record(record(workload, 1.0, name="a", verified=True))
+        assert len(again) == 3
+
+    def test_another_first_measurement_that_says_more_is_kept_as_a_second_one(
+        self, database: Database
+    ) -> None:
+        """A checked time after one that was not, a time after a failure, and a wrong result after all of them."""
+        workload = database.commit_workload(matmul())
+        says_more = [
+            record(workload, None, name="a", created_at=1.0),
+            record(workload, 3.0, name="a", created_at=2.0),
+            record(workload, 4.0, name="a", created_at=3.0, verified=True),
+            record(workload, None, name="a", created_at=4.0, failure_kind="wrong_result"),
+        ]
+        fastest = [[], [3.0], [4.0], []]
+        for index, (item, secs) in enumerate(zip(says_more, fastest, strict=True)):
+            for _ in range(2):  # also where it comes again
+                database.commit_tuning_record(item)
+            again = self.reopen(database)
+            assert len(again) == index + 1 and again.count_trials(workload, TARGET) == 1
+            assert [each.secs for each in again.get_top_k(workload, 9)] == secs
+        assert [item.remeasured for item in again.get_records(workload, TARGET)] == [False, True, True, True]
+
+    def test_a_second_measurement_is_kept_once(self, database: Database) -> None:
+        workload = database.commit_workload(matmul())
+        first = record(workload, 1.0, name="a")
+        again = [first.measured_again([secs]) for secs in (2.0, 3.0)]
+        for item in (*again, first, *again):
+            database.commit_tuning_record(item)
+        assert len(self.reopen(database)) == 3
+        assert [item.secs for item in database.get_top_k(workload, 9)] == [3.0]
+
+    def test_many_records_are_committed_and_read_one_by_one(self, database: Database) -> None:
+        workloads = [database.commit_workload(matmul(4, 4, extent)) for extent in (4, 6)]
+        made = [record(workloads[number % 2], 1.0 + number, name=str(number // 4)) for number in range(1200)]
+        # Of each four two are of one workload: the second is a duplicate.
+        assert database.commit_tuning_records(iter(made)) == 600
+        assert database.commit_tuning_records(iter(made)) == 0
+        found = [item.secs for item in self.reopen(database).stream_records()]
+        assert found == [item.secs for number, item in enumerate(made) if number % 4 < 2]
+
+    def test_records_without_a_target_are_kept_once_too(self, database: Database) -> None:
+        workload = database.commit_workload(matmul())
+        for _ in range(2):
+            database.commit_tuning_record(record(workload, 1.0, None, name="a"))
+        assert len(self.reopen(database)) == 1
+
+    def test_the_newest_records_of_a_target(self, database: Database) -> None:
+        workload, other = database.commit_workload(matmul()), database.commit_workload(scaled())
+        for number in range(6):
+            of = workload if number % 2 else other
+            database.commit_tuning_record(record(of, None if number == 3 else 1.0 + number, name=str(number)))
+        database.commit_tuning_record(record(workload, 9.0, OTHER))
+        again = self.reopen(database)
+
+        def names(**options: Any) -> list[str]:
+            return [item.trace_json[0][0][2][0] for item in again.recent_records(TARGET, **options)]
+
+        assert names(count=3) == ["5", "4", "3"] and names(count=9) == ["5", "4", "3", "2", "1", "0"]
+        assert names(count=2, of=workload) == ["5", "3"] and names(count=2, without=[workload]) == ["4", "2"]
+        assert (
+            names(count=9, of=Workload(softmax())) == [] and names(count=9, without=[workload, other]) == []
+        )
+
+    def test_similar_workloads_come_by_their_extents(self, database: Database) -> None:
+        for extents in ((4, 4, 4), (64, 64, 64), (8, 8, 8), (4, 4, 32)):
+            entry = database.commit_workload(matmul(*extents))
+            database.commit_tuning_record(
+                record(entry, 1.0, target=OTHER if extents == (4, 4, 32) else TARGET)
+            )
+        database.commit_tuning_record(record(database.commit_workload(matmul(8, 8, 16)), None))
+        database.commit_tuning_record(record(database.commit_workload(scaled()), 1.0))
+        again = self.reopen(database)
+
+        def found(count: int, target: Target = TARGET) -> list[Workload]:
+            return again.similar_workloads(Workload(matmul(4, 4, 8)), target, count)
+
+        near, next_one, far = (Workload(matmul(*item)) for item in ((4, 4, 4), (8, 8, 8), (64, 64, 64)))
+        assert found(9) == [near, next_one, far] and found(1) == [near]
+        assert found(9, OTHER) == [Workload(matmul(4, 4, 32))]
+        assert again.similar_workloads(Workload(softmax()), TARGET, 9) == []
+
     def test_many_superseded_records_hide_nothing(self, database: Database) -> None:
         workload = database.commit_workload(matmul())
+        database.commit_tuning_record(record(workload, 1.0, name="lucky"))
         for index in range(12):
-            database.commit_tuning_record(record(workload, 1.0 + index / 100, name="lucky"))
-        database.commit_tuning_record(record(workload, 5.0, name="lucky", remeasured=True))
+            second = record(workload, 1.0 + index / 100, name="lucky", created_at=index, remeasured=True)
+            database.commit_tuning_record(second)
+        last = record(workload, 5.0, name="lucky", created_at=99.0, remeasured=True)
+        database.commit_tuning_record(last)
         database.commit_tuning_record(record(workload, 2.0, name="solid"))
         again = self.reopen(database)
         assert [r.mean_secs for r in again.get_top_k(workload, 1)] == [2.0]
@@ -400,6 +503,20 @@ class DatabaseContract:
         assert database.claim(workload, TARGET, ["a"], "next") == [True]
         assert database.claim(workload, TARGET, ["a"], "third") == [False]
 
+    def test_claims_last_as_long_as_their_tuner_commits(
+        self, database: Database, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        workload, now = database.commit_workload(matmul()), time.time()
+        monkeypatch.setattr(time, "time", lambda: now)
+        assert database.claim(workload, TARGET, ["a"], "tuner") == [True]
+        for minutes in range(1, 30):
+            monkeypatch.setattr(time, "time", lambda: now + 61 * minutes)
+            database.commit_tuning_record(record(workload, 1.0))
+        again = self.reopen(database)
+        assert again.claim(workload, TARGET, ["a"], "next") == [False]
+        monkeypatch.setattr(time, "time", lambda: now + 61 * minutes + CLAIM_SECONDS + 1)
+        assert again.claim(workload, TARGET, ["a"], "next") == [True]
+
     def test_claims_of_a_process_end_with_it(self, database: Database, other_process: OtherProcess) -> None:
         """At once, also while nobody has asked for its exit status, and of no other owner."""
         workload = database.commit_workload(matmul())
@@ -440,3 +557,51 @@ class DatabaseContract:
         for thread in threads:
             thread.join()
         assert sorted(item for items in granted.values() for item in items) == sorted(candidates)
+
+    def test_a_candidate_is_removed_with_all_that_was_measured_of_it(self, database: Database) -> None:
+        """What was wrong does not come back with the record that said so."""
+        workload, other = database.commit_workload(matmul()), database.commit_workload(scaled())
+        first = record(workload, 1.0, name="first")
+        for item in (
+            first,
+            first.measured_again(None, failure_kind="wrong_result"),
+            record(workload, 1.5, OTHER, name="first"),
+            record(workload, 2.0, name="second"),
+            record(other, 3.0, name="first"),
+        ):
+            database.commit_tuning_record(item)
+        mistaken = database.get_all_tuning_records()[1]
+        assert database.remove_records([mistaken]) == 2
+        assert database.remove_records([mistaken]) == 0
+        again = self.reopen(database)
+        assert sorted(item.secs for item in again.get_all_tuning_records()) == [1.5, 2.0, 3.0]
+        assert again.count_trials(workload, TARGET) == 1
+        assert [item.secs for item in again.get_top_k(workload, 3)] == [1.5, 2.0]
+        database.commit_tuning_record(record(workload, 0.5, name="first"))
+        found = self.reopen(database).query_tuning_record(matmul(), TARGET)
+        assert found is not None and found.secs == 0.5
+
+    def test_programs_without_records_are_removed(self, database: Database) -> None:
+        session = Session(id="s", finished_at=1.0)
+        database.commit_session(session)
+        kept = database.commit_workload(matmul())
+        database.commit_tuning_record(record(kept, 1.0))
+        unused = database.commit_workload(scaled())
+        emptied = database.commit_workload(softmax(4, 8))
+        database.commit_tuning_record(record(emptied, 1.0))
+        database.remove_records(database.get_records(emptied, TARGET))
+        assert database.compact() == 2 and database.compact() == 0
+        again = self.reopen(database)
+        assert [item.shash for item in again.get_workloads()] == [kept.shash]
+        assert len(again) == 1 and again.get_sessions() == [session]
+        assert database.commit_workload(scaled()) == unused
+        database.commit_tuning_record(record(unused, 1.0))
+        assert len(self.reopen(database).get_workloads()) == 2
+
+    def test_a_record_is_known_by_what_it_says(self, database: Database) -> None:
+        workload = database.commit_workload(matmul())
+        made = record(workload, 1.0, verified=True, metrics={"energy": 0.1}, fingerprint={"b": 1, "a": [2]})
+        database.commit_tuning_record(made)
+        database.commit_tuning_record(made.measured_again([1.0, 1.0]))
+        first, second = self.reopen(database).get_all_tuning_records()
+        assert first.digest == made.digest != second.digest and len(made.digest) == 16

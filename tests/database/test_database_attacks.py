@@ -23,10 +23,10 @@ import pytest
 from sqlalchemy import create_engine, event
 from sqlalchemy.engine import make_url
 
-from database import DatabaseFileError, MachineCalibration, SQLDatabase, open_database
-from database.sql_schema import alembic_config
+from database import DatabaseFileError, MachineCalibration, SQLDatabase, Workload, open_database
 from tests.database.attack import commit, filled, in_child, left_by_a_kill, seconds_in
 from tests.database.contract import TARGET, record
+from tests.database.older import make_older
 from tests.programs.nodes import matmul, scaled
 
 # ---- threads --------------------------------------------------------------------------------------------------
@@ -133,17 +133,15 @@ def test_who_is_killed_while_making_a_database_leaves_room_for_one(tmp_path: Pat
     assert seconds_in(path) == [1, 2]
 
 
-@pytest.mark.parametrize("moment", ["ALTER TABLE", "UPDATE workloads", "UPDATE alembic_version", "COMMIT"])
+@pytest.mark.parametrize(
+    "moment", ["ALTER TABLE", "UPDATE workloads", "UPDATE records", "UPDATE alembic_version", "COMMIT"]
+)
 def test_who_is_killed_while_bringing_a_database_up_to_date_leaves_all_records(
     tmp_path: Path, moment: str
 ) -> None:
     path = tmp_path / "tuning.db"
-    database = filled(path)
-    with create_engine(database.url).begin() as connection:
-        from alembic import command
-
-        command.downgrade(alembic_config(connection), "0001")
-    database.close()
+    records = [record(Workload(matmul()), secs) for secs in (1.0, 2.0)]
+    make_older(f"sqlite:///{path}", "0001", records)
 
     commit_and_be_killed(path, moment)
     with closing(SQLDatabase(path)) as again:
@@ -252,7 +250,7 @@ def test_what_a_killed_process_left_in_its_log_is_found_and_a_torn_log_gives_wha
     left_by_a_kill(tmp_path / "left" / "tuning.db", 5)
     size = (tmp_path / "left" / "tuning.db-wal").stat().st_size
     counts = []
-    for cut in (0, 1, 4000, 9000, 20000):
+    for cut in (0, 1, 4000, 40000, 100000):
         folder = tmp_path / str(cut)
         shutil.copytree(tmp_path / "left", folder)
         os.truncate(folder / "tuning.db-wal", size - cut)

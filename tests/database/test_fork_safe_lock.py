@@ -48,6 +48,7 @@ def test_children_of_a_process_whose_threads_commit_all_the_time_can_commit(
 def test_no_child_inherits_the_lock_of_a_file(tmp_path: Path) -> None:
     """The system gives it up when all who inherited it have closed the file: a child that sleeps would stop everybody."""
     database, stop = JSONDatabase(work_dir=tmp_path), threading.Event()
+    commit(database, 1.0)  # makes the files
 
     def work() -> None:
         while not stop.is_set():

@@ -18,12 +18,13 @@ from database import (
     JSONDatabase,
     SchemaVersionError,
     Workload,
+    open_database,
 )
 from database.file_id import FileId
 from database.jsonl import append_lines
 from tests.database.attack import commit, in_child
 from tests.database.contract import TARGET, DatabaseContract, record
-from tests.programs.nodes import matmul
+from tests.programs.nodes import matmul, scaled
 
 FIXTURES = Path(__file__).parent / "fixtures"
 
@@ -46,6 +47,29 @@ def filled(folder: Path, count: int = 3) -> JSONDatabase:
     return made
 
 
+def test_a_slash_names_a_folder_in_which_the_first_commit_makes_one(tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "notes.txt").touch()
+    for name in ("new", "other"):
+        before = sorted(tmp_path.rglob("*"))
+        with pytest.raises(DatabaseFileError, match="does not exist; check the path"):
+            open_database(f"{tmp_path / name}/", must_exist=True)
+        made = open_database(f"{tmp_path / name}/")
+        made.release("nobody")
+        assert isinstance(made, JSONDatabase) and sorted(tmp_path.rglob("*")) == before
+        made.commit_tuning_record(record(made.commit_workload(matmul()), 1.0))
+        for where in (tmp_path / name, f"{tmp_path / name}/"):
+            assert len(open_database(where, must_exist=True)) == 1
+
+
+def test_a_folder_without_records_says_how_one_is_made(tmp_path: Path) -> None:
+    with pytest.raises(DatabaseFileError, match=f"or {tmp_path}/, with the '/'"):
+        open_database(tmp_path)
+    made = open_database(f"{tmp_path / 'claims'}/")
+    assert made.claim(Workload(matmul()), TARGET, ["a"], "me") == [True]
+    made.release("me")
+
+
 @pytest.mark.parametrize("cut", [1, 20, 200])
 def test_a_torn_last_line_is_dropped_and_writing_goes_on(tmp_path: Path, cut: int) -> None:
     path = filled(tmp_path).path_tuning_record
@@ -59,12 +83,28 @@ def test_a_torn_last_line_is_dropped_and_writing_goes_on(tmp_path: Path, cut: in
     assert len(again) == (4 if cut == 1 else 3)
 
 
-def test_a_broken_line_in_the_middle_is_an_error_with_its_number(tmp_path: Path) -> None:
+def test_a_broken_line_in_the_middle_is_named_and_left_out(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     path = filled(tmp_path).path_tuning_record
     lines = path.read_text().splitlines(keepends=True)
     path.write_text("".join([lines[0], "{broken\n", *lines[1:]]))
-    with pytest.raises(DatabaseFileError, match=r"line 2 is not a tuning record"):
+    assert [item.secs for item in JSONDatabase(work_dir=tmp_path).get_all_tuning_records()] == [1.0, 2.0, 3.0]
+    assert "line 2 is not a tuning record" in caplog.text and caplog.text.count("left out") == 1
+
+
+def test_a_file_of_which_nothing_can_be_read_is_an_error(tmp_path: Path) -> None:
+    """It is no database; who wrote on would lose what it was."""
+    filled(tmp_path).path_tuning_record.write_text("some\nbody's\nnotes\n")
+    with pytest.raises(DatabaseFileError, match=r"line 1 is not a tuning record .*loopsmith db export"):
         JSONDatabase(work_dir=tmp_path)
+
+
+def test_many_broken_lines_are_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = filled(tmp_path).path_tuning_record
+    path.write_text("{broken\n" * 40 + path.read_text())
+    assert len(JSONDatabase(work_dir=tmp_path)) == 3
+    assert caplog.text.count("left out: ") == 10 and "40 items could not be read" in caplog.text
 
 
 def test_a_newer_format_is_refused(tmp_path: Path) -> None:
@@ -212,3 +252,21 @@ def test_a_file_of_claims_that_holds_something_else_is_begun_anew(tmp_path: Path
     assert database.claim(workload, TARGET, ["a"], "me") == [True]
     (claim,) = json.loads(place.read_text())
     assert claim[2:4] == ["a", "me"]
+
+
+def test_who_removes_keeps_what_others_have_added(tmp_path: Path) -> None:
+    one = filled(tmp_path, 1)
+    (first,) = one.get_all_tuning_records()
+    one.commit_tuning_record(first.measured_again([2.0]))
+    two = JSONDatabase(work_dir=tmp_path)
+    two.commit_tuning_record(record(two.commit_workload(scaled()), 9.0, name="theirs"))
+    assert one.remove_records([first]) == 2  # both have one trace
+    assert [item.secs for item in JSONDatabase(work_dir=tmp_path).get_all_tuning_records()] == [9.0]
+    with pytest.raises(
+        DatabaseFileError, match="replaced by another while it was open.*open the database again"
+    ):
+        two.commit_tuning_record(record(two.commit_workload(scaled()), 8.0))
+    assert sorted(item.name for item in tmp_path.iterdir()) == [
+        "database_tuning_record.json",
+        "database_workload.json",
+    ]

@@ -30,6 +30,13 @@ def test_create_by_name() -> None:
         Database.create("redis")
 
 
+def test_it_shows_what_it_has() -> None:
+    database = MemoryDatabase()
+    for secs in (1.0, 2.0):
+        database.commit_tuning_record(record(database.commit_workload(matmul()), secs))
+    assert repr(database) == "<MemoryDatabase: 2 records of 1 workloads>"
+
+
 def test_what_has_come_since_is_found_without_reading_what_was_known(monkeypatch: pytest.MonkeyPatch) -> None:
     """A search asks before each candidate."""
     database, workload = MemoryDatabase(), Workload(matmul())

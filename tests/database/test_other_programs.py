@@ -13,10 +13,10 @@ import pytest
 from sqlalchemy import create_engine
 from sqlalchemy.engine import make_url
 
-from database import DatabaseFileError, SQLDatabase, open_database
-from database.sql_schema import alembic_config
+from database import DatabaseFileError, SQLDatabase, Workload, open_database
 from tests.database.attack import commit, filled, seconds_in
 from tests.database.contract import record
+from tests.database.older import make_older
 from tests.programs.nodes import matmul
 
 
@@ -149,14 +149,7 @@ def test_who_reads_an_empty_file_leaves_it_empty(tmp_path: Path) -> None:
 
 def old(path: Path, revision: str = "0001") -> None:
     """A database of an older version with one record of one second."""
-    from alembic import command
-
-    database = filled(path, 1)
-    engine = create_engine(database.url)
-    with engine.begin() as connection:
-        command.downgrade(alembic_config(connection), revision)
-    engine.dispose()
-    database.close()
+    make_older(f"sqlite:///{path}", revision, [record(Workload(matmul()), 1.0)])
 
 
 def test_who_reads_an_older_version_sees_its_records_and_leaves_it_so(tmp_path: Path) -> None:

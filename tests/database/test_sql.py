@@ -19,13 +19,14 @@ from typing import Any
 import pytest
 from sqlalchemy import create_engine, event, inspect, text
 from sqlalchemy.engine import make_url
+from sqlalchemy.exc import IntegrityError
 
 from database import (
     Database,
     DatabaseError,
     DatabaseFileError,
-    MachineCalibration,
     SchemaVersionError,
+    Session,
     Workload,
     open_database,
 )
@@ -33,7 +34,8 @@ from database.schema import HEAD_REVISION, Base
 from database.sql import SQLDatabase
 from database.sql_schema import alembic_config, known_revisions
 from tests.database.contract import TARGET, DatabaseContract, record
-from tests.programs.nodes import matmul
+from tests.database.older import make_older
+from tests.programs.nodes import matmul, scaled
 
 
 def text_file(folder: Path) -> Path:
@@ -79,6 +81,19 @@ class TestPostgreSQL(DatabaseContract):
         self.opened.append(SQLDatabase(self.opened[0].url))
         return self.opened[-1]
 
+    def test_what_four_processes_commit_to_a_server_at_once_is_there_once(
+        self, database: SQLDatabase
+    ) -> None:
+        commit_the_same_at_once(database.url)
+
+    def test_the_server_refuses_duplicates_of_programs_that_do_not_look(self, database: SQLDatabase) -> None:
+        database.commit_tuning_record(record(Workload(matmul()), 1.0))
+        with database._session() as session, pytest.raises(IntegrityError, match="uq_records_measurement"):
+            copied = (
+                "workload_id, target_id, verified, cut, remeasured, created_at, trace, details, trace_hash"
+            )
+            session.execute(text(f"INSERT INTO records ({copied}) SELECT {copied} FROM records"))
+
     def test_a_reader_misses_no_record_of_a_slow_commit(self, database: SQLDatabase) -> None:
         """A record has its number before it is committed: of two at once, the later number must not be seen first."""
         other, workload = SQLDatabase(database.url), Workload(matmul())
@@ -121,6 +136,55 @@ def test_migrations_make_exactly_the_declared_schema(tmp_path: Path) -> None:
         assert set(inspect(connection).get_table_names()) == {*Base.metadata.tables, "alembic_version"}
     scripts = ScriptDirectory.from_config(alembic_config())
     assert scripts.get_current_head() == HEAD_REVISION == known_revisions()[-1]
+
+
+def test_a_file_refuses_duplicates_of_programs_that_do_not_look(tmp_path: Path) -> None:
+    path = tmp_path / "tuning.db"
+    with closing(SQLDatabase(path)) as made:
+        made.commit_tuning_record(record(Workload(matmul()), 1.0))
+        made.commit_tuning_record(record(Workload(matmul()), 1.0, None))
+    copied = "workload_id, target_id, verified, cut, remeasured, created_at, trace, details, trace_hash"
+    with closing(sqlite3.connect(path)) as connection:
+        for row in (1, 2):  # the second has no target
+            with pytest.raises(sqlite3.IntegrityError, match="UNIQUE constraint failed"):
+                connection.execute(
+                    f"INSERT INTO records ({copied}) SELECT {copied} FROM records WHERE id = ?", (row,)
+                )
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        lambda store, item: store.get_top_k(item, 3),
+        lambda store, item: store.query_tuning_record(item.mod, TARGET),
+        lambda store, item: store.fastest_records(item, TARGET),
+        lambda store, item: store.get_records(item, TARGET, 1),
+        lambda store, item: store.count_trials(item, TARGET),
+        lambda store, item: store.nearest_record(matmul(4, 4, 6), TARGET),
+        lambda store, item: store.similar_workloads(Workload(matmul(4, 4, 6)), TARGET, 3),
+        lambda store, item: store.recent_records(TARGET, 3),
+        lambda store, item: store.commit_tuning_record(record(item, 1.0)),
+    ],
+    ids=["top", "query", "fastest", "records", "trials", "nearest", "similar", "recent", "commit"],
+)
+def test_no_question_reads_the_whole_table_of_records(tmp_path: Path, question: Any) -> None:
+    """Each statement finds its records by an index; so does what is asked before a record is kept."""
+    statements: list[tuple[str, Any]] = []
+    with closing(SQLDatabase(tmp_path / "tuning.db")) as made:
+        workload = made.commit_workload(matmul())
+        made.commit_tuning_records([record(workload, 1.0), record(workload, 2.0, remeasured=True)])
+
+        def note(connection: Any, cursor: Any, statement: str, parameters: Any, *_: Any) -> None:
+            statements.append((statement, parameters))
+
+        event.listen(made._connections.live_engine(), "before_cursor_execute", note)
+        question(made, workload)
+    asked = [item for item in statements if "records" in item[0] and not item[0].startswith("INSERT")]
+    assert asked
+    with closing(sqlite3.connect(tmp_path / "tuning.db")) as connection:
+        for statement, parameters in asked:
+            plan = connection.execute(f"EXPLAIN QUERY PLAN {statement}", parameters).fetchall()
+            assert not any(step[3].startswith("SCAN records") for step in plan), (statement, plan)
 
 
 def test_every_commit_is_there_after_kill_9(tmp_path: Path) -> None:
@@ -168,6 +232,40 @@ def test_processes_may_open_a_new_database_and_write_at_once(tmp_path: Path) -> 
     assert len(made) == 60 and len(made.get_workloads()) == 1
 
 
+SAME_CANDIDATES = """
+import sys
+from database import open_database
+from tests.database.contract import record
+from tests.programs.nodes import matmul
+store = open_database(sys.argv[1])
+workload = store.commit_workload(matmul())
+sys.stdin.readline()  # all begin at once
+for number in range(10):
+    store.commit_tuning_record(record(workload, 1.0 + number, name=str(number)))
+    store.commit_tuning_record(record(workload, 1.0, name=f"{sys.argv[2]}.{number}"))
+"""
+
+
+def commit_the_same_at_once(url: Any) -> None:
+    """Four processes measure ten candidates each that the others measure too, and ten that nobody else does."""
+    command = [sys.executable, "-c", SAME_CANDIDATES, url.render_as_string(hide_password=False)]
+    started = [subprocess.Popen([*command, str(number)], stdin=subprocess.PIPE) for number in range(4)]
+    for process in started:
+        assert process.stdin is not None
+        process.stdin.write(b"go\n")
+        process.stdin.flush()
+    for process in started:
+        process.communicate()
+    assert [process.returncode for process in started] == [0, 0, 0, 0]
+    with closing(SQLDatabase(url, must_exist=True)) as database:
+        names = [item.trace_json[0][0][2][0] for item in database.get_all_tuning_records()]
+    assert len(names) == len(set(names)) == 10 + 4 * 10
+
+
+def test_what_four_processes_commit_to_a_file_at_once_is_there_once(tmp_path: Path) -> None:
+    commit_the_same_at_once(make_url(f"sqlite:///{tmp_path / 'tuning.db'}"))
+
+
 def test_a_forked_child_uses_connections_of_its_own(tmp_path: Path) -> None:
     made = SQLDatabase(tmp_path / "forked.db")
     workload = made.commit_workload(matmul())
@@ -197,23 +295,6 @@ def test_a_newer_schema_is_refused_and_left_alone(tmp_path: Path) -> None:
         assert connection.execute("SELECT version_num FROM alembic_version").fetchone() == ("9999",)
 
 
-def test_a_database_of_the_first_schema_is_upgraded_with_its_records(tmp_path: Path) -> None:
-    path = tmp_path / "old.db"
-    made = SQLDatabase(path)
-    made.commit_tuning_record(record(made.commit_workload(matmul()), 1.0))
-    made.commit_tuning_record(record(made.commit_workload(matmul()), 2.0, remeasured=True))
-    engine = create_engine(made.url)
-    with engine.begin() as connection:
-        from alembic import command
-
-        command.downgrade(alembic_config(connection), "0001")
-        columns = {column["name"] for column in inspect(connection).get_columns("records")}
-        assert "remeasured" not in columns
-    again = SQLDatabase(path)
-    (kept,) = again.get_all_tuning_records()
-    assert kept.mean_secs == 1.0 and not kept.remeasured
-
-
 def test_two_processes_may_commit_the_calibration_of_one_machine(tmp_path: Path) -> None:
     path = tmp_path / "shared.db"
     program = (
@@ -231,21 +312,6 @@ def test_two_processes_may_commit_the_calibration_of_one_machine(tmp_path: Path)
     assert [process.returncode for process in started] == [0, 0]
     (kept,) = SQLDatabase(path, must_exist=True).get_calibrations()
     assert kept.figures["hertz"] in (1.0, 2.0)
-
-
-def test_a_database_without_calibrations_gets_room_for_them(tmp_path: Path) -> None:
-    path = tmp_path / "old.db"
-    made = SQLDatabase(path)
-    made.commit_tuning_record(record(made.commit_workload(matmul()), 1.0))
-    with create_engine(made.url).begin() as connection:
-        from alembic import command
-
-        command.downgrade(alembic_config(connection), "0003")
-        assert "calibrations" not in inspect(connection).get_table_names()
-    again = SQLDatabase(path)
-    assert len(again) == 1 and again.get_calibrations() == []
-    again.commit_calibration(MachineCalibration({"cpu": "a"}, 1, {"hertz": 1e9}))
-    assert again.get_calibration({"cpu": "a"}, 1) is not None
 
 
 @pytest.mark.parametrize(
@@ -283,8 +349,10 @@ def test_open_database_takes_every_name(tmp_path: Path) -> None:
     assert len(open_database(f"sqlite:///{tmp_path / 'a.db'}")) == 1
     assert len(open_database(str(tmp_path / "a.db"), must_exist=True)) == 1
     assert len(open_database(":memory:")) == 0
-    Database.create("json", work_dir=tmp_path / "json")
-    assert type(open_database(tmp_path / "json")).__name__ == "JSONDatabase"
+    assert type(open_database(f"{tmp_path / 'json'}/")).__name__ == "JSONDatabase"
+    lines = Database.create("json", work_dir=tmp_path / "lines")
+    lines.commit_tuning_record(record(lines.commit_workload(matmul()), 1.0))
+    assert type(open_database(tmp_path / "lines")).__name__ == "JSONDatabase"
 
 
 def test_passwords_are_not_shown() -> None:
@@ -307,13 +375,8 @@ def test_a_file_without_write_permission_can_be_read(tmp_path: Path, monkeypatch
 
 def test_workloads_that_an_older_version_hashed_are_found(tmp_path: Path) -> None:
     path = tmp_path / "old.db"
-    with SQLDatabase(path) as made:
-        made.commit_tuning_record(record(made.commit_workload(matmul()), 1.0))
+    make_older(f"sqlite:///{path}", "0002", [record(Workload(matmul()), 1.0)])
     with sqlite3.connect(path) as connection:
-        connection.execute("UPDATE workloads SET shash = 'hashed in another way'")
-        connection.execute("DROP TABLE calibrations")  # the third version had none
-        connection.execute("DROP TABLE claims")
-        connection.execute("UPDATE alembic_version SET version_num = '0002'")
         connection.execute(  # and the first one was written by a version that nobody can read
             "INSERT INTO workloads (id, shash, name, summary, module, created_at) "
             "SELECT -1, 'of another program', name, summary, 'no program', created_at FROM workloads"
@@ -375,3 +438,42 @@ except DatabaseFileError as error:
     *kept, message = done.stdout.splitlines()
     assert "Free some space, or raise the limit on the size of files" in message
     assert len(SQLDatabase(path)) == 1 + len(kept) > 1
+
+
+def test_programs_of_searches_that_may_be_running_are_kept(tmp_path: Path) -> None:
+    store = SQLDatabase(tmp_path / "a.db")
+    claimed, searched, abandoned = (store.commit_workload(matmul(size)) for size in (3, 5, 7))
+    store.claim(claimed, TARGET, ["a"], "me")
+    store.commit_session(Session("running", kernels={searched.shash: "product"}))
+    store.commit_session(Session("killed", started_at=1.0, kernels={abandoned.shash: "product"}))
+    store.commit_session(Session("ended", finished_at=2.0, kernels={abandoned.shash: "product"}))
+    assert store.compact() == 1
+    assert {item.shash for item in store.get_workloads()} == {claimed.shash, searched.shash}
+    store.commit_tuning_record(record(searched, 1.0))
+    store.release("me")
+    store.commit_session(Session("running", finished_at=3.0))
+    assert store.compact() == 1 and len(store) == 1
+
+
+def test_a_program_goes_with_its_features(tmp_path: Path) -> None:
+    store = SQLDatabase(tmp_path / "a.db")
+    store.commit_tuning_record(record(store.commit_workload(matmul()), 1.0))
+    store.commit_workload(scaled())
+    assert store.compact() == 1
+    with closing(sqlite3.connect(tmp_path / "a.db")) as file:
+        described = file.execute("SELECT DISTINCT workload_id FROM workload_features").fetchall()
+        assert described == file.execute("SELECT id FROM workloads").fetchall()
+    assert store.commit_workload(scaled()) == Workload(scaled())
+
+
+def test_room_is_given_back(tmp_path: Path) -> None:
+    store = SQLDatabase(tmp_path / "a.db")
+    workload = store.commit_workload(matmul())
+    for number in range(300):
+        store.commit_tuning_record(record(workload, 1.0 + number, name=str(number) * 200))
+    store.remove_records(store.get_all_tuning_records())
+    store.close()
+    before = (tmp_path / "a.db").stat().st_size
+    store.compact()
+    store.close()
+    assert (tmp_path / "a.db").stat().st_size < before / 2

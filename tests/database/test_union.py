@@ -14,7 +14,7 @@ def members() -> tuple[MemoryDatabase, MemoryDatabase]:
     slow, fast = MemoryDatabase(), MemoryDatabase()
     for member, secs in ((slow, 2.0), (fast, 1.0)):
         workload = member.commit_workload(matmul())
-        member.commit_tuning_record(record(workload, secs))
+        member.commit_tuning_record(record(workload, secs, name="lucky"))
     fast.commit_tuning_record(record(fast.commit_workload(scaled()), 5.0, OTHER))
     return slow, fast
 

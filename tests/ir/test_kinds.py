@@ -16,6 +16,13 @@ from ir.kinds import Kinds
 class Shape:
     kinds = Kinds("shape", ValueError, __package__)
 """
+OVAL = """
+from ..base import Shape
+
+@Shape.kinds.register("oval")
+class Oval(Shape):
+    pass
+"""
 CIRCLE = """
 from .base import Shape
 
@@ -33,6 +40,14 @@ def shapes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kinds[type]:
     folder.mkdir()
     for name, text in (("__init__", ""), ("base", BASE), ("round_ones", CIRCLE), ("square", BROKEN)):
         (folder / f"{name}.py").write_text(text)
+    for name, module, text in (
+        ("drawn", "shape", OVAL),
+        ("drawn", "other", BROKEN),
+        ("cut", "other", BROKEN),
+    ):
+        (folder / name).mkdir(exist_ok=True)
+        (folder / name / "__init__.py").touch()
+        (folder / name / f"{module}.py").write_text(text)
     monkeypatch.syspath_prepend(tmp_path)
     for name in [name for name in sys.modules if name.startswith("shapes_of_a_test")]:
         monkeypatch.delitem(sys.modules, name)
@@ -48,9 +63,9 @@ def test_a_file_in_the_folder_is_found_when_its_name_is_asked_for(shapes: Kinds[
 
 
 def test_an_unknown_name_lists_what_there_is(shapes: Kinds[type]) -> None:
-    with pytest.raises(ValueError, match="unknown shape 'cube'; there are circle, disc"):
+    with pytest.raises(ValueError, match="unknown shape 'cube'; there are circle, disc, oval"):
         shapes["cube"]
-    assert "cube" not in shapes and shapes.names() == ["circle", "disc"]
+    assert "cube" not in shapes and shapes.names() == ["circle", "disc", "oval"]
 
 
 def test_a_kind_whose_library_is_missing_says_so(shapes: Kinds[type]) -> None:
@@ -79,3 +94,7 @@ def test_a_file_that_imports_what_a_package_does_not_have_says_so(shapes: Kinds[
     )
     with pytest.raises(ModuleNotFoundError, match="import_of_nothing"):
         shapes.names()
+
+
+def test_subpackages_have_theirs_in_modules_of_one_name(shapes: Kinds[type]) -> None:
+    assert shapes["oval"].__name__ == "Oval"

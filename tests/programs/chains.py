@@ -49,7 +49,13 @@ def cross_entropy(rows: int = 3, keys: int = 10) -> PrimFunc:
 
 
 def attention(
-    heads: int = 2, queries: int = 5, keys: int = 6, dim: int = 3, mask: str = "none", base: str = "exp"
+    heads: int = 2,
+    queries: int = 5,
+    keys: int = 6,
+    dim: int = 3,
+    mask: str = "none",
+    base: str = "exp",
+    weights: str = "float32",
 ) -> PrimFunc:
     """Blocks ``score``, ``masked``, ``peak``, ``weight``, ``mixed``, ``total`` and ``attention``.
 
@@ -59,6 +65,7 @@ def attention(
             others do not count, whatever they are), or "window" (at the last three keys up to i - 1, others do not count, and a query
             that looks at none gets zeros: so ``relax.nn.attention`` is legalized).
         base: of the exponentials, "exp" or "exp2".
+        weights: what those are rounded to, in the block ``rounded``, before they are multiplied with values.
     """
     query = te.placeholder((heads, queries, dim), "float32", name="query")
     key = te.placeholder((heads, keys, dim), "float32", name="key")
@@ -100,9 +107,12 @@ def attention(
     peak = te.compute(shape[:2], lambda h, i: te.max(masked[h, i, m], axis=m), name="peak")
     power = getattr(tir, base)
     weight = te.compute(shape, lambda h, i, j: power(masked[h, i, j] - finite(peak[h, i])), name="weight")
+    rounded = weight
+    if weights != "float32":
+        rounded = te.compute(shape, lambda *at: weight[at].astype(weights), name="rounded")
     mixed = te.compute(
         (heads, queries, dim),
-        lambda h, i, e: te.sum(weight[h, i, r] * shown(h, i, r, e), axis=r),
+        lambda h, i, e: te.sum(rounded[h, i, r].astype("float32") * shown(h, i, r, e), axis=r),
         name="mixed",
     )
     total = te.compute(shape[:2], lambda h, i: te.sum(weight[h, i, s], axis=s), name="total")

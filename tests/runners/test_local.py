@@ -7,7 +7,7 @@ import signal
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -19,7 +19,7 @@ from ir import IRModule
 from ir.error import IRError
 from ir.pass_context import PassContext
 from ir.script import from_source
-from ir.time_interval import TimeInterval, noise_of
+from ir.time_interval import TimeInterval
 from ir.tir import IndexMap, interpreter
 from runners import (
     BuilderInput,
@@ -37,16 +37,15 @@ from runners import (
     candidate,
     checking,
     final_choice,
-    finished_results,
+    local,
     measure_candidates,
 )
-from runners.builder import BuilderResult
 from runners.candidate import RunSettings, _time
 from runners.disturbance import Disturbance
 from runners.kernel import Kernel
+from runners.kernel_code import ProgramText
 from runners.lock import machine
 from runners.native import build_native
-from runners.runner import RunnerResult
 from runners.sampling import CallTimer, Group, Race, Sample
 from runners.verify import VERSION, ReferenceStore, compute_reference
 from tests.programs.nodes import matmul, scaled
@@ -65,16 +64,6 @@ def builder(pool: WorkerPool) -> LocalBuilder:
 @pytest.fixture
 def runner(pool: WorkerPool) -> LocalRunner:
     return LocalRunner(timeout_sec=1.0, evaluator_config=QUICK, pool=pool)
-
-
-@dataclass
-class Done:
-    """A future that has its result."""
-
-    value: Any
-
-    def result(self) -> Any:
-        return self.value
 
 
 def built(builder: LocalBuilder, mod: Any) -> Any:
@@ -495,138 +484,6 @@ def test_a_final_choice_has_the_machine_to_itself(builder: LocalBuilder, pool: W
         assert chosen.result(timeout=60)[0].run_secs
 
 
-def test_the_mean_of_the_best_candidate_is_the_mark_for_the_next() -> None:
-    marks: list[float | None] = []
-    noises: list[float] = []
-    times = [(2.0, 4.0), (5.0, 9.0), (1.0, 1.5, 2.0), (8.0,)]
-
-    class Build:
-        def submit(self, inputs: Any) -> list[Any]:
-            return [Done(BuilderResult("built", None)) for _ in inputs]
-
-    class Run:
-        def run(self, items: Any) -> list[Any]:
-            marks.append(items[0].best_secs)
-            noises.append(items[0].best_noise)
-            return [Done(RunnerResult(times[len(marks) - 1], None))]
-
-    reference = matmul()
-    requests = [MeasureRequest(matmul(), "cpu", reference) for _ in times]
-    results = dict(measure_candidates(requests, Build(), Run()))  # type: ignore[arg-type]
-    assert marks == [None, 3.0, 3.0, 1.5]
-    assert noises[1:] == pytest.approx([noise_of(times[0])] * 2 + [noise_of(times[2])])
-    assert [results[number].run_secs for number in range(4)] == times
-
-
-@pytest.mark.parametrize(
-    ("known", "passes", "asked", "order"),
-    [
-        # What was wrong does not wait; what was cut does, for the one that has cut it.
-        (None, "abc", "b", "ebacd"),
-        (None, "ac", "ba", "ebacd"),
-        (None, "", "bac", "ebacd"),
-        (2.5, "abc", "b", "cebad"),
-        (0.5, "abc", "", "abcde"),
-    ],
-)
-def test_of_a_batch_the_fastest_is_checked_in_full(
-    known: float | None, passes: str, asked: str, order: str
-) -> None:
-    times = {"a": 2.0, "b": 1.0, "c": 3.0}
-    confirmed: list[str] = []
-
-    def confirm(name: str) -> RunnerResult:
-        confirmed.append(name)
-        if name in passes:
-            return RunnerResult([times[name]], None, verified=True)
-        return RunnerResult(None, "wrong", ResultKind.WRONG_RESULT)
-
-    class Build:
-        def submit(self, inputs: Any) -> list[Any]:
-            return [Done(BuilderResult(item.mod, None)) for item in inputs]
-
-    class Run:
-        def run(self, items: Any) -> list[Any]:
-            name = items[0].artifact
-            assert items[0].confirm_later
-            if name == "e":
-                return [Done(RunnerResult(None, "wrong", ResultKind.WRONG_RESULT))]
-            if name == "d":
-                return [Done(RunnerResult([9.0], None, cut=True))]
-            return [Done(RunnerResult([times[name]], None, verified=True, confirm=partial(confirm, name)))]
-
-    reference = matmul()
-    requests = [MeasureRequest(name, "cpu", reference, known) for name in "abcde"]
-    results = list(measure_candidates(requests, Build(), Run()))  # type: ignore[arg-type]
-    assert "".join(confirmed) == asked
-    wrong = {"abcde"[position] for position, result in results if not result.ok}
-    assert wrong == {*asked, "e"} - set(passes)
-    assert "".join("abcde"[position] for position, _ in results) == order
-
-
-class _Batch:
-    """Builder and runner of named candidates, which are cut where they take ten times the best time.
-
-    ``kinds`` says what the rest of the check finds; Ctrl-C comes when the candidate ``stop_at`` is measured.
-    """
-
-    def __init__(self, times: dict[str, float], kinds: dict[str, ResultKind], stop_at: str = "") -> None:
-        self.times, self.kinds, self.stop_at = times, kinds, stop_at
-        self.marks: list[tuple[str, float | None]] = []
-
-    def submit(self, inputs: Any) -> list[Any]:
-        return [Done(BuilderResult(item.mod, None)) for item in inputs]
-
-    def run(self, items: Any) -> list[Any]:
-        name, best = items[0].artifact, items[0].best_secs
-        if name == self.stop_at:
-            raise KeyboardInterrupt
-        self.marks.append((name, best))
-        secs = self.times[name]
-        cut = best is not None and secs > 10 * best
-        confirm = None if cut else partial(self.confirm, name)
-        return [Done(RunnerResult([secs], None, verified=True, cut=cut, confirm=confirm))]
-
-    def confirm(self, name: str) -> RunnerResult:
-        kind = self.kinds.get(name, ResultKind.OK)
-        if kind is ResultKind.OK:
-            return RunnerResult([self.times[name]], None, verified=True)
-        return RunnerResult(None, "a race", kind)
-
-    def requests(self, known: float | None = None) -> list[MeasureRequest]:
-        reference = matmul()
-        return [MeasureRequest(name, "cpu", reference, known) for name in self.times]
-
-
-@pytest.mark.parametrize("wrong", ["a", ""])
-def test_a_time_that_fails_its_check_cuts_nobody(wrong: str) -> None:
-    """What the wrong one had cut is measured again, against the best of those that passed."""
-    batch = _Batch({"a": 1.0, "b": 30.0, "c": 25.0}, dict.fromkeys(wrong, ResultKind.WRONG_RESULT))
-    results = dict(measure_candidates(batch.requests(), batch, batch))  # type: ignore[arg-type]
-    assert [results[position].cut for position in range(3)] == [False, not wrong, not wrong]
-    assert results[0].ok == (not wrong)
-    first = [("a", None), ("b", 1.0), ("c", 1.0)]
-    assert batch.marks == first + ([("b", None), ("c", 30.0)] if wrong else [])
-
-
-@pytest.mark.parametrize("while_measuring", [True, False])
-def test_ctrl_c_does_not_lose_what_waits_for_its_check(while_measuring: bool) -> None:
-    """Whether it comes while a candidate is measured, or where the results are used: the fastest is checked before it counts."""
-    times = {"a": 2.0, "b": 1.0, "c": 6.0, "d": 1.0}
-    batch = _Batch(times, {"b": ResultKind.WRONG_RESULT}, stop_at="d" if while_measuring else "")
-    results = measure_candidates(batch.requests(known=5.0), batch, batch)  # type: ignore[arg-type]
-    found = []
-    try:
-        for position, result in results:
-            found.append((position, result.kind))
-            if not while_measuring:
-                raise KeyboardInterrupt
-        pytest.fail("it was lost")
-    except KeyboardInterrupt as stop:
-        found += [(position, result.kind) for position, result in finished_results(results, stop)]
-    assert found == [(2, ResultKind.OK), (1, ResultKind.WRONG_RESULT), (0, ResultKind.OK)]
-
-
 def test_who_asks_for_it_confirms_later(builder: LocalBuilder, runner: LocalRunner) -> None:
     for mod, kind in ((matmul(), ResultKind.OK), (injected("below_zero"), ResultKind.WRONG_RESULT)):
         item = RunnerInput(built(builder, mod), reference=matmul(), confirm_later=True)
@@ -701,8 +558,8 @@ def test_inputs_of_others_are_refused(runner: LocalRunner, builder: LocalBuilder
         runner.run([RunnerInput("some/path.tar")])
     with pytest.raises(RunnerError, match="not on 'cuda'"):
         runner.run([RunnerInput(built(builder, matmul()), "cuda")])
-    with pytest.raises(RunnerError, match="unknown runner 'rpc'"):
-        Runner.create("rpc")
+    with pytest.raises(RunnerError, match="unknown runner 'cloud'"):
+        Runner.create("cloud")
 
 
 def test_measurements_do_not_overlap(builder: LocalBuilder, pool: WorkerPool) -> None:
@@ -747,3 +604,11 @@ def main(A: T.Buffer((4,), "float32"), B: T.Buffer((4,), "float32")):
     assert "the limit of 1 seconds" in (result.error_msg or "")
     (record,) = caplog.records
     assert "kernel search: still running the unscheduled program" in record.message
+
+
+def test_programs_that_come_as_text_are_not_kept() -> None:
+    """A server gets one with each measurement, of up to 256 MiB, and kept the last 64 of them."""
+    text = ProgramText(b"{}")
+    key = local._reference_key(text, "cpu")
+    assert key == local._reference_key(ProgramText(b"{}"), "cpu") != local._reference_key(text, "cuda")
+    assert not any(isinstance(kept, ProgramText) for kept, *_ in local._KEYS.values())

@@ -145,3 +145,20 @@ def test_masked_elements_have_no_value() -> None:
             take(masked)
         take(whole)
     np.testing.assert_array_equal(made.numpy(), values)
+
+
+def test_the_name_of_a_device_is_none() -> None:
+    for call in (
+        lambda: array(np.ones(3), "cuda"),  # type: ignore[arg-type]
+        lambda: empty((3,), "float32", "cuda"),  # type: ignore[arg-type]
+        lambda: array(np.ones(3)).copyto("cuda"),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(
+            DeviceError,
+            match=r"runners.cuda\(0\) makes it, or runners.device\('cuda'\), which reads a name; got 'cuda'",
+        ):
+            call()
+
+
+def test_no_device_has_a_negative_number() -> None:
+    assert not runners.cuda(-1).exist and not runners.cpu(-1).exist

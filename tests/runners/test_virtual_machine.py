@@ -12,10 +12,11 @@ from ir.script import ir as I
 from ir.script import relax as R
 from ir.script import tir as T
 from runners import virtual_machine
+from runners.arguments import as_numpy
 from runners.builtins import BUILTINS
 from runners.interpreter import MOST_NESTED_CALLS
 from runners.program import ArgumentError, ExecutableError
-from runners.virtual_machine import VirtualMachine, as_numpy
+from runners.virtual_machine import VirtualMachine
 
 
 def _vm(mod, **options):
@@ -498,10 +499,10 @@ def test_a_tensor_of_bfloat16_from_torch_is_an_argument():
 def test_timing_cools_down_after_so_many_repeats(monkeypatch, every, pauses):
     calls, slept = [], []
     monkeypatch.setattr(virtual_machine.time, "sleep", lambda seconds: slept.append((len(calls), seconds)))
-    monkeypatch.setattr(virtual_machine, "_timed_call", lambda function, args: lambda n: calls.append(n) or n)
-    timer = VirtualMachine.time_evaluator(
-        {"main": None}, "main", number=5, repeat=4, cooldown_interval_ms=20, repeats_to_cooldown=every
-    )
+    monkeypatch.setattr(virtual_machine, "_timed_call", lambda *given: lambda n: calls.append(n) or n)
+    vm = VirtualMachine(runners.Executable({"functions": {}}, None), runners.cpu())
+    vm._functions["main"] = lambda: None
+    timer = vm.time_evaluator("main", number=5, repeat=4, cooldown_interval_ms=20, repeats_to_cooldown=every)
     assert timer().results == (1.0,) * 4
     assert slept == [(count - 1, 0.02) for count in pauses]
 
@@ -602,3 +603,47 @@ def test_a_bound_call_writes_into_its_arrays():
     constant = np.broadcast_to(np.float32(2), (4,))
     for value in (raw, strided, constant):
         np.testing.assert_array_equal(main(value).numpy(), 2 * value)
+
+
+def test_a_machine_takes_devices_and_no_names():
+    @I.ir_module
+    class Module:
+        @R.function
+        def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
+            y = R.add(x, x)
+            return y
+
+    executable = relax.build(Module, "llvm")
+    with pytest.raises(runners.DeviceError, match=r"or runners.device\('cpu'\), .*; got 'cpu'"):
+        runners.VirtualMachine(executable, "cpu")
+    with pytest.raises(runners.DeviceError, match="got 'cpu'"):
+        runners.VirtualMachine(executable, ["cpu"])
+
+
+@pytest.mark.parametrize("rows", [3, "n"])
+def test_arguments_may_be_given_by_name(rows):
+    """Of a function in native code, and of one that the interpreter runs."""
+
+    @I.ir_module
+    class Module:
+        @R.function
+        def main(x: R.Tensor((rows,), "float32"), y: R.Tensor((rows,), "float32")) -> R.Tensor(
+            (rows,), "float32"
+        ):
+            with R.dataflow():
+                z = R.subtract(x, y)
+                R.output(z)
+            return z
+
+    main = _vm(Module)["main"]
+    x, y = np.array([1, 2, 3], "float32"), np.array([5, 5, 6], "float32")
+    for found in (main(x, y=y), main(y=y, x=x)):
+        np.testing.assert_array_equal(found.numpy(), x - y)
+    for message, args, named in [
+        ("no argument 'z'; its arguments are x, y", (x,), {"z": y}),
+        ("argument x is given twice", (x,), {"x": x, "y": y}),
+        ("argument y is missing", (), {"x": x}),
+        ("argument x is given twice", (x, y), {"x": x}),
+    ]:
+        with pytest.raises(ArgumentError, match=message):
+            main(*args, **named)

@@ -9,7 +9,7 @@ import pytest
 
 from ir import tir
 from ir.arith import Analyzer
-from schedules.affine import constant_difference
+from schedules.affine import constant_difference, difference
 
 i, j = tir.Var("i", "int32"), tir.Var("j", "int32")
 data = tir.decl_buffer((8,), "int32", name="data")
@@ -41,3 +41,11 @@ def test_what_differs_or_may_change_in_between_is_not_the_same() -> None:
     assert constant_difference(i // 17, j // 17) is None
     assert constant_difference(data[i], data[i]) is None
     assert constant_difference(data[i] // 2, data[i] // 2) is None
+
+
+def test_a_difference_collects_equal_arithmetic() -> None:
+    found = difference((i + 1) // 4 * 3 + j % 8 + 5, (i + 1) // 4 * 3)
+    assert str(found) == "j % 8 + 5"
+    assert (
+        str(difference(data[i] + j, data[i])) == "data[i] + j - data[i]"
+    )  # which may be another number by then

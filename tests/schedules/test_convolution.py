@@ -11,8 +11,8 @@ import pytest
 from ir import tir
 from ir.script import from_source
 from schedules import LoopRV, Schedule
+from schedules.block_facts import node_of
 from schedules.convolution import convolution_of
-from schedules.rule.block_facts import node_of
 
 from .checks import assert_refused, main_of
 from .primitive.test_winograd import outputs

@@ -42,6 +42,16 @@ def test_the_digits_of_a_fused_loop_have_the_box_that_numbers_give(index: Any) -
         assert low == min(touched) and low + extent == max(touched) + 1
 
 
+def test_an_open_tile_of_wide_loops_is_as_large_as_one_of_narrow_loops() -> None:
+    """Decisions are of int32; where loops are of int64, factors are casts of them."""
+    outer, inner = tir.Var("outer", "int64"), tir.Var("inner", "int64")
+    wide = [tir.Cast("int64", item) for item in (A, B)]
+    found = relax_index((outer * wide[0] + inner) * wide[1], {inner: wide[0]})
+    assert found is not None
+    given = {A: 6, B: 5, outer: 3}
+    assert [value(item, given) for item in found] == [3 * 6 * 5, 5 * 5 + 1]
+
+
 def test_digits_that_do_not_divide_are_not_bounded_by_mistake() -> None:
     fused = tir.Var("fused", "int32")
     found = relax_index(fused // A, {fused: B * 3})

@@ -43,6 +43,14 @@ FOUND: dict[str, tuple[Any, Any]] = {
     "a sum": (tir.exp(X - M) * V + tir.exp(X - M), lambda d: tir.exp(d)),
     "a sum with nothing": (tir.exp(X - M) + 0.0, lambda d: tir.exp(d)),
     "a choice": (tir.Select(V > 0.0, tir.exp(X - M), tir.exp(X - M) * V), lambda d: tir.exp(d)),
+    "a weight of 16 bits": (
+        tir.Cast("float32", tir.Cast("float16", tir.exp(X - M))) * V,
+        lambda d: tir.exp(d),
+    ),
+    "a scaled weight of 16 bits": (
+        tir.Cast("float32", tir.Cast("bfloat16", tir.exp((X - M) * 0.5))),
+        lambda d: tir.exp(const(0.5) * d),
+    ),
     "a lazy choice": (tir.if_then_else(V > 0.0, tir.exp(X - M) * 2.0, tir.exp(X - M)), lambda d: tir.exp(d)),
 }
 
@@ -63,7 +71,10 @@ REFUSED = {
     "different factors": (tir.exp(X - M) + tir.exp((X - M) * 2.0), "different factors"),
     "one more": (tir.exp(X - M) + 1.0, "different factors"),
     "a condition on it": (tir.Select(X >= M, const(1.0), const(0.0)), "depends on the result"),
-    "rounding": (tir.Cast("float16", tir.exp(X - M)), "keeps less"),
+    "rounding of a product": (tir.Cast("float16", tir.exp(X - M) * V), "keeps less"),
+    "rounding of what may be large": (tir.Cast("float16", tir.exp(X - M + 20.0)), "keeps less"),
+    "rounding to few bits": (tir.Cast("float8_e4m3fn", tir.exp(X - M)), "keeps less"),
+    "rounding in the exponent": (tir.exp(tir.Cast("float16", X) - tir.Cast("float16", M)), "keeps less"),
     "a maximum": (tir.max(tir.exp(X - M), 0.5), "nothing is known of"),
 }
 
@@ -106,6 +117,17 @@ def test_what_is_stored_of_a_term_has_its_factor() -> None:
         rescaling.factor(stored + stored * stored)
 
 
+def test_what_is_stored_of_an_exponential_may_be_rounded() -> None:
+    rescaling, weight, other = of_maximum(), tir.Var("p", "float32"), tir.Var("q", "float32")
+    term = tir.exp(X - M)
+    rescaling.know(weight, rescaling.factor(term), rescaling.is_share(term))
+    rescaling.know(other, rescaling.factor(term * V), rescaling.is_share(term * V))
+    factor = rescaling.factor(tir.Cast("float32", tir.Cast("float16", weight)) * V)
+    assert factor is not None and structural_equal(factor, tir.exp(gap(rescaling)))
+    with pytest.raises(NotRescalable, match="keeps less"):
+        rescaling.factor(tir.Cast("float16", other))
+
+
 def test_a_term_that_is_relative_to_nothing_has_no_factor() -> None:
     assert of_maximum().factor(tir.exp(X) * V) is None
 
@@ -130,4 +152,5 @@ def test_a_term_times_its_factor_is_the_term_relative_to_another_result(
         return float(evaluate(expr, {var: np.asarray(number) for var, number in known.items()}))
 
     brought = value(factor, m=0.0) * value(term, m=before)
-    np.testing.assert_allclose(brought, value(term, m=after), rtol=1e-5, atol=1e-6)
+    rounding = 2**-7 if "16 bits" in name else 1e-5
+    np.testing.assert_allclose(brought, value(term, m=after), rtol=rounding, atol=1e-6)

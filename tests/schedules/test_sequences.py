@@ -67,8 +67,26 @@ def normalization(A: T.Buffer((3, 5), "float32"), B: T.Buffer((3, 5), "float32")
             B[vi, vk] = D[vi, vk] * S[vi]
 
 
+@T.prim_func
+def two_parts(A: T.Buffer((6, 4), "float32"), B: T.Buffer((4, 5), "float32"), C: T.Buffer((6, 5), "float32")):
+    """Of an output, each written by a block of its own."""
+    for i, j, k in T.grid(4, 5, 4):
+        with T.block("first"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            with T.init():
+                C[vi, vj] = T.float32(0)
+            C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+    for i, j, k in T.grid(2, 5, 4):
+        with T.block("rest"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            with T.init():
+                C[vi + 4, vj] = T.float32(0)
+            C[vi + 4, vj] = C[vi + 4, vj] + A[vi + 4, vk] * B[vk, vj]
+
+
 PROGRAMS = {
     "convolution": convolution,
+    "two parts": two_parts,
     "normalization": normalization,
     "padded": kernels.padded(),
     "prefix sums": kernels.prefix_sums(),

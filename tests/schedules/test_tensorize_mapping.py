@@ -1,16 +1,13 @@
-"""Mappings of blocks to descriptions of tensor intrinsics, and layouts along an access."""
+"""Mappings of blocks to descriptions of tensor intrinsics."""
 
 from __future__ import annotations
 
-import numpy as np
-
 from ir import te, tir
-from ir.tir import IndexMap, TensorIntrin
+from ir.tir import TensorIntrin
 from schedules import Schedule
 from schedules.tensorize_mapping import (
     get_auto_tensorize_mapping_info,
     get_tensorize_loop_mapping,
-    suggest_index_map,
 )
 
 
@@ -77,19 +74,3 @@ def test_a_convolution_is_a_product() -> None:
 def test_another_dtype_does_not_fit() -> None:
     sch = Schedule(matmul(32, 48, 64, "bfloat16"))
     assert get_auto_tensorize_mapping_info(sch, sch.get_block("z"), described()) is None
-
-
-def test_a_layout_along_an_access() -> None:
-    i, j = tir.Var("i", "int32"), tir.Var("j", "int32")
-    nothing = tir.Evaluate(tir.const(0))
-    loops = [tir.For(var, 0, extent, tir.ForKind.SERIAL, nothing) for var, extent in ((i, 32), (j, 64))]
-    indices = [i // 16 * 4 + j // 16, i % 16 * 16 + j % 16]
-    found = suggest_index_map(tir.decl_buffer((8, 256)), indices, loops, tir.const(True))
-    expected = IndexMap.from_func(lambda x, y: [x // 4, y // 16, x % 4, y % 16])
-    assert found is not None
-    for x, y in np.random.default_rng(0).integers(0, (8, 256), (20, 2)):
-        point = [tir.const(int(x)), tir.const(int(y))]
-        assert [int(item) for item in found.map_indices(point)] == [
-            int(item) for item in expected.map_indices(point)
-        ]
-    assert suggest_index_map(tir.decl_buffer((8, 256)), [i * j, j], loops, tir.const(True)) is None

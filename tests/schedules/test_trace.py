@@ -78,6 +78,7 @@ def test_python_form_and_pop() -> None:
     trace = scheduled().trace
     assert trace is not None
     text = str(trace)
+    assert text.startswith("def apply_trace(sch: Schedule) -> None:\n")
     assert "sch.sample_perfect_tile(" in text and "decision=[4, 4]" in text and "sch.enter_postproc()" in text
     steps = len(trace.insts)
     last = trace.pop()

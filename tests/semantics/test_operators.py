@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ir import dtype as dt
 from ir import relax as rx
 from ir import te, topi
 from ir.codegen.build import build
@@ -78,6 +79,25 @@ def test_what_attention_hides_does_not_count(place: str, options: dict[str, int]
         assert np.isnan(found[:, ~blind]).all()
         key[0, spoilt] = value[0, spoilt] = 0
         clean = run_natively(attend, query, key, value)
+
+
+@pytest.mark.meaning("relax-attention-half")
+@pytest.mark.parametrize(("dtype", "unit"), [("float16", 2.0**-11), ("bfloat16", 2.0**-8)])
+def test_weights_of_attention_are_rounded_to_the_operands_dtype(dtype: str, unit: float) -> None:
+    """Two keys, whose weights are 1 and exp(-1): the second one is rounded where it is multiplied, not in the sum."""
+    kind = dt.to_numpy(dtype)
+    query, key = np.ones((1, 1, 1, 1), kind), np.array([0, -1], kind).reshape(1, 2, 1, 1)
+    value = np.array([[0, 1], [1, 0]], kind).reshape(1, 2, 1, 2)
+    found = run_natively(op.nn.attention, query, key, value).reshape(2).astype("float64")
+    weight = np.float32(np.exp(np.float32(-1)))
+    total = 1 + float(weight)
+    rounded = np.float32(weight.astype(kind))
+    assert rounded != weight
+    np.testing.assert_array_equal(
+        found, np.array([rounded / total, 1 / total]).astype(kind).astype("float64")
+    )
+    exact = np.array([float(weight) / total, 1 / total])
+    assert (np.abs(found - exact) <= unit * (1 + exact)).all()
 
 
 _PLACES: dict[str, Any] = {

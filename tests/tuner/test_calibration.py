@@ -22,7 +22,7 @@ from tuner import MeasureCallback, TuneContext, TunerError, tune_tasks, tune_tir
 from tuner.calibration import VERSION, calibrate, describes_host, known_calibration, machine_fingerprint
 from tuner.calibration import known as known_module
 from tuner.calibration.kernels import probe_module
-from tuner.calibration.measure import WorkingSets, measure_calibration
+from tuner.calibration.measure import WorkingSets, _Bench, measure_calibration
 from tuner.calibration.sampling import Probe, sample_in_turns
 from tuner.cli import calibrate as command
 from tuner.cli import main as entry
@@ -327,6 +327,28 @@ def test_the_command_measures_and_keeps(
     assert run_command(monkeypatch, "--database", path) == 0
     assert "measured now, kept in" in capsys.readouterr().out
     assert known_calibration(open_database(path)) == FOUND
+
+
+def test_the_command_without_a_database_says_what_would_keep_the_figures(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is too short for any clock is no zero."""
+    found = replace(FOUND, l2_run_start=0.0, l3_run_start=0.3)
+    monkeypatch.setattr(command, "WorkerPool", lambda count: nullcontext(pool_of(found)))
+    assert run_command(monkeypatch) == 0
+    shown = capsys.readouterr().out
+    assert "measured now, kept nowhere: --database keeps them for searches" in shown
+    rows = [line.split("│") for line in shown.splitlines() if "short stretch" in line]
+    assert [(row[2].strip(), row[4].strip()) for row in rows] == [("< 1", "< 0.333 ns")] * 2
+
+
+def test_what_is_missing_has_the_names_that_the_table_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_Bench, "_had_all_cores", lambda self: False)
+    found = measure_calibration(Target("cpu"), 0.1)
+    missing = [item for item in Calibration.figures() if item.name.endswith("_all")]
+    assert missing and all(getattr(found, item.name) is None for item in missing)
+    (note,) = [item for item in found.notes if "no moment with all cores free" in item]
+    assert all(item.metadata["meaning"] in note and item.name not in note for item in missing)
 
 
 def test_the_command_says_why_nothing_was_kept(

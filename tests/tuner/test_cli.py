@@ -17,7 +17,9 @@ import pytest
 import typer
 
 from cost_models import CostModel
-from database import TuningRecord, open_database, software_versions
+from database import TuningRecord, export_records, open_database, software_versions
+from schedules import Schedule
+from tests.database.attack import commit, seconds_in
 from tests.programs.expressions import matmul
 from tuner.cli import main as entry
 from tuner.cli.console import size_text
@@ -48,7 +50,7 @@ def _is_one_paragraph(text: str) -> bool:
     ("arguments", "says"),
     [
         (["tune", "--zoo", "resnet18", "--trials", "0"], "at least 1, got 0"),
-        (["tune", "--zoo", "resnet18", "--trials", "many"], "integer"),
+        (["tune", "--zoo", "resnet18", "--trials", "many"], "integer. Try 'loopsmith tune --help'."),
         (["tune", "missing.onnx"], "no file missing.onnx"),
         (["tune", "broken.onnx"], "truncated"),
         (["tune", "--zoo", "alexnet"], "resnet18"),
@@ -81,7 +83,7 @@ def _is_one_paragraph(text: str) -> bool:
         ),
         (["tune", "--zoo", "resnet18", "--optuna-storage", "study"], "ends in .db, .sqlite"),
         (["db", "export-study", "missing.db", "study.db"], "does not exist"),
-        (["tune", "--zoo", "resnet18", "--target", "cuda"], "'cuda' is not generated yet"),
+        (["tune", "--zoo", "resnet18", "--target", "opencl"], "'opencl' is not generated yet"),
         (["tune", "--zoo", "resnet18", "--target", "llvm -mcpu=znver99"], "did you mean 'znver5'"),
         (["tasks", "--zoo", "resnet18", "--target", "llvm -mcpu=skylak"], "did you mean 'skylake'"),
         (["build", "--zoo", "resnet18", "--target", "llvm -mcpu=skylak"], "did you mean 'skylake'"),
@@ -535,6 +537,57 @@ def test_a_file_without_records_is_not_imported_in_silence(tmp_path: Path) -> No
     assert found.returncode == 2 and "holds no tuning records" in found.stderr
 
 
+def test_a_build_without_a_database_says_how_records_are_applied(tmp_path: Path) -> None:
+    _write_model(tmp_path / "one.onnx", {"x": [2, 3], "w": [4]})
+    found = loopsmith("build", "one.onnx", "--strict", cwd=tmp_path)
+    assert "strict build refuses: relu, relu1: no database; tune them first" in found.stderr
+    found = loopsmith("build", "one.onnx", cwd=tmp_path)
+    assert found.returncode == 0 and "no database was named: --database applies records" in found.stdout
+    (tmp_path / "empty.db").touch()
+    found = loopsmith("build", "one.onnx", "--database", "empty.db", cwd=tmp_path)
+    assert found.returncode == 0 and "was named" not in found.stdout
+
+
+@pytest.mark.parametrize("output", [".", "..", "/"])
+def test_a_folder_is_no_library(output: str, tmp_path: Path) -> None:
+    found = loopsmith("build", "--zoo", "resnet18", "-o", output, cwd=tmp_path)
+    assert found.returncode == 2 and _is_one_paragraph(found.stderr)
+    assert f"name it {Path(output) / 'model.so'}" in found.stderr
+
+
+def test_databases_are_merged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, secs in (("a.db", 1e-3), ("b.db", 2e-3)):
+        with open_database(tmp_path / name) as store:
+            commit(store, secs)
+    for there in (0, 1):
+        command = ["db", "import", str(tmp_path / "a.db"), str(tmp_path / "b.db")]
+        monkeypatch.setattr(sys, "argv", ["loopsmith", *command])
+        entry.main()
+        says = f"added {1 - there} records from"
+        assert says in capsys.readouterr().out
+    assert seconds_in(tmp_path / "a.db") == [1e-3, 2e-3]
+    assert seconds_in(tmp_path / "b.db") == [2e-3]
+
+
+def test_a_pruned_export_shows_its_trials(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also where what is left of a trial is its second measurement."""
+    with open_database(tmp_path / "t.db") as store:
+        for secs in (1e-3, 2e-3):
+            commit(store, secs)
+        first, _ = store.get_all_tuning_records()
+        store.commit_tuning_record(first.measured_again([0.5e-3]))
+        export_records(store, tmp_path / "best.jsonl", pruned=True)
+    for name, trials in (("t.db", 2), ("best.jsonl", 1)):
+        monkeypatch.setattr(sys, "argv", ["loopsmith", "db", "ls", str(tmp_path / name)])
+        entry.main()
+        row = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("│ 0"))
+        assert [cell.strip() for cell in row.split("│")[4:7]] == [str(trials), "0", "0.5000"]
+
+
 def test_db_top_says_which_record_a_build_takes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -550,6 +603,57 @@ def test_db_top_says_which_record_a_build_takes(
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     assert any("│ 1.0000 │ 1 │ no │ no │ llvm -keys=cpu" in line for line in lines)
     assert any("│ 2.0000 │ 1 │ no │ yes │ llvm -keys=cpu" in line for line in lines)
+
+
+def test_times_of_small_kernels_keep_their_digits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with open_database(tmp_path / "t.db") as store:
+        for secs in (2.134e-7, 2.171e-7):
+            commit(store, secs)
+    for arguments in (["ls", str(tmp_path / "t.db")], ["top", str(tmp_path / "t.db")]):
+        monkeypatch.setattr(sys, "argv", ["loopsmith", "db", *arguments])
+        entry.main()
+        shown = capsys.readouterr().out
+        assert "0.000213" in shown and ("0.000217" in shown) == (arguments[0] == "top")
+
+
+def test_db_top_shows_the_front_of_several_objectives(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with open_database(tmp_path / "t.db") as store:
+        workload = store.commit_workload(matmul(16))
+        for number, (secs, size) in enumerate(((1e-3, 900), (2e-3, 400), (3e-3, 500))):
+            trace = [[["GetBlock", [], ["C", "main"], [f"b{number}"]]], []]
+            metrics = {"code_size": float(size)}
+            store.commit_tuning_record(
+                TuningRecord(None, workload, [secs], "cpu", trace_json=trace, verified=True, metrics=metrics)
+            )
+        wrong = TuningRecord(
+            None,
+            workload,
+            [1e-4],
+            "cpu",
+            trace_json=[[["GetBlock", [], ["C", "main"], ["b9"]]], []],
+            verified=True,
+            metrics={"code_size": 100.0},
+        )
+        store.commit_tuning_record(wrong)
+        store.commit_tuning_record(wrong.measured_again(None, failure_kind="wrong_result"))
+    command = ["loopsmith", "db", "top", str(tmp_path / "t.db"), "--objectives"]
+    monkeypatch.setattr(sys, "argv", [*command, "time,code_size"])
+    entry.main()
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines() if line[:1] in "┃│"]
+    assert lines[0].startswith("┃ ms ┃ code_size bytes ┃ runs")
+    assert [line[:20] for line in lines[1:]] == ["│ 1.0000 │ 900 │ 1 │", "│ 2.0000 │ 400 │ 1 │"]
+    for names, says in (
+        ("time,energy", "tells time,energy; `loopsmith tune --objectives"),
+        ("size", "there are time"),
+    ):
+        monkeypatch.setattr(sys, "argv", [*command, names])
+        with pytest.raises(SystemExit):
+            entry.main()
+        assert says in " ".join(capsys.readouterr().err.split())
 
 
 def test_db_top_says_why_a_kernel_has_no_records(
@@ -569,3 +673,34 @@ def test_db_top_says_why_a_kernel_has_no_records(
         entry.main()
         shown = " ".join(capsys.readouterr().out.split())
         assert "no record of a candidate that ran; " + says in shown and "fastest" not in shown
+
+
+def test_rows_of_records_without_decisions_say_what_was_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sch = Schedule(matmul(8))
+    sch.unroll(sch.get_loops("C")[1])
+    with open_database(tmp_path / "t.db") as store:
+        workload = store.commit_workload(matmul(8))
+        for secs, trace in ((1e-3, sch.trace.as_json()), (2e-3, [[], []])):
+            store.commit_tuning_record(TuningRecord(None, workload, [secs], "cpu", trace_json=trace))
+    monkeypatch.setattr(sys, "argv", ["loopsmith", "db", "top", str(tmp_path / "t.db")])
+    entry.main()
+    shown = capsys.readouterr().out
+    assert "none; Unroll" in shown and "none; the loops as they were given" in shown and "[]" not in shown
+
+
+def test_lists_name_devices_by_their_cards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    described = "cuda -arch=sm_80 -multi_processor_count=56 -l2_cache_size_bytes=1048576"
+    with open_database(tmp_path / "t.db") as store:
+        workload = store.commit_workload(matmul(8))
+        for target in ("nvidia/nvidia-a100", described):
+            store.commit_tuning_record(TuningRecord(None, workload, [1e-3], target, trace_json=[[], []]))
+    for command in ("ls", "top"):
+        monkeypatch.setattr(sys, "argv", ["loopsmith", "db", command, str(tmp_path / "t.db")])
+        entry.main()
+        shown = capsys.readouterr().out
+        assert "nvidia/nvidia-a100" in shown and "cuda -arch=sm_80 -multi_processor_count=56" in shown
+        assert "l2_cache" not in shown

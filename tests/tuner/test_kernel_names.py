@@ -8,16 +8,19 @@ from pathlib import Path
 import pytest
 
 from database import Database, MemoryDatabase, Session, SQLDatabase, Workload, export_records, import_records
+from ir import IRModule
 from ir.script import ir as I
 from ir.script import relax as R
+from ir.script import tir as T
 from ir.target import Target
+from ir.tir import PrimFunc
 from runners import ReplayBuilder, ReplayRunner
 from tests.database.attack import commit
 from tests.programs.nodes import matmul
 from tuner.cli import main as entry
 from tuner.error import TunerError
 from tuner.task import extract_tasks
-from tuner.tune import contexts_of, tune_tasks
+from tuner.tune import contexts_of, tune_tasks, tune_tir
 
 
 @I.ir_module
@@ -119,6 +122,32 @@ def test_the_newest_search_names_a_kernel_and_unnamed_ones_are_described(
     assert rows(shown(["db", "ls", path], monkeypatch, capsys)) == [("0", "newer")]
 
 
+@T.prim_func
+def blur(x: T.Buffer((16,), "float32"), y: T.Buffer((14,), "float32")):
+    for i in range(14):
+        with T.block("sum"):
+            vi = T.axis.spatial(14, i)
+            y[vi] = x[vi] + x[vi + 1] + x[vi + 2]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "given", "name"),
+    [
+        (blur, {}, "blur"),
+        (matmul(4), {}, "C"),
+        (IRModule({"main": blur}), {}, "blur"),
+        (IRModule({"dense": matmul(4)["main"]}), {}, "dense"),
+        (blur, {"task_name": "mine"}, "mine"),
+    ],
+)
+def test_a_kernel_has_the_name_of_its_function_or_of_its_blocks(
+    kernel: PrimFunc | IRModule, given: dict[str, str], name: str
+) -> None:
+    parts = {"builder": ReplayBuilder(), "runner": ReplayRunner(lambda _: 1e-3), "measure_callbacks": []}
+    store = tune_tir(kernel, "cpu", None, 1, **parts, **given)
+    assert [list(session.kernels.values()) for session in store.get_sessions()] == [[name]]
+
+
 def test_a_kernel_that_is_not_there_or_not_the_only_one_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -136,3 +165,22 @@ def test_a_kernel_that_is_not_there_or_not_the_only_one_is_refused(
         monkeypatch.setattr(sys, "argv", ["loopsmith", "db", "top", path, "--task", asked])
         with pytest.raises(TunerError, match=says):
             entry.app(standalone_mode=False)
+
+
+@I.ir_module
+class Two:
+    @R.function
+    def main(x: R.Tensor((8, 8), "float32")):
+        with R.dataflow():
+            a = R.nn.relu(R.matmul(x, x))
+            b = R.add(R.matmul(a, a), a)
+            R.output(b)
+        return b
+
+
+def test_kernels_of_one_anchor_block_are_one_task() -> None:
+    exact = extract_tasks(Two, Target("cpu"))
+    alike = extract_tasks(Two, Target("cpu"), module_equality="anchor-block")
+    assert len(exact) == 2 and len(alike) == 1
+    assert alike[0].weight == sum(item.weight for item in exact) == 2
+    assert sorted(alike[0].names) == sorted(name for item in exact for name in item.names)

@@ -23,7 +23,7 @@ from tests.programs.expressions import matmul
 from tests.programs.irregular import IRREGULAR
 from tests.schedules.checks import main_of
 from tuner import MeasureCallback, tune_tir
-from tuner.compile import ranked_default
+from tuner.compile import default_of_builds
 from tuner.progress import PlainProgress
 
 TARGET = Target("cpu")
@@ -55,7 +55,7 @@ def _is_the_same(mod: IRModule, func: PrimFunc) -> bool:
 def _build(database: Database, func: PrimFunc) -> tuple[IRModule, ApplyReport]:
     report = ApplyReport()
     with TARGET:
-        mod = MetaScheduleApplyDatabase(database=database, report=report, fallback=ranked_default())(
+        mod = MetaScheduleApplyDatabase(database=database, report=report, fallback=default_of_builds)(
             IRModule({"main": func})
         )
     return mod, report
@@ -109,7 +109,7 @@ def test_what_is_kept_is_no_trial_of_the_next_session() -> None:
 
 
 def _default(func: PrimFunc) -> PrimFunc:
-    return main_of(ranked_default()(IRModule({"main": func}), TARGET).mod)
+    return main_of(default_of_builds(IRModule({"main": func}), TARGET).mod)
 
 
 def test_where_nothing_is_right_a_build_leaves_the_kernel_as_it_is_and_says_so() -> None:

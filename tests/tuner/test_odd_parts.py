@@ -301,6 +301,7 @@ def test_callbacks_are_a_list_of_callbacks(callbacks: Any) -> None:
     "options",
     [
         {"population_size": -5},
+        {"population_size": 0},
         {"genetic_num_iters": 1.5},
         {"exhaustive_limit": -1},
         {"genetic_mutate_prob": 2.0},

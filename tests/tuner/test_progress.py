@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import re
+import sys
 from collections import Counter
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,7 +16,14 @@ from runners import MeasureResult
 from schedules.space import PostOrderApply
 from tests.programs.expressions import matmul
 from tuner.context import TuneContext
-from tuner.progress import LiveProgress, Progress, _Screenful
+from tuner.progress import (
+    LiveProgress,
+    NotebookProgress,
+    PlainProgress,
+    Progress,
+    _Screenful,
+    progress_display,
+)
 from tuner.search.base import SearchStrategy
 from tuner.state import TaskState, TuningRun
 
@@ -127,6 +136,38 @@ def test_a_run_says_how_many_of_its_candidates_were_valid(failures: dict[str, in
     shown = io.StringIO()
     Progress(32, None, Console(file=shown, width=400)).finish(running(2, failures))
     assert says in shown.getvalue()
+
+
+def test_a_notebook_shows_one_table_that_changes(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shown: list[str] = []
+
+    def show(html: str) -> Any:
+        shown.append(html)
+        return shown.append
+
+    run = running(2)
+    run.tasks[0].context.task_name = "<b>conv</b>"
+    display = NotebookProgress(1000, None, show)
+    display.start(run)
+    display.trial(run, run.tasks[0], MeasureResult([1.0], None, None))
+    display.trial(run, run.tasks[0], MeasureResult([1.0], None, None))
+    display.finish(run)
+    assert len(shown) == 3, "a second trial right behind the first waits"
+    assert all("&lt;b&gt;conv" in html and html.count("<table>") == 1 for html in shown)
+    told = capsys.readouterr()
+    assert "32 trials in" in told.out and "conv" not in told.out
+
+
+def test_what_shows_a_search_fits_the_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert type(progress_display(1, None)) is PlainProgress
+    shell = SimpleNamespace(kernel=object())
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
+    monkeypatch.setitem(sys.modules, "IPython.display", SimpleNamespace(HTML=str, display=None))
+    assert type(progress_display(1, None)) is NotebookProgress
+    del shell.kernel
+    assert type(progress_display(1, None)) is PlainProgress
 
 
 def test_a_run_without_trials_says_nothing_of_candidates() -> None:

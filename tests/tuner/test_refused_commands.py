@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 import sys
 from contextlib import closing
@@ -11,12 +10,14 @@ from typing import Any
 
 import pytest
 
-from database import DatabaseError, MemoryDatabase, export_records, import_records, open_database
+from database import MemoryDatabase, TuningRecord, export_records, import_records, open_database
 from ir.error import IRError
+from runners import RunnerError
 from tests.database.attack import commit, filled
-from tests.programs.nodes import matmul
-from tuner import OptunaExport, TunerError, tune_tir
+from tests.programs.nodes import matmul, scaled
+from tuner import OptunaExport, TunerError, measurable, tune_tir
 from tuner.cli import main as entry
+from tuner.cli import tune as tune_command
 
 
 def files(folder: Path) -> list[str]:
@@ -44,7 +45,7 @@ def refused(
         (["--trials", "0"], "at least 1"),
         (["--strategy", "nonsense"], "nonsense"),
         (["--shape", "x:0"], "--shape"),
-        (["--calibrate", "again", "--target", "cpu -num-cores 4096"], "no task is measured"),
+        (["--target", "llvm -num-cores 4096"], "has 4096 cores (-num-cores), more than"),
     ],
     ids=lambda item: " ".join(item) if isinstance(item, list) else "",
 )
@@ -62,6 +63,37 @@ def test_a_search_that_is_refused_makes_no_file(
     command = ["tune", "one.onnx", "--trials", "4", "--database", "new.db", "--optuna-storage", "study.db"]
     refused([*command, *arguments], says, monkeypatch, capsys)
     assert files(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (
+            ["--target", "llvm -mtriple=aarch64-linux-gnu"],
+            "code for aarch64 processors does not run on this one",
+        ),
+        (["--objectives", "energy", "--strategy", "optuna:tpe"], "energy cannot be measured"),
+        (["--target", "nvidia/h200"], "no CUDA driver"),
+        (["--target", "rocm"], "rocm"),
+    ],
+)
+def test_what_this_machine_cannot_measure_is_refused_at_once(
+    arguments: list[str],
+    says: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Before the model is read, whose passes may take minutes."""
+    pytest.importorskip("optuna")
+
+    def no_counters() -> None:
+        raise RunnerError("energy cannot be measured: there are no counters")
+
+    monkeypatch.setattr(measurable, "EnergyMeter", no_counters)
+    monkeypatch.setenv("LOOPSMITH_CUDA_DRIVER", "no-driver-of-this-name.so")
+    monkeypatch.setattr(tune_command, "load_model", lambda *_: pytest.fail("the model was read"))
+    refused(["tune", "one.onnx", *arguments], says, monkeypatch, capsys)
 
 
 def _write_model(path: Path) -> None:
@@ -95,9 +127,11 @@ def test_a_call_that_is_refused_makes_no_folder(tmp_path: Path, options: dict[st
         (["build", "one.onnx", "-o", "taken.so"], "taken.h: it is a folder"),
         (["build", "one.onnx", "--database", "other.db", "-o", "model.so"], "belongs to another program"),
         (["db", "ls", "other.db"], "belongs to another program"),
-        (["db", "import", "new.db", "torn.jsonl"], "line 2 is not a tuning record"),
         (["db", "import", "new.db", "one.onnx"], "one.onnx"),
         (["db", "export", "missing.db", "out.jsonl"], "does not exist"),
+        (["db", "export", "tuning.db", "tuning.db"], "name it tuning.jsonl"),
+        (["db", "export", "tuning.db", "taken.jsonl"], "is no file of tuning records"),
+        (["db", "import", "tuning.db", "other.db"], "belongs to another program"),
         (["db", "export-study", "other.db", "study.db"], "belongs to another program"),
         (["db", "export-study", "tuning.db", "other.db"], "a database of another program"),
         (["calibrate", "--database", "other.db"], "belongs to another program"),
@@ -115,30 +149,33 @@ def test_other_commands_that_are_refused_leave_nothing(
     monkeypatch.chdir(tmp_path)
     _write_model(tmp_path / "one.onnx")
     Path("taken.h").mkdir()
+    Path("taken.jsonl").write_text("somebody's\ntext\n")
     with closing(sqlite3.connect("other.db")) as other:
         other.execute("CREATE TABLE places (id INTEGER)")
-    with closing(filled(tmp_path / "tuning.db")) as ours:
-        export_records(ours, "torn.jsonl")
-    lines = Path("torn.jsonl").read_text().splitlines()
-    session = {"v": 1, "kind": "session", "id": "a", "command": "", "seed": 0, "fingerprint": {}}
-    session |= {"versions": {}, "started_at": 0.0, "finished_at": None}
-    Path("torn.jsonl").write_text("\n".join([json.dumps(session), "nonsense", *lines]))
+    with closing(filled(tmp_path / "tuning.db")):
+        pass
     before = {name: Path(name).read_bytes() for name in files(tmp_path) if Path(name).is_file()}
     refused(arguments, says, monkeypatch, capsys)
     assert {name: Path(name).read_bytes() for name in files(tmp_path) if Path(name).is_file()} == before
 
 
-def test_an_export_of_a_program_that_cannot_be_read_leaves_no_part(tmp_path: Path) -> None:
-    with closing(filled(tmp_path / "tuning.db")):
-        pass
+def test_an_export_leaves_out_a_program_that_cannot_be_read(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with closing(filled(tmp_path / "tuning.db")) as store:
+        store.commit_tuning_record(
+            TuningRecord(None, store.commit_workload(scaled()), [1.0], "cpu", trace_json=[[], []])
+        )
     with closing(sqlite3.connect(tmp_path / "tuning.db")) as connection:
-        connection.execute("UPDATE workloads SET module = 'no program'")
+        connection.execute("UPDATE workloads SET module = 'no program' WHERE id = 1")
         connection.commit()
     before = files(tmp_path)
     with closing(open_database(tmp_path / "tuning.db", must_exist=True)) as store:
-        with pytest.raises((DatabaseError, ValueError)):
-            export_records(store, tmp_path / "out.jsonl")
-    assert files(tmp_path) == before
+        for pruned in (False, True):
+            assert export_records(store, tmp_path / "out.jsonl", pruned=pruned) == 1
+            assert "workload" in caplog.text and "left out" in caplog.text
+            caplog.clear()
+    assert files(tmp_path) == sorted([*before, "out.jsonl"])
 
 
 def test_a_file_for_studies_is_made_when_the_search_begins(tmp_path: Path) -> None:
@@ -151,12 +188,13 @@ def test_a_file_for_studies_is_made_when_the_search_begins(tmp_path: Path) -> No
         OptunaExport(tmp_path / "no" / "study.db")
 
 
-def test_records_before_a_line_that_cannot_be_read_are_not_imported(tmp_path: Path) -> None:
+def test_a_line_that_cannot_be_read_is_named_and_the_others_are_imported(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     source, store = MemoryDatabase(), MemoryDatabase()
     commit(source, 1.0)
     export_records(source, tmp_path / "a.jsonl")
     text = (tmp_path / "a.jsonl").read_text()
     (tmp_path / "a.jsonl").write_text(f"{text}nonsense\n{text}")
-    with pytest.raises(DatabaseError, match="line 3 is not"):
-        import_records(store, tmp_path / "a.jsonl")
-    assert len(store) == 0
+    assert import_records(store, tmp_path / "a.jsonl") == len(store) == 1
+    assert "line 3 is not" in caplog.text

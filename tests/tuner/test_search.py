@@ -91,6 +91,25 @@ def test_the_search_finds_what_its_model_prefers() -> None:
     assert min(found) < np.quantile(random, 0.01) and max(found) < np.median(random) / 2
 
 
+@pytest.mark.parametrize("generations", [0, 1, 3])
+def test_there_are_as_many_generations_as_are_asked_for(
+    generations: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bred: list[int] = []
+
+    def counted(sketch: Sketch, *rest: Any) -> np.ndarray:
+        bred.append(id(sketch))
+        return children(sketch, *rest)
+
+    monkeypatch.setattr(evolutionary_search, "children", counted)
+    context = TuneContext(matmul(128), "cpu", seed=0)
+    strategy = EvolutionarySearch(population_size=64, genetic_num_iters=generations, exhaustive_limit=0)
+    strategy.initialize_with_tune_context(context)
+    strategy.pre_tuning(16, 16, context.sketches()[:1], None, _Oracle(seed=0))
+    assert strategy.generate_measure_candidates()
+    assert len(bred) == generations
+
+
 def test_a_large_population_is_scored_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the features of a part take does not depend on the population, nor does what is chosen depend on the parts."""
 

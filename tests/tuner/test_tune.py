@@ -19,6 +19,7 @@ from rich.console import Console
 
 from cost_models import CostModelError
 from database import Database, JSONDatabase, MemoryDatabase, kernel_module, open_database
+from database.record import EXPECTED_SECS
 from ir import IRModule, te
 from ir.codegen.error import CodegenError
 from ir.error import IRError
@@ -67,9 +68,27 @@ def test_a_search_measures_checks_and_keeps_records(tmp_path: Path) -> None:
     assert any(item.is_valid() for item in records)
     for item in records:  # those measured again included
         if item.is_valid():
-            assert item.metrics.keys() == {"code_size", "memory"} and item.metrics["code_size"] > 0
+            assert (
+                item.metrics.keys() - {EXPECTED_SECS} == {"code_size", "memory"}
+                and item.metrics["code_size"] > 0
+            )
     best = store.query_ir_module(matmul(48), records[0].target)
     assert best is not None
+
+
+def test_records_tell_what_the_search_expected_and_runs_where_their_time_went() -> None:
+    given: dict[str, Any] = {"builder": ReplayBuilder(), "runner": ReplayRunner({}, default=1e-3)}
+    store = tune_tir(
+        matmul(32), "cpu", None, 8, num_trials_per_iter=4, calibrate="never", measure_callbacks=[], **given
+    )
+    expected = [item.metrics.get(EXPECTED_SECS) for item in store.get_all_tuning_records()]
+    assert expected[:4] == [None] * 4, "nothing was measured before the first batch"
+    assert all(secs is not None and 1e-5 < secs < 0.1 for secs in expected[4:])
+    (session,) = store.get_sessions()
+    (workload,) = store.get_workloads()
+    assert session.weights == {workload.shash: 1.0}
+    assert list(session.phases) == ["search", "build and measure", "check", "other"]
+    assert session.phases["search"] > 0 and min(session.phases.values()) >= 0
 
 
 def test_the_same_command_resumes_instead_of_starting_over(tmp_path: Path) -> None:
@@ -93,6 +112,58 @@ def test_the_time_budget_ends_a_search() -> None:
     store = tune_tir(matmul(64), "cpu", None, 100_000, num_trials_per_iter=4, max_seconds=3.0)
     assert 0 < len(store) < 100_000
     assert time.monotonic() - begin < 60
+
+
+class _Slow(ReplayRunner):
+    """Takes a part of the budget for each trial, and as much for each measurement of the final choice."""
+
+    def run(self, inputs: Any) -> Any:
+        time.sleep(0.1 * len(inputs))
+        return super().run(inputs)
+
+
+@pytest.mark.parametrize("choice", ["auto", "never"])
+def test_preparing_and_the_last_batch_are_within_the_time_budget(
+    choice: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The seconds count from the call on: what is left when it is prepared are few trials and no whole batch."""
+    monkeypatch.setattr("tuner.tune.pretrain", lambda *_: time.sleep(0.6))
+    begin = time.monotonic()
+    store = tune_tir(
+        matmul(64),
+        "cpu",
+        None,
+        1000,
+        num_trials_per_iter=64,
+        max_seconds=3.0,
+        builder=ReplayBuilder(),
+        runner=_Slow(lambda _: 1e-3),
+        measure_callbacks=[],
+        final_choice=choice,
+    )
+    assert 0 < len(store) < 30  # a batch alone has 64
+    assert time.monotonic() - begin < 6.0
+
+
+def test_a_time_budget_that_is_over_when_the_search_is_prepared_is_said(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("tuner.tune.pretrain", lambda *_: time.sleep(0.3))
+    shown = io.StringIO()
+    store = tune_tir(
+        matmul(16),
+        "cpu",
+        None,
+        8,
+        max_seconds=0.2,
+        builder=ReplayBuilder(),
+        runner=ReplayRunner(lambda _: 1e-3),
+        measure_callbacks=[PlainProgress(8, 0.2, Console(file=shown, width=200))],
+    )
+    assert (
+        len(store) == 0
+        and "nothing was measured: the time of --time (max_seconds) was over" in shown.getvalue()
+    )
 
 
 def test_a_session_says_when_it_ended() -> None:
@@ -153,7 +224,7 @@ def test_the_summary_says_where_more_trials_change_nothing(trials: int, said: bo
         measure_callbacks=[PlainProgress(trials, None, Console(file=shown, width=200))],
     )
     assert len(store) < 200
-    assert ("more trials change nothing, no other candidates were found: main" in shown.getvalue()) == said
+    assert ("more trials change nothing, no other candidates were found: compute" in shown.getvalue()) == said
 
 
 def test_a_search_whose_trials_are_used_up_has_no_time_left() -> None:
@@ -247,8 +318,8 @@ def test_a_scheduler_can_be_used_again_and_ends_its_strategies() -> None:
 
 
 def test_unknown_parts_are_refused_by_name() -> None:
-    with pytest.raises(RunnerError, match="unknown builder 'rpc'; there are local"):
-        tune_tir(matmul(8), "cpu", None, 1, builder="rpc")
+    with pytest.raises(RunnerError, match="unknown builder 'cloud'; there are local"):
+        tune_tir(matmul(8), "cpu", None, 1, builder="cloud")
     parts: list[tuple[dict[str, str], type[IRError], str]] = [
         (
             {"cost_model": "tree"},
@@ -589,6 +660,10 @@ def test_a_search_from_python_can_be_watched_and_asked(capsys: pytest.CaptureFix
     tune_tir(matmul(8), "cpu", None, 1, measure_callbacks=[], **given)
     told = capsys.readouterr()
     assert told.out == told.err == ""
+    tune_tir(matmul(8), "cpu", None, 1, progress=False, **given)
+    assert capsys.readouterr() == ("", "")
+    tune_tir(matmul(8), "cpu", None, 1, progress=True, measure_callbacks=[_Count()], **given)
+    assert "1/1 trials" in capsys.readouterr().err
     db = tune_tir(matmul(8), "cpu", None, 1, **given)
     assert "1/1 trials" in capsys.readouterr().err
     record, _ = db.get_all_tuning_records()  # the trial, and the kernel as it was given

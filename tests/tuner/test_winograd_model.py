@@ -21,7 +21,7 @@ from schedules.random_variable import BlockRV
 from schedules.rule import WinogradConvolution, cpu_rules
 from schedules.space import PostOrderApply
 from tuner import tune_tasks
-from tuner.compile import compile_relax, prepare, ranked_default
+from tuner.compile import compile_relax, default_of_builds, prepare
 from tuner.task import extract_tasks
 from tuner.tune import contexts_of
 
@@ -84,7 +84,7 @@ def test_records_of_winograd_candidates_build_a_right_model(tmp_path: Path) -> N
     report = ApplyReport()
     built = compile_relax(mod, target, weights, store, report=report)
     assert {item.source for item in report.kernels if "conv2d" in item.name} == {"record"}
-    passes = [MetaScheduleApplyDatabase(database=store, fallback=ranked_default()), *weight_passes()]
+    passes = [MetaScheduleApplyDatabase(database=store, fallback=default_of_builds), *weight_passes()]
     with target:
         names = [var.name_hint for var in Sequential(passes)(prepare(mod, target, weights)).functions]
     assert any(name.endswith("_prepacked") for name in names)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from database import MetaScheduleApplyDatabase
+from database import MemoryDatabase, MetaScheduleApplyDatabase
 from ir import IRModule
 from ir.error import IRError
 from ir.target import Target
@@ -91,15 +91,33 @@ def test_settings_of_another_type_are_named(make: Callable[[], object], says: st
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        (lambda: compile_relax(matmul(4)), "takes an IRModule, got PrimFunc"),  # type: ignore[arg-type]
-        (lambda: compile_relax({"w": np.ones(3)}), "takes an IRModule, got dict"),  # type: ignore[arg-type]
-        (lambda: compile_relax(Layer, {"w": np.ones(3)}), 'a target given as a dict needs the key "kind"'),
-        (lambda: compile_relax(Layer, "cpu", Layer), "parameters are given by name.*got IRModule"),
-        (lambda: compile_relax(Layer, "cpu", [np.ones(3)]), "parameters are given by name.*got list"),  # type: ignore[arg-type]
-        (lambda: tune_relax(Layer, "cpu"), "parameters are given by name.*got str"),  # type: ignore[arg-type]
-        (lambda: extract_tasks(Layer, "cpu", Layer), "parameters are given by name.*got IRModule"),
-        (lambda: extract_tasks(matmul(4), "cpu"), "takes an IRModule, got PrimFunc"),  # type: ignore[arg-type]
-        (lambda: tune_relax(matmul(4)), "takes an IRModule, got PrimFunc"),  # type: ignore[arg-type]
+        (lambda: compile_relax(matmul(4)), "a model is an IRModule of .*, got PrimFunc; .*ir.build"),  # type: ignore[arg-type]
+        (lambda: compile_relax({"w": np.ones(3)}), "a model is an IRModule of .*, got dict; .*from_onnx"),  # type: ignore[arg-type]
+        (
+            lambda: compile_relax(Layer, {"w": np.ones(3)}),
+            "second argument .* is the target.*weights .* params=",
+        ),
+        (lambda: compile_relax(MemoryDatabase(), Layer), "first argument .* is the model.*database="),  # type: ignore[arg-type]
+        (lambda: compile_relax(Layer, "cpu", Layer), "given by name.*got IRModule"),
+        (lambda: compile_relax(Layer, "cpu", [np.ones(3)]), "given by name.*got list"),  # type: ignore[arg-type]
+        (lambda: tune_relax(Layer, "cpu"), "given by name.*got str; the target is target="),  # type: ignore[arg-type]
+        (lambda: extract_tasks(Layer, "cpu", Layer), "given by name.*got IRModule"),
+        (lambda: extract_tasks(matmul(4), "cpu"), "a model is an IRModule of .*, got PrimFunc; tune_tir"),  # type: ignore[arg-type]
+        (lambda: tune_relax(matmul(4)), "a model is an IRModule of .*, got PrimFunc; tune_tir"),  # type: ignore[arg-type]
+        (lambda: tune_relax("model.onnx"), "a model is an IRModule of .*, got str; .*from_onnx"),  # type: ignore[arg-type]
+        (lambda: tune_relax(IRModule({"main": matmul(4)})), "has none; tune_tir tunes a kernel"),
+        (
+            lambda: tune_relax(Layer, trials=4),
+            "tune_relax takes no option 'trials'; did you mean 'max_trials_global'",
+        ),
+        (
+            lambda: tune_tir(matmul(4), "cpu", datbase="t.db"),
+            "tune_tir takes no option 'datbase'; did you mean 'database'",
+        ),
+        (
+            lambda: tune_tir(matmul(4), "cpu", xyz=1),
+            "tune_tir takes no option 'xyz'; there are .*max_trials_global",
+        ),
         (lambda: tune_tir(Layer, "cpu"), "the module has none; tune_relax tunes a model"),
         (lambda: TuneContext(Layer), "the module has none; tune_relax tunes a model"),
         (

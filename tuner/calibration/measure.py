@@ -121,7 +121,8 @@ class _Bench:
             disturbed = True
             shared = [name for name in figures if name.endswith("_all") or name in _OF_REGIONS]
             figures = {name: value for name, value in figures.items() if name not in shared}
-            notes.append(f"{', '.join(shared)}: other processes left no moment with all cores free")
+            meanings = [item.metadata["meaning"] for item in Calibration.figures() if item.name in shared]
+            notes.append(f"other processes left no moment with all cores free for: {'; '.join(meanings)}")
         return Calibration.checked(
             figures, cores=self.cores, notes=(*self.notes, *notes), disturbed=disturbed
         )

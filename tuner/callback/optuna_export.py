@@ -34,6 +34,8 @@ class OptunaExport(MeasureCallback):
         self._where = storage if is_new_file(storage) else open_storage(storage)
         self._study_name = study_name
         self._writers: list[StudyWriter] = []
+        self._read: list[int] = []
+        """Records of each task that were looked at."""
 
     @cached_property
     def storage(self) -> Any:
@@ -47,6 +49,7 @@ class OptunaExport(MeasureCallback):
 
     def start(self, task_scheduler: TuningRun) -> None:
         self._writers = [self._writer(task) for task in task_scheduler.tasks]
+        self._read = [0] * len(self._writers)
         self._write_all(task_scheduler)
 
     def apply(
@@ -81,5 +84,6 @@ class OptunaExport(MeasureCallback):
     def _write(self, task_scheduler: TuningRun, task_id: int) -> None:
         """All that is new; the database is asked, so that there is one account of what was measured."""
         task = task_scheduler.tasks[task_id]
-        records = task_scheduler.database.get_records(task.workload, task.context.target)
+        records = task_scheduler.database.get_records(task.workload, task.context.target, self._read[task_id])
+        self._read[task_id] += len(records)
         self._writers[task_id].write(records)

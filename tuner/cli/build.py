@@ -8,12 +8,14 @@ from typing import Annotated
 import typer
 
 from database.meta_schedule_apply_database import ApplyReport
+from ir.codegen.model_header import checked_prefix
 
 from ..compile import compile_relax
 from ..error import TunerError
 from ..model import exported, load_model
-from .console import check_writable, out, size_text
+from .console import check_writable, note, out, renamed, size_text, working
 from .options import DatabaseOption, ModelFile, Shapes, TargetOption, Zoo, checked_target
+from .output_file import HEADER, LIBRARY, ONNX_MODEL, check_output
 
 _LIBRARIES = frozenset({".so", ".dylib", ".dll"})
 """Endings of shared libraries; behind ``.so`` a version may follow."""
@@ -22,7 +24,12 @@ _LIBRARIES = frozenset({".so", ".dylib", ".dll"})
 def build(
     model: ModelFile = None,
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="The shared library to write; a C header goes beside it.")
+        Path,
+        typer.Option(
+            "--output",
+            "-o",
+            help="The shared library to write; a C header goes beside it.",
+        ),
     ] = Path("model.so"),
     zoo: Zoo = None,
     target: TargetOption = "cpu",
@@ -32,28 +39,78 @@ def build(
     save_onnx: Annotated[
         bool, typer.Option("--save-onnx", help="Write the --zoo model as ONNX beside the library too.")
     ] = False,
+    lock: Annotated[
+        Path | None,
+        typer.Option(
+            help="A lock file that pins the record of each kernel: used instead of a database where it is there, else written."
+        ),
+    ] = None,
+    update_lock: Annotated[
+        bool, typer.Option("--update-lock", help="Write the lock file again from the database.")
+    ] = False,
+    dynamic: Annotated[
+        bool,
+        typer.Option(
+            "--dynamic",
+            help="Dimensions without a --shape stay open: one library for all sizes, whose kernels of open shape have no records.",
+        ),
+    ] = False,
+    prefix: Annotated[
+        str | None,
+        typer.Option(
+            help="What the names in the library and its header begin with, for programs with several models."
+        ),
+    ] = None,
+    licence: Annotated[
+        str | None,
+        typer.Option(help="The model's licence, as `loopsmith inspect` is to tell it: MIT, for instance."),
+    ] = None,
 ) -> None:
     """Build a model with the best records of a database; kernels without one get a sensible default schedule."""
     _check_is_library(output)
-    check_writable(output)
-    check_writable(output.with_suffix(".h"))
+    check_output(output, LIBRARY)
+    check_output(output.with_suffix(".h"), HEADER)
     onnx = output.with_suffix(".onnx") if save_onnx else None
     if onnx is not None:
         if zoo is None:
             raise TunerError(f"--save-onnx writes models of --zoo; {model} is an ONNX file already")
-        check_writable(onnx)
+        check_output(onnx, ONNX_MODEL)
+    if update_lock and lock is None:
+        raise TunerError(
+            "--update-lock writes the file that --lock names; name one, as in --lock tuning.lock"
+        )
+    if lock is not None:
+        check_writable(lock)
+    if prefix is not None:
+        checked_prefix(prefix)
     chosen = checked_target(target)
-    loaded = load_model(model, zoo, shape)
+    loaded = load_model(model, zoo, shape, dynamic=dynamic)
     model_bytes = exported(loaded) if onnx is not None else b""
     report = ApplyReport()
-    with out.status("building"):
-        executable = compile_relax(loaded.mod, chosen, loaded.params, database, strict=strict, report=report)
-        executable.export_library(output)
+    is_locked = lock is not None and lock.exists() and not update_lock
+    about = {"name": loaded.name, **({} if licence is None else {"licence": licence})}
+    with working("building"):
+        executable = compile_relax(
+            loaded.mod,
+            chosen,
+            loaded.params,
+            database,
+            strict=strict,
+            report=report,
+            lock=lock,
+            update_lock=update_lock,
+            about=about,
+        )
+        executable.export_library(output, prefix=prefix)
     out.print(str(report))
+    if lock is not None:
+        note(f"{lock} pinned the records; no database was opened" if is_locked else f"wrote {lock}")
+    elif database is None:
+        note("no database was named: --database applies records, as those of `loopsmith tune` in tuning.db")
     if onnx is not None:
         onnx.write_bytes(model_bytes)
-        out.print(f"wrote {onnx}")
-    out.print(f"wrote {output} ({size_text(output.stat().st_size)}) and {output.with_suffix('.h')}")
+        note(f"wrote {onnx}")
+    note(f"wrote {output} ({size_text(output.stat().st_size)}) and {output.with_suffix('.h')}")
 
 
 def _check_is_library(output: Path) -> None:
@@ -65,5 +122,5 @@ def _check_is_library(output: Path) -> None:
     if not _LIBRARIES.isdisjoint(output.suffixes):
         return
     raise TunerError(
-        f"{output} does not end as a shared library does, with {', '.join(sorted(_LIBRARIES))}; name it {output.with_suffix('.so')}"
+        f"{output} does not end as a shared library does, with {', '.join(sorted(_LIBRARIES))}; name it {renamed(output, '.so')}"
     )

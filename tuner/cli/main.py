@@ -6,15 +6,35 @@ import errno
 import os
 import shutil
 import sys
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
 from database import software_versions
 from ir.error import IRError
 
-from . import bench, build, calibrate, database, run, tasks, tune
-from .console import complain
+from . import (
+    bench,
+    build,
+    calibrate,
+    config_file,
+    database,
+    devices,
+    doctor,
+    inspect,
+    lock,
+    package,
+    profile,
+    report,
+    rpc,
+    run,
+    tasks,
+    tune,
+    zoo,
+)
+from .command import Commands, say
+from .console import Loudness, complain, speak_json
 
 _COLUMNS = shutil.get_terminal_size().columns
 _NARROW = _COLUMNS < 70
@@ -28,8 +48,8 @@ _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 app = typer.Typer(
     name="loopsmith",
     help="Tune tensor programs on this machine, keep what was found, and build with it.",
+    cls=Commands,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None if _NARROW else "rich",
     context_settings={
@@ -47,28 +67,47 @@ def _print_version(asked: bool) -> None:
 
 @app.callback()
 def _options(
+    context: typer.Context,
     version: Annotated[
         bool,
         typer.Option("--version", help="Show the version.", callback=_print_version, is_eager=True),
     ] = False,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            help=f"A file with options (default: {config_file.NAME} here or in the nearest folder above).",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     # typer makes the options of the command itself of a function's; the app's help stands above
-    pass
+    context.default_map = config_file.defaults(context.command, config)
 
 
 app.command("tune")(tune.tune)
 app.command("tasks")(tasks.tasks)
 app.command("build")(build.build)
+app.command("inspect")(inspect.inspect)
+app.command("package")(package.package)
 app.command("run")(run.run)
 app.command("bench")(bench.bench)
+app.command("profile")(profile.profile)
+app.command("report")(report.report)
 app.command("calibrate")(calibrate.calibrate)
+app.command("zoo")(zoo.zoo)
+app.command("devices")(devices.devices)
+app.command("doctor")(doctor.doctor)
 app.add_typer(database.app, name="db")
+app.add_typer(lock.app, name="lock")
+app.add_typer(rpc.app, name="rpc")
 
 
 def main() -> None:
     """Run the command line; errors of the user end with one paragraph and status 2, Ctrl-C with status 130."""
+    say(Loudness.USUAL)
+    speak_json(False)
     try:
-        status = app(standalone_mode=False)
+        status = app(standalone_mode=False, prog_name="loopsmith")
         if status == _INTERRUPTED:  # what typer makes of a KeyboardInterrupt that no command has answered
             raise KeyboardInterrupt
         print(end="", flush=True)  # a full disk is found here, not when Python ends
@@ -108,7 +147,19 @@ def _usage_error(error: Exception) -> str | None:
         return None
     context = getattr(error, "ctx", None)
     hint = f" Try '{context.command_path} --help'." if context is not None else ""
-    return f"{error.format_message()}{hint}"
+    message = error.format_message() + _of_config_file(error, context)
+    return f"{message}{'' if message.endswith(('.', '?')) else '.'}{hint}"
+
+
+def _of_config_file(error: Any, context: Any) -> str:
+    """Words for a wrong value that nobody has typed."""
+    name = getattr(getattr(error, "param", None), "name", None)
+    source = None if context is None or name is None else context.get_parameter_source(name)
+    return (
+        f" It stands in {config_file.NAME}, or what --config names."
+        if getattr(source, "name", "") == "DEFAULT_MAP"
+        else ""
+    )
 
 
 if __name__ == "__main__":

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import zipfile
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
 
 import runners
 
-from ..compare.reference import TOLERANCE, flatten, onnx_session, relative_error, run_session
-from ..compare.survival import require_survives
+from ..compare.accuracy import Accuracy, compare_outputs, formats_of, require_tolerance, tolerance_for
+from ..compare.float64_reference import float64_outputs
+from ..compare.reference import flatten, onnx_session, run_session
+from ..compare.survival import require_survives, runs_in_process
 from ..error import TunerError
-from ..model import random_array
-from .console import check_writable, out
-from .options import Seed
+from ..model import random_arguments
+from .console import out, print_json
+from .options import JsonOption, Seed, Shapes, ToleranceOption
+from .output_file import ARRAYS, check_output
 
 
 def run(
@@ -29,40 +33,82 @@ def run(
     check: Annotated[
         Path | None, typer.Option(help="The ONNX file to compare with, through ONNX Runtime.")
     ] = None,
+    tolerance: ToleranceOption = None,
     seed: Seed = 0,
     profile: Annotated[bool, typer.Option("--profile", help="Print the time of each kernel.")] = False,
+    as_json: JsonOption = False,
+    shape: Shapes = [],  # noqa: B006
 ) -> None:
     """Run a built model and describe its outputs."""
+    require_tolerance(tolerance)
+    if tolerance is not None and check is None:
+        raise TunerError("--tolerance says how close --check must come; name the ONNX file with --check")
     if random_inputs and inputs is not None:
         raise TunerError("--random-inputs and --inputs exclude each other")
     if outputs is not None:
-        check_writable(outputs)  # before the run, which may take long
+        check_output(outputs, ARRAYS)  # before the run, which may take long
     executable = runners.load_module(library)
     specs = executable.signature("main")["params"]
-    arrays = _arrays(specs, inputs, seed)
-    machine = runners.VirtualMachine(executable, runners.cpu(), profile=profile)
+    arrays = _arrays(specs, inputs, shape, seed)
+    machine = runners.VirtualMachine(executable, profile=profile)
     main = machine["main"]
-    require_survives(lambda: main(*arrays.values()))
+    if runs_in_process(machine):
+        require_survives(lambda: main(*arrays.values()))
     result = main(*arrays.values())
     found = flatten(result)
-    for number, value in enumerate(found):
-        numbers = (
-            f"  mean {value.mean():.6g}  min {value.min():.6g}  max {value.max():.6g}" if value.size else ""
-        )
-        out.print(f"output {number}: {value.dtype}{list(value.shape)}{numbers}")
+    described = [_described(value) for value in found]
+    if not as_json:
+        for number, item in enumerate(described):
+            out.print(f"output {number}: {_text(item)}")
     if outputs is not None:
         with outputs.open("wb") as file:  # given a path, numpy adds .npz to a name without it
             np.savez(file, *found)
+    accuracy: Accuracy | None = None
     if check is not None:
-        _compare(check, arrays, found)
-    if profile:
-        out.print(machine.profile("main", *arrays.values()), markup=False, highlight=False, soft_wrap=True)
+        if tolerance is None:
+            tolerance = tolerance_for(formats_of(executable, found))
+        accuracy = _compare(check, list(arrays.values()), found, tolerance)
+        if not as_json:
+            for line in accuracy.lines("ONNX Runtime"):
+                out.print(line)
+    times = machine.profile("main", *arrays.values()) if profile else None
+    if as_json:
+        answer: dict[str, Any] = {"outputs": described}
+        if accuracy is not None:
+            answer["check"] = {**asdict(accuracy), "holds": accuracy.holds}
+        if times is not None:
+            answer["profile"] = times
+        print_json(answer)
+    elif times is not None:
+        out.print(times, soft_wrap=True)
+    if accuracy is not None and not accuracy.holds:
+        raise TunerError(
+            f"{accuracy.refusal('ONNX Runtime')} (--tolerance, by default that of the model's narrowest numbers)"
+        )
 
 
-def _arrays(specs: list[dict[str, object]], path: Path | None, seed: int) -> dict[str, np.ndarray]:
+def _described(value: np.ndarray) -> dict[str, Any]:
+    """Type, shape and, where there are elements, their mean and extremes."""
+    numbers = {"mean": value.mean(), "min": value.min(), "max": value.max()} if value.size else {}
+    return {
+        "dtype": str(value.dtype),
+        "shape": list(value.shape),
+        **{name: float(number) for name, number in numbers.items()},
+    }
+
+
+def _text(item: dict[str, Any]) -> str:
+    numbers = "".join(f"  {name} {item[name]:.6g}" for name in ("mean", "min", "max") if name in item)
+    return f"{item['dtype']}{item['shape']}{numbers}"
+
+
+def _arrays(
+    specs: list[dict[str, Any]], path: Path | None, shapes: list[str], seed: int
+) -> dict[str, np.ndarray]:
     if path is None:
-        generator = np.random.default_rng(seed)
-        return {str(s["name"]): random_array(generator, list(s["shape"]), str(s["dtype"])) for s in specs}  # type: ignore[call-overload]
+        return random_arguments(specs, shapes, seed)
+    if shapes:
+        raise TunerError(f"--shape {shapes[0]} is for random inputs; those of --inputs have their own shapes")
     if not path.is_file():
         raise TunerError(f"there is no file {path} with inputs")
     names = [str(s["name"]) for s in specs]
@@ -89,18 +135,11 @@ def _arrays(specs: list[dict[str, object]], path: Path | None, seed: int) -> dic
         ) from error
 
 
-def _compare(path: Path, arrays: dict[str, np.ndarray], found: list[np.ndarray]) -> None:
+def _compare(path: Path, arrays: list[np.ndarray], found: list[np.ndarray], tolerance: float) -> Accuracy:
     session = onnx_session(path, threads=0)
-    names = [item.name for item in session.get_inputs()]
-    wanted = run_session(session, names, list(arrays.values()))
+    wanted = run_session(session, [item.name for item in session.get_inputs()], arrays)
     if len(wanted) != len(found):
         raise TunerError(
             f"{path} has {len(wanted)} outputs, the library {len(found)}; they are not the same model"
         )
-    worst = 0.0
-    for number, (ours, theirs) in enumerate(zip(found, wanted, strict=True)):
-        error = relative_error(ours, theirs)
-        worst = max(worst, error)
-        out.print(f"output {number} against ONNX Runtime: relative error {error:.2e}")
-    if worst > TOLERANCE:
-        raise TunerError(f"outputs differ from ONNX Runtime's by {worst:.2e}, more than {TOLERANCE:g}")
+    return compare_outputs(found, wanted, tolerance, lambda: float64_outputs(path, arrays))

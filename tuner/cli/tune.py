@@ -4,55 +4,73 @@ from __future__ import annotations
 
 import sys
 from contextlib import suppress
-from typing import Annotated
+from time import monotonic
+from typing import Annotated, Any
 
 import typer
 
 from cost_models import CostModel
 from database.pareto import UNITS
-from ir.codegen.llvm.compile import require_processor
+from database.secrets import masked
+from ir.relax.vm_build import require_buildable
 from ir.target import Target
 
 from ..calibration import check_mode
 from ..callback.base import MeasureCallback
 from ..callback.optuna_export import OptunaExport
-from ..compare.builds import compare_builds
-from ..compare.reference import TOLERANCE
+from ..compare.accuracy import require_tolerance
+from ..compare.builds import Comparison, compare_builds
 from ..compare.survival import EndsProcessError
 from ..error import TunerError
+from ..measurable import require_energy, require_measurable
 from ..model import Model, load_model
 from ..progress import progress_display
+from ..report.live import LivePage
+from ..report.page import title_of
+from ..report.server import PageServer, parse_address
 from ..scheduler.base import check_final_choice
 from ..search.base import SearchStrategy
+from ..state import TuningRun
 from ..task import extract_tasks
 from ..tune import check_budget, contexts_of, open_store, tune_tasks
-from .console import out, working
+from .console import Loudness, loudness, note, out, print_json, working
+from .elsewhere import Elsewhere
 from .options import (
     DatabaseOption,
+    JsonOption,
     ModelFile,
     Seed,
+    Serve,
     Shapes,
     TargetOption,
+    ToleranceOption,
     Zoo,
     checked_target,
     objectives_of,
     parse_duration,
+    say_where,
 )
 
+_HERE = "cpu"
+"""The target unless another is named: this machine's processor, or what devices elsewhere are."""
 _KEPT = "all finished trials are in the database; the same command goes on from here"
 
 
 def tune(
     model: ModelFile = None,
     zoo: Zoo = None,
-    target: TargetOption = "cpu",
+    target: TargetOption = _HERE,
     trials: Annotated[
         int,
         typer.Option(help="Candidates to measure, all kernels and earlier runs on this database together."),
     ] = 1000,
     trials_per_task: Annotated[int | None, typer.Option(min=1, help="Limit for one kernel.")] = None,
     time: Annotated[
-        str | None, typer.Option(help="Wall-clock budget: seconds (90 or 90s), minutes (30m) or hours (2h).")
+        str | None,
+        typer.Option(
+            help="Wall-clock budget of the search and all that prepares it, without the comparison at the end (--no-check): seconds (90 or"
+            " 90s), minutes (30m) or hours (2h)."
+        ),
     ] = None,
     database: DatabaseOption = "tuning.db",
     shape: Shapes = [],  # noqa: B006  typer copies it
@@ -87,43 +105,91 @@ def tune(
             " all, never."
         ),
     ] = "auto",
+    serve: Serve = None,
+    tracker: Annotated[
+        str | None,
+        typer.Option(
+            help="Measure on devices elsewhere, which the tracker at this address hands out (loopsmith rpc); with --key.",
+            metavar="HOST:PORT",
+        ),
+    ] = None,
+    key: Annotated[str | None, typer.Option(help="Which of the tracker's devices, such as cpu-zen4.")] = None,
+    priority: Annotated[
+        int, typer.Option(help="Among those who wait for the same devices; the higher goes first.")
+    ] = 1,
     check: Annotated[
-        bool, typer.Option(help="Afterwards build, run and compare with the untuned build and ONNX Runtime.")
+        bool,
+        typer.Option(
+            help="Afterwards compare a build with a default build, an unscheduled one, and ONNX Runtime."
+        ),
     ] = True,
+    tolerance: ToleranceOption = None,
+    as_json: JsonOption = False,
 ) -> None:
-    """Search for fast schedules of a model's kernels on this machine.
+    """Search for fast schedules of a model's kernels on this machine, or on devices elsewhere.
 
     Every measurement is in the database as soon as it is there: stop with Ctrl-C (or SIGTERM), and run the same command again to go on.
 
     When the budget is used up the model is built with the best records and compared.
 
     Example: loopsmith tune --zoo resnet18 --trials 256 --database tuning.db
+
+    With --serve a page shows the search while it runs, and ends with it; `loopsmith report` shows the same at any time.
+
+    Example: loopsmith tune model.onnx --serve 127.0.0.1:8080
+
+    Example: loopsmith tune model.onnx --tracker 10.0.0.1:9190 --key cpu-zen4
     """
+    begin = monotonic()
     seconds = parse_duration(time) if time is not None else None
     check_budget(trials, seconds)
     check_mode(calibrate)
+    require_tolerance(tolerance)
     check_final_choice(final_choice)
+    if serve is not None:
+        parse_address(serve)
+    elsewhere = _elsewhere(tracker, key, priority)
     search = _strategy(strategy, objectives)
     ranking = CostModel.create(cost_model, seed=seed)
-    callbacks: list[MeasureCallback] = [progress_display(trials, seconds)]
+    summary = _Summary()
+    callbacks: list[MeasureCallback] = [summary]
+    if loudness() > Loudness.QUIET:
+        callbacks.append(progress_display(trials, seconds))
     if optuna_storage is not None:
         callbacks.append(OptunaExport(optuna_storage))
-    chosen = checked_target(target)
-    require_processor(chosen)  # no candidate could be built for another target
+    chosen = checked_target(target if elsewhere is None or target != _HERE else elsewhere.target())
+    if elsewhere is None:
+        require_measurable(chosen)
+        if "energy" in search.objectives:
+            require_energy(chosen)
+    else:
+        require_buildable(chosen)  # no candidate could be built for another target
     loaded = load_model(model, zoo, shape, seed)
     store = open_store(database, None)
     with working("preparing the model"):
         contexts = contexts_of(extract_tasks(loaded.mod, chosen, loaded.params), seed)
     if not contexts:
         raise TunerError(f"{loaded.name} has no kernel to tune")
-    out.print(f"records go to {database}")
+    if seconds is not None:
+        used = monotonic() - begin
+        seconds -= used
+        if seconds <= 0:
+            raise TunerError(
+                f"--time {time} was over before the search began: preparing the model took {used:.0f} seconds; give more"
+            )
+    note(f"records go to {masked(str(database))}")
+    server = None if serve is None else PageServer(serve)
     try:
+        if server is not None:
+            say_where(server)
+            callbacks.append(LivePage(server, f"{loaded.name}: {title_of(str(database))}", trials))
         tune_tasks(
             tasks=contexts,
             database=store,
             max_trials_global=trials,
             max_trials_per_task=trials_per_task,
             max_seconds=seconds,
+            runner="local" if elsewhere is None else elsewhere.runner(),
             strategy=search,
             cost_model=ranking,
             calibrate=calibrate,
@@ -132,14 +198,66 @@ def tune(
             seed=seed,
         )
     except KeyboardInterrupt:
-        out.print(f"interrupted: {_KEPT}")
+        note(f"interrupted: {_KEPT}")
         sys.exit(130)
     except SystemExit:
         with suppress(OSError):  # SIGHUP comes where the terminal is gone
-            out.print(f"asked to end: {_KEPT}")
+            note(f"asked to end: {_KEPT}")
         raise
-    if check:
-        _show(loaded, chosen, store)
+    finally:
+        if server is not None:
+            server.close()
+    if serve is not None:
+        place = masked(str(database))
+        note(f"the live page has ended; `loopsmith report {place} --serve {serve}` shows the database again")
+    if elsewhere is not None:
+        source = f"--zoo {zoo}" if zoo else str(model)
+        command = f"loopsmith build {source} --database {masked(str(database))} --target {str(chosen)!r} -o model.so"
+        note(f"nothing is compared here, as it was measured elsewhere; to build with the records: {command}")
+    outcome = _compared(loaded, chosen, store, tolerance) if elsewhere is None and check else None
+    if as_json:
+        builds = {} if outcome is None else {"median_secs": outcome.times}
+        print_json({"model": loaded.name, "target": str(chosen), "kernels": summary.kernels, **builds})
+    elif outcome is not None:
+        for line in outcome.lines:
+            out.print(line)
+    if outcome is not None and outcome.accuracy is not None and not outcome.accuracy.holds:
+        raise TunerError(outcome.accuracy.refusal("ONNX Runtime"))
+
+
+class _Summary(MeasureCallback):
+    """What the search found of each kernel, for programs."""
+
+    def __init__(self) -> None:
+        self.kernels: list[dict[str, Any]] = []
+
+    def finish(self, task_scheduler: TuningRun) -> None:
+        self.kernels = [
+            {
+                "kernel": task.context.task_name,
+                "weight": task.context.weight,
+                "trials": task.all_trials,
+                "best_secs": task.best_secs,
+                "gflops": task.gflops if task.best_secs < float("inf") else None,
+                "share": share,
+                "failures": dict(task.failures),
+            }
+            for task, share in zip(task_scheduler.tasks, task_scheduler.shares(), strict=True)
+        ]
+
+
+def _elsewhere(tracker: str | None, key: str | None, priority: int) -> Elsewhere | None:
+    """Devices that a tracker hands out; None where candidates are measured on this machine.
+
+    Raises:
+        TunerError: there is a tracker and no key, or a key and no tracker.
+        RunnerError: gRPC is not installed, the address is none, or the tracker has no such devices.
+    """
+    if tracker is None and key is None:
+        return None
+    if tracker is None or key is None:
+        raise TunerError("--tracker HOST:PORT says where the devices are, and --key which of them: give both")
+    return Elsewhere(tracker, key, priority)
 
 
 def _strategy(kind: str, objectives: str) -> SearchStrategy:
@@ -158,19 +276,14 @@ def _strategy(kind: str, objectives: str) -> SearchStrategy:
     return SearchStrategy.create(kind, objectives=names)
 
 
-def _show(model: Model, target: Target, store: object) -> None:
+def _compared(model: Model, target: Target, store: object, tolerance: float | None) -> Comparison | None:
+    """The tuned build beside others; None where that would end this process."""
     try:
         with working("building with the best records and comparing"):
-            outcome = compare_builds(model, target, store)
+            return compare_builds(model, target, store, tolerance)
     except EndsProcessError as problem:  # what was tuned is in the database all the same
-        out.print(f"not compared: {problem}")
-        return
+        note(f"not compared: {problem}")
+        return None
     except KeyboardInterrupt:
-        out.print("the comparison was interrupted; the search had ended, and all trials are in the database")
+        note("the comparison was interrupted; the search had ended, and all trials are in the database")
         sys.exit(130)
-    for line in outcome.lines:
-        out.print(line)
-    if not outcome.is_accurate:
-        raise TunerError(
-            f"outputs differ from ONNX Runtime's by {outcome.error:.2e}, more than {TOLERANCE:g}"
-        )

@@ -1,1 +1,1 @@
-"""Comparisons of whole models with other runtimes, and of tuned builds with untuned ones: ``loopsmith bench``, ``tune``."""
+"""Comparisons of whole models with other runtimes, and of tuned builds with others: ``loopsmith bench``, ``tune``."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,23 +16,40 @@ import numpy as np
 import runners
 
 from ..error import TunerError
-from ..model import exported, load_model, random_array
-from .reference import TOLERANCE, OnnxSource, flatten, onnx_session, relative_error, run_session
+from ..model import exported, load_model, random_arguments
+from .accuracy import TOLERANCES, relative_error
+from .reference import OnnxSource, flatten, onnx_session, run_session
 from .turns import Contestant
 
 
-def contestant_of_library(path: Path, threads: int) -> tuple[Contestant, list[np.ndarray]]:
-    """A built library with random inputs; ``threads`` 0 takes all cores."""
+def finished_call(machine: runners.VirtualMachine, arrays: Sequence[np.ndarray]) -> Callable[[], Any]:
+    """A call of a model's ``main`` on arrays that are where it runs; it waits for what a device does."""
+    main, device = machine["main"], machine.device
+    given = [runners.array(array, device) for array in arrays]
+
+    def call() -> Any:
+        result = main(*given)
+        device.sync()
+        return result
+
+    return call
+
+
+def contestant_of_library(
+    path: Path, threads: int, shapes: list[str]
+) -> tuple[Contestant, list[np.ndarray], runners.VirtualMachine]:
+    """A built library with random inputs, and the machine that runs it.
+
+    Args:
+        path: of the library.
+        threads: of its loops; 0 takes all cores.
+        shapes: of inputs with open dimensions, as ``name:1,3,224,224``.
+    """
     executable = runners.load_module(path)
-    generator = np.random.default_rng(0)
-    arrays = [
-        random_array(generator, list(item["shape"]), item["dtype"])
-        for item in executable.signature("main")["params"]
-    ]
-    set_threads = executable.library.address("loopsmith_set_num_threads")
-    ctypes.CFUNCTYPE(None, ctypes.c_int32)(set_threads)(threads)
-    main = runners.VirtualMachine(executable, runners.cpu())["main"]
-    return Contestant("loopsmith", lambda: main(*arrays)), arrays
+    arrays = list(random_arguments(executable.signature("main")["params"], shapes).values())
+    executable.set_num_threads(threads)
+    machine = runners.VirtualMachine(executable)
+    return Contestant("loopsmith", finished_call(machine, arrays)), arrays, machine
 
 
 @dataclass(frozen=True)
@@ -68,8 +84,9 @@ def contestants(
     arrays: Sequence[np.ndarray],
     threads: int,
     wanted: Sequence[np.ndarray] | None = None,
+    tolerance: float = TOLERANCES["float32"],
 ) -> list[Contestant]:
-    """Other runtimes on the same inputs, whose outputs must be those ``wanted``, if they are given.
+    """Other runtimes on the same inputs, whose outputs must be those ``wanted``, if they are given, up to a relative error.
 
     Raises:
         TunerError: a name is unknown, there is no model to run, it is another model, or the runtime is not installed.
@@ -86,11 +103,13 @@ def contestants(
     for entry in entries:
         found = entry.call()  # the first call compiles, or allocates: it says nothing of the second
         if wanted is not None:
-            _require_same_outputs(entry.name, flatten(found), wanted)
+            _require_same_outputs(entry.name, flatten(found), wanted, tolerance)
     return entries
 
 
-def _require_same_outputs(name: str, found: Sequence[np.ndarray], wanted: Sequence[np.ndarray]) -> None:
+def _require_same_outputs(
+    name: str, found: Sequence[np.ndarray], wanted: Sequence[np.ndarray], tolerance: float
+) -> None:
     """Refuse to compare the times of programs that compute different things."""
     problem = ""
     if len(found) != len(wanted):
@@ -100,10 +119,10 @@ def _require_same_outputs(name: str, found: Sequence[np.ndarray], wanted: Sequen
             break
         if theirs.shape != ours.shape:
             problem = f"output {number} is {list(theirs.shape)} there, {list(ours.shape)} in the library"
-        elif ours.dtype in (np.float32, np.float64) and np.isfinite(ours).all():
+        else:
             error = relative_error(ours, theirs)
-            if error > TOLERANCE:
-                problem = f"output {number} differs from the library's by {error:.1e} (limit {TOLERANCE:g})"
+            if error > tolerance:
+                problem = f"output {number} differs from the library's by {error:.1e} (limit {tolerance:g})"
     if problem:
         raise TunerError(
             f"{name} runs another model than the library: {problem}; name the ONNX file or the architecture that the library"

@@ -1,8 +1,7 @@
-"""ONNX Runtime as the reference: sessions of it, and how far outputs are from its outputs."""
+"""ONNX Runtime as the reference: sessions of it, and what they give for a build's inputs."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,9 +9,6 @@ from typing import Any
 import numpy as np
 
 from ..error import TunerError
-
-TOLERANCE = 1e-4
-"""Relative error against ONNX Runtime, of the largest magnitude of each output, that float32 models must keep."""
 
 OnnxSource = Path | bytes
 """An ONNX model: a file, or a serialized ``ModelProto``."""
@@ -23,16 +19,6 @@ def flatten(result: object) -> list[np.ndarray]:
     if isinstance(result, list | tuple):
         return [array for item in result for array in flatten(item)]
     return [result.numpy() if hasattr(result, "numpy") else np.asarray(result)]
-
-
-def relative_error(found: np.ndarray, wanted: np.ndarray) -> float:
-    """Largest difference over the largest magnitude of what was wanted; infinite when a NaN is among them."""
-    if not wanted.size:
-        return 0.0
-    scale = max(float(np.abs(wanted).max()), 1e-30)
-    error = float(np.abs(found.astype(np.float64) - wanted).max() / scale)
-    # NaN compares as smaller than nothing, so the largest of several errors would hide it.
-    return math.inf if math.isnan(error) else error
 
 
 def require_onnxruntime() -> Any:

@@ -7,6 +7,8 @@ import signal
 import time
 from collections.abc import Callable
 
+from runners import Device, VirtualMachine
+
 from ..error import TunerError
 
 
@@ -16,6 +18,14 @@ class EndsProcessError(TunerError):
 
 _SECONDS = 60.0
 """A child that takes longer is ended, and nothing is said: what is too slow is for others to find."""
+
+
+def runs_in_process(machine: VirtualMachine) -> bool:
+    """Whether a model's kernels run in this process and can end it.
+
+    What goes wrong on a device is an error, and a child could not use the device.
+    """
+    return machine.device.device_type == Device.kDLCPU
 
 
 def require_survives(call: Callable[[], object]) -> None:

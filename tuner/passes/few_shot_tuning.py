@@ -18,6 +18,7 @@ from runners import BuilderInput, final_choice
 from schedules import Schedule, ScheduleError
 from schedules.layout_rewrite import split_module
 from schedules.postproc import postprocess
+from schedules.scheduled import IS_SCHEDULED, in_place_of
 from schedules.space import PostOrderApply
 
 from ..error import TunerError
@@ -48,7 +49,7 @@ class FewShotTuning(ModulePass):
         for var, func in mod.functions.items():
             if (
                 not isinstance(func, PrimFunc)
-                or func.attrs.get("tir.is_scheduled")
+                or func.attrs.get(IS_SCHEDULED)
                 or not has_static_arguments(func)
             ):
                 continue
@@ -57,7 +58,8 @@ class FewShotTuning(ModulePass):
             chosen = self._fastest(kernel, samples, target) if self.benchmark else next(iter(samples), None)
             if chosen is not None:
                 scheduled = chosen.mod["main"]
-                functions[var] = scheduled.with_attrs({**func.attrs.dict, "tir.is_scheduled": True})
+                assert isinstance(scheduled, PrimFunc)
+                functions[var] = in_place_of(func, scheduled)
         return mod.replace(functions=functions)
 
     def _samples(self, kernel: IRModule, target: Target) -> list[Schedule]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
@@ -10,6 +11,7 @@ from typing import Any, ClassVar
 
 from cost_models import CostModel
 from database import Database, TuningRecord, by_speed
+from database.record import EXPECTED_SECS
 from ir.kinds import Kinds
 from ir.time_interval import noise_of
 from runners import (
@@ -34,6 +36,9 @@ from ..search.base import MeasureCandidate, SearchStrategy
 from ..state import TaskState, TimeShares, TuningRun
 from .final import settle
 from .last_resort import last_resorts
+from .time_budget import TimeBudget
+
+_LOG = logging.getLogger(__name__)
 
 _LEAST_SHARE = 0.01
 """Share of a task in the model's time from which its final choice is worth a second."""
@@ -100,6 +105,9 @@ class TaskScheduler(TuningRun, ABC):
     ) -> None:
         """Tune until the trials or the seconds are used up, all spaces are exhausted, or somebody ends it (Ctrl-C, SIGTERM, SIGHUP).
 
+        A last batch is as small as the time that is left for it, at the pace of those before, and a tenth of the seconds is left to the
+        final choice, unless that is to be all or none.
+
         Where every trial of a task failed, a program that needs no search is kept if it is right: the schedule of builds without
         records, or the kernel as it was given.
 
@@ -116,6 +124,8 @@ class TaskScheduler(TuningRun, ABC):
         """
         check_final_choice(final_choice)
         begin = time.monotonic()
+        settles = final_choice == "auto" and runner.measures_again
+        self._time = TimeBudget(max_seconds, _SETTLING_SHARE if settles else 0.0)
         self.tasks, self.times, self.interrupted = [], TimeShares(), False
         begun: list[SearchStrategy] = []
         self._callbacks = [*self.measure_callbacks, *measure_callbacks]
@@ -127,11 +137,13 @@ class TaskScheduler(TuningRun, ABC):
                     self.tasks.append(self._meet(context, strategy, per_task))
                 for task, cost_model in self._to_begin(cost_models, max_trials_global, per_task):
                     self._interrupts.check()
+                    if self._time.trials_are_over:
+                        break
                     self._begin(task, cost_model, per_task, num_trials_per_iter)
                     begun.append(task.strategy)
                 for callback in self._callbacks:
                     callback.start(self)
-                self._loop(max_trials_global, per_task, max_seconds, begin)
+                self._loop(max_trials_global, per_task)
                 self._settle(final_choice)
                 self._take_last_resorts()
                 self._look_up_all()
@@ -183,7 +195,11 @@ class TaskScheduler(TuningRun, ABC):
         """Start the strategy of a task."""
         task.strategy.initialize_with_tune_context(task.context)
         trials = max(0, per_task - task.earlier_trials)
-        task.strategy.pre_tuning(trials, batch, task.context.sketches(), self.database, cost_model)
+        sketches = task.context.sketches()
+        if _LOG.isEnabledFor(logging.INFO):
+            count = f"{sum(sketch.size() for sketch in sketches):,}"
+            _LOG.info("%s: %d structures with %s candidates", task.context.task_name, len(sketches), count)
+        task.strategy.pre_tuning(trials, batch, sketches, self.database, cost_model)
 
     def _tell(self, text: str) -> None:
         for callback in self._callbacks:
@@ -211,10 +227,16 @@ class TaskScheduler(TuningRun, ABC):
             task.finished = task.finished or task.all_trials >= per_task
         return max_trials - sum(task.all_trials for task in self.tasks)
 
-    def _loop(self, max_trials: int, per_task: int, max_seconds: float | None, begin: float) -> None:
+    def _loop(self, max_trials: int, per_task: int) -> None:
+        begin, shortened = time.monotonic(), set()
         while (budget := self._budget(max_trials, per_task)) > 0:
             self._interrupts.check()
-            if max_seconds is not None and time.monotonic() - begin >= max_seconds:
+            trials = sum(task.trials for task in self.tasks)
+            if self._time.trials_are_over:
+                if not trials and not all(task.finished for task in self.tasks):
+                    self._tell(
+                        "nothing was measured: the time of --time (max_seconds) was over when the search was prepared"
+                    )
                 break
             task_id = self.next_task_id()
             if task_id < 0:
@@ -225,9 +247,12 @@ class TaskScheduler(TuningRun, ABC):
             self.times.search += time.monotonic() - searching
             if not candidates:
                 task.finished = True
-                task.exhausted = task.all_trials < per_task
+                task.exhausted = task.all_trials < per_task and task_id not in shortened
                 continue
-            candidates = candidates[:budget]
+            count = min(budget, self._time.fitting(trials, time.monotonic() - begin))
+            if count < len(candidates):
+                shortened.add(task_id)  # its strategy does not propose the others again
+                candidates = candidates[:count]
             results = self._measure(task, candidates)
             searching = time.monotonic()
             for candidate, result in zip(candidates, results):
@@ -244,7 +269,7 @@ class TaskScheduler(TuningRun, ABC):
         """Make the final choice of tasks, the heaviest first.
 
         Unless it is to be all, those in which the model spends next to no time are left out, and those that got no trials, and what
-        remains when the time is up.
+        remains when the time for it is up, or that of the run.
         """
         shares = self.shares()
         chosen = [
@@ -252,13 +277,15 @@ class TaskScheduler(TuningRun, ABC):
             for task, share in sorted(zip(self.tasks, shares, strict=True), key=lambda item: -item[1])
             if share and (which == "all" or (which == "auto" and task.trials and share >= _LEAST_SHARE))
         ]
+        if which == "auto" and self._time.is_over:
+            return
         begin = time.monotonic()
         allowed = max(_SETTLING_SECS, _SETTLING_SHARE * (self.times.search + self.times.measure))
         if chosen and self._runner.measures_again:
             self._tell(f"the final choice: measuring the fastest of {_kernels(len(chosen))} again, in turns")
         for number, task in enumerate(chosen, 1):
             self._interrupts.check()
-            if which == "auto" and time.monotonic() - begin > allowed:
+            if which == "auto" and (time.monotonic() - begin > allowed or self._time.is_over):
                 break
             self._settle_one(task)
             if task.choice is not None and len(chosen) > 1:
@@ -417,7 +444,9 @@ class TaskScheduler(TuningRun, ABC):
             cut=result.cut,
             failure_kind=None if result.ok else str(result.kind),
             failure_message=result.error_msg,
-            metrics=result.metrics,
+            metrics=result.metrics
+            if candidate.expected_secs is None
+            else {**result.metrics, EXPECTED_SECS: candidate.expected_secs},
             versions={"check": result.check} if result.check else None,
             session_id=self._session,
         )

@@ -19,6 +19,9 @@ from schedules.population import Sketch
 from ..context import TuneContext
 from ..error import TunerError
 
+NEW_STRUCTURES = 0.25
+"""Structures that become known in a round, as a share of the batch, where there are more than are known."""
+
 
 @dataclass(eq=False)
 class MeasureCandidate:
@@ -27,6 +30,7 @@ class MeasureCandidate:
     Attributes:
         sketch, row: its structure and its decisions.
         score: what the strategy expected of it (higher is better).
+        expected_secs: the same as seconds; None where the strategy's scores tell no time, or nothing was measured yet to compare with.
         metrics: what was measured of it beside its time, by name; filled in before the strategy is told the results.
         noise: how certain its time is (:func:`ir.time_interval.noise_of`); filled in likewise.
     """
@@ -34,6 +38,7 @@ class MeasureCandidate:
     sketch: Sketch
     row: np.ndarray
     score: float = 0.0
+    expected_secs: float | None = None
     metrics: dict[str, float] = field(default_factory=dict)
     noise: float = 0.0
     _schedule: Schedule | None = None

@@ -23,7 +23,7 @@ from schedules.population import Sketch
 from ..error import TunerError
 from .acquisition import acquisition
 from .arm import Arm
-from .base import MeasureCandidate, SearchStrategy
+from .base import NEW_STRUCTURES, MeasureCandidate, SearchStrategy
 from .diversity import spread_out
 from .evolution import children, mutants
 from .feasibility import chance_of_success
@@ -44,20 +44,22 @@ _REFERENCES = 16
 _SPREAD = 3.0
 """By how much the spread of a model's members is multiplied. They see the same features and begin from the same estimate, so that they err
 together: misses are about ten times the spread. Taken at that, it explores too much; experiments/README.md has the comparison."""
+_MOST_LOGARITHM = 10.0
+"""Of an expected time over the best one; what is beyond says that the model's scores are no times."""
 _SUMMITS = 3
 """Measured candidates, the best of all, whose neighbours the descent measures."""
 _POOL = 8
 """Candidates of each structure among which a batch is chosen, in batches."""
 _KEPT_BYTES = 64 << 20
 """Features of structures that are scored completely are kept as long as all of them take no more than this."""
+_FEWEST_ROWS = 64
+"""Candidates of a structure in a generation."""
 _SEARCHED = 12
 """Structures that are searched in a round, at most, beside one that is drawn from the others."""
 _LEADS = 1.1
 """Structures whose best times are within this factor of the best take up to half of those places before what promises more."""
 _FEWEST_STRUCTURES = 3
 """So many structures, or as many as a quarter of the first batch, are tried in it, each by its best candidate."""
-_NEW_STRUCTURES = 0.25
-"""Structures that become known in a round, as a share of the batch, where there are more than are known."""
 
 
 @dataclass
@@ -91,9 +93,9 @@ class EvolutionarySearch(SearchStrategy):
     """Evolutionary search over populations.
 
     Args:
-        population_size: candidates per generation, all structures together.
+        population_size: candidates per generation, all structures together; of each that is searched at least 64.
         init_measured_ratio: share of a first generation that descends from the best measured candidates.
-        genetic_num_iters: generations between two batches.
+        genetic_num_iters: generations between two batches behind the first, whose candidates are drawn; 0 for none.
         genetic_mutate_prob: share of children made by mutation; the others by crossover.
         eps_greedy: share of a batch taken at random among what the model finds plausible; a part of a candidate counts as a chance of one.
         exhaustive_limit: structures with at most this many candidates are scored completely.
@@ -137,13 +139,13 @@ class EvolutionarySearch(SearchStrategy):
             if not isinstance(share, Real) or not 0 <= float(share) <= 1:
                 raise TunerError(f"{name} is a share between 0 and 1, got {share!r}")
         counts = {
-            "population_size": population_size,
-            "genetic_num_iters": genetic_num_iters,
-            "exhaustive_limit": exhaustive_limit,
+            "population_size": (population_size, 1),
+            "genetic_num_iters": (genetic_num_iters, 0),
+            "exhaustive_limit": (exhaustive_limit, 0),
         }
-        for name, count in counts.items():
-            if not isinstance(count, Integral) or count < 0:
-                raise TunerError(f"{name} is a whole number of at least 0, got {count!r}")
+        for name, (count, least) in counts.items():
+            if not isinstance(count, Integral) or count < least:
+                raise TunerError(f"{name} is a whole number of at least {least}, got {count!r}")
         radius: Any = diversity
         if not isinstance(radius, Real) or not 0 <= float(radius) < math.inf:
             raise TunerError(f"diversity is a radius of at least 0, in doublings, got {diversity!r}")
@@ -328,7 +330,19 @@ class EvolutionarySearch(SearchStrategy):
                 break
         self._rounds += 1
         self._trials += len(candidates)
+        for candidate in candidates:
+            candidate.expected_secs = self._expected_secs(candidate.score)
         return candidates or None
+
+    def _expected_secs(self, score: float) -> float | None:
+        """The seconds that a score stands for: scores are logarithms of speeds, whose scale the measured candidates give."""
+        best = self._best_secs()
+        has_scale = self.acquisition == "expected-improvement" and not isinstance(
+            self._cost_model, PyCostModel
+        )
+        if not has_scale or not np.isfinite(best):
+            return None
+        return float(best * np.exp(np.clip(self._best_score - score, -_MOST_LOGARITHM, _MOST_LOGARITHM)))
 
     def _claim(self, candidates: list[MeasureCandidate]) -> list[MeasureCandidate]:
         """Those of the candidates that no other tuner on this database is measuring; the others are not proposed again."""
@@ -364,7 +378,7 @@ class EvolutionarySearch(SearchStrategy):
         if self._structures.is_complete:
             return
         scarce = sum(arm.left() for arm in self._arms) < _POOL * wanted
-        count = wanted if scarce else max(1, round(_NEW_STRUCTURES * wanted))
+        count = wanted if scarce else max(1, round(NEW_STRUCTURES * wanted))
         goal = len(self._structures.known) + count
         for _, number, _ in self._fastest(1):
             self._structures.grow(count - count // 2, self._rng, self._arms[number].sketch)
@@ -409,9 +423,10 @@ class EvolutionarySearch(SearchStrategy):
             return self._judged(arm, everything[arm.unmeasured(everything)])
         # A small batch asks for little: its search costs in proportion, and goes on from where the last one ended.
         effort = min(1.0, self._batch / 16)
-        share = max(64, int(self.population_size * effort) // max(1, min(len(self._arms), _SEARCHED)))
+        share = int(self.population_size * effort) // max(1, min(len(self._arms), _SEARCHED))
+        share = max(_FEWEST_ROWS, share)
         pool = self._judged(arm, self._first_generation(arm, share))
-        for _ in range(max(1, round(self.genetic_num_iters * effort))):
+        for _ in range(min(self.genetic_num_iters, max(1, round(self.genetic_num_iters * effort)))):
             young = children(
                 arm.sketch, pool.rows, pool.value, share, self.genetic_mutate_prob, self._rng, arm.mutators
             )

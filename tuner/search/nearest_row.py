@@ -7,7 +7,6 @@ from collections.abc import Container
 import numpy as np
 
 from schedules.population import Sketch
-from schedules.population.decision import TileDecision
 
 _ALL = 4096
 """Structures with at most this many candidates are looked through completely."""
@@ -56,7 +55,7 @@ def _nearest(sketch: Sketch, row: np.ndarray, rows: np.ndarray) -> np.ndarray | 
 
 
 def distances(sketch: Sketch, row: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """How far rows lie from one: doublings of each tile's factors, and one for each other choice that differs.
+    """How far rows lie from one in decision space (:meth:`Sketch.coordinates`).
 
     Args:
         sketch: the structure.
@@ -66,11 +65,5 @@ def distances(sketch: Sketch, row: np.ndarray, rows: np.ndarray) -> np.ndarray:
     Returns:
         float64 [N].
     """
-    total = np.zeros(len(rows))
-    for position, decision in enumerate(sketch.decisions):
-        if isinstance(decision, TileDecision):
-            logs = np.log2(decision.table.astype(np.float64))
-            total += np.abs(logs[rows[:, position]] - logs[row[position]]).sum(axis=1)
-        else:
-            total += rows[:, position] != row[position]
-    return total
+    apart: np.ndarray = sketch.coordinates(rows) - sketch.coordinates(row[None])
+    return np.sqrt((apart**2).sum(axis=1))

@@ -28,10 +28,9 @@ from database import Database, standing
 from database.pareto import checked_objectives, domination_counts, objective_values
 from ir.error import did_you_mean
 from schedules.population import Sketch
-from schedules.space import Structures
 
 from ..error import TunerError
-from .base import MeasureCandidate, SearchStrategy
+from .base import NEW_STRUCTURES, MeasureCandidate, SearchStrategy
 from .nearest_row import nearest_new_row
 from .optuna_space import Encoding, StructureSpace, import_optuna, quiet
 from .records import explained
@@ -109,9 +108,9 @@ SAMPLERS: dict[str, _Sampler] = {
 """The samplers by name.
 
 TPE builds a density per parameter or group of parameters that occur together, so that structures may differ in theirs: one
-study has them all. It needs many trials per category, so that it gets the larger tiles as numbers. CMA-ES, GP and NSGA-II know only
-the parameters that all trials share: each structure has a study of its own, and a bandit divides the trials. CMA-ES takes numbers
-only; NSGA-II recombines whole decisions, since the factors of one tile are not independent.
+study has all that are known at a time. It needs many trials per category, so that it gets the larger tiles as numbers. CMA-ES, GP and
+NSGA-II know only the parameters that all trials share: each structure has a study of its own. A bandit divides the trials among the
+studies. CMA-ES takes numbers only; NSGA-II recombines whole decisions, since the factors of one tile are not independent.
 
 NSGA-II and TPE are told how many constraints an infeasible trial violates. Asked again after each, TPE would see more such trials than
 measured ones, so that a near row is measured at once. GP would take a value that an infeasible trial does not have into its model of
@@ -134,6 +133,8 @@ class _Arm:
     pulls: int = 0
     values: list[tuple[float, ...] | None] = field(default_factory=list)
     """Of what was measured; None for failures."""
+    successes: int = 0
+    """How many of them were among the best of all when the batch began."""
     exhausted: bool = False
 
 
@@ -180,8 +181,8 @@ class OptunaSearch(SearchStrategy):
     def studies(self) -> list[Any]:
         """Optuna's studies of the searches by this instance and by its clones, in the order in which they began.
 
-        A search has one, or one for each structure. ``study.best_trials`` is the Pareto front of what each measured. There is none before
-        a search has begun.
+        A search has one for each structure, or one for those with which it begins and others for those that it finds on its way.
+        ``study.best_trials`` is the Pareto front of what each measured. There is none before a search has begun.
 
         >>> search = OptunaSearch("random")
         >>> _ = tune_tir(func, "cpu", max_trials_global=8, strategy=search)  # doctest: +SKIP
@@ -208,27 +209,37 @@ class OptunaSearch(SearchStrategy):
         database: Database | None,
         cost_model: CostModel,
     ) -> None:
-        self._left, self._batch = max_trials, num_trials_per_iter
-        self._sketches = list(design_spaces)
+        self._max_trials = self._left = max_trials
+        self._batch = num_trials_per_iter
+        self._structures = self.context.structures_of(design_spaces)
         self._rng = np.random.default_rng(self.context.generator.integers(1 << 31))
-        self._seen: list[set[bytes]] = [set() for _ in self._sketches]
+        self._seen: list[set[bytes]] = []
+        """Of each structure the rows that are not proposed again."""
         self._pending: dict[tuple[int, bytes], tuple[_Arm, Any]] = {}
-        self._arms = [self._arm(numbers, max_trials) for numbers in self._groups()]
-        structures = Structures(self._sketches)
-        self._shared = None if database is None else SharedDatabase(database, self.context, structures)
+        self._arms = []
+        self._meet_structures()
+        self._shared = None if database is None else SharedDatabase(database, self.context, self._structures)
         self._take_over_news()
 
-    def _groups(self) -> list[list[int]]:
-        """The numbers of the structures that share a study."""
-        numbers = list(range(len(self._sketches)))
-        return [numbers] if self._kind.conditional and numbers else [[number] for number in numbers]
+    def _meet_structures(self) -> None:
+        """Structures become known in the course of a search: those of one time share a study where the sampler takes several."""
+        new = list(range(len(self._seen), len(self._structures.known)))
+        self._seen += [set() for _ in new]
+        shared = [new] if self._kind.conditional and new else [[number] for number in new]
+        self._arms += [self._arm(numbers) for numbers in shared]
 
-    def _arm(self, numbers: list[int], max_trials: int) -> _Arm:
+    def _look_for_structures(self, count: int) -> None:
+        """Make some more structures known."""
+        if not self._structures.is_complete:
+            self._structures.grow(count, self._rng)
+            self._meet_structures()
+
+    def _arm(self, numbers: list[int]) -> _Arm:
         optuna = import_optuna()
-        sampler = self._sampler(int(self._rng.integers(1 << 31)), max_trials)
+        sampler = self._sampler(int(self._rng.integers(1 << 31)), self._max_trials)
         with quiet():
             study = optuna.create_study(directions=["minimize"] * len(self.objectives), sampler=sampler)
-        space = StructureSpace([self._sketches[number] for number in numbers], self._kind.encoding)
+        space = StructureSpace([self._structures.known[number] for number in numbers], self._kind.encoding)
         return _Arm(study, numbers, space)
 
     def _sampler(self, seed: int, max_trials: int) -> Any:
@@ -257,7 +268,8 @@ class OptunaSearch(SearchStrategy):
         """
         if self._shared is None:
             return
-        for record, number, row in explained(standing(self._shared.records()), Structures(self._sketches)):
+        for record, number, row in explained(standing(self._shared.records()), self._structures):
+            self._meet_structures()
             if row.tobytes() in self._seen[number]:
                 continue
             self._seen[number].add(row.tobytes())
@@ -293,8 +305,18 @@ class OptunaSearch(SearchStrategy):
         self._take_over_news()
         wanted = min(self._batch, self._left)
         chosen: list[MeasureCandidate] = []
+        if wanted:
+            self._look_for_structures(max(1, round(NEW_STRUCTURES * wanted)))
+        self._count_successes()
         with quiet():
-            while len(chosen) < wanted and (arm := self._next_arm()) is not None:
+            while len(chosen) < wanted:
+                arm = self._next_arm()
+                if arm is None:
+                    known = len(self._arms)
+                    self._look_for_structures(wanted - len(chosen))
+                    if len(self._arms) == known:
+                        break
+                    continue
                 candidate = self._propose(arm)
                 if candidate is None:
                     arm.exhausted = True
@@ -311,18 +333,22 @@ class OptunaSearch(SearchStrategy):
         arms = [arm for arm in self._arms if not arm.exhausted]
         if len(arms) <= 1 or not all(arm.pulls for arm in arms):
             return min(arms, key=lambda arm: arm.pulls, default=None)
-        measured = [value for arm in arms for value in arm.values if value is not None]
-        counts = domination_counts(np.array(measured)) if measured else np.empty(0)
-        succeeded = iter(counts < _BEST_SHARE * len(measured))
-        successes = [sum(value is not None and bool(next(succeeded)) for value in arm.values) for arm in arms]
         total = sum(arm.pulls for arm in arms)
 
-        def bound(position: int) -> float:
-            arm = arms[position]
+        def bound(arm: _Arm) -> float:
             # What is being measured counts as a pull without a success, so that a batch is spread.
-            return successes[position] / arm.pulls + math.sqrt(2 * math.log(total) / arm.pulls)
+            return arm.successes / arm.pulls + math.sqrt(2 * math.log(total) / arm.pulls)
 
-        return arms[max(range(len(arms)), key=bound)]
+        return max(arms, key=bound)
+
+    def _count_successes(self) -> None:
+        """Look at what was measured, once for a batch: the comparison is of all with all."""
+        arms = [arm for arm in self._arms if not arm.exhausted]
+        measured = [value for arm in arms for value in arm.values if value is not None]
+        if len(arms) > 1 and measured:
+            succeeded = iter(domination_counts(np.array(measured)) < _BEST_SHARE * len(measured))
+            for arm in arms:
+                arm.successes = sum(value is not None and bool(next(succeeded)) for value in arm.values)
 
     def _propose(self, arm: _Arm) -> MeasureCandidate | None:
         """A candidate that keeps its constraints, and that nobody has measured or is measuring; None when there is no other."""
@@ -340,7 +366,7 @@ class OptunaSearch(SearchStrategy):
             trial.set_constraint(_VIOLATION, 0.0)
         self._pending[number, row.tobytes()] = (arm, trial)
         arm.pulls += 1
-        return MeasureCandidate(self._sketches[number], row)
+        return MeasureCandidate(self._structures.known[number], row)
 
     def _claim(self, number: int, row: np.ndarray) -> bool:
         """Whether a candidate is this search's to measure; in any case it is not proposed again."""
@@ -352,7 +378,7 @@ class OptunaSearch(SearchStrategy):
         for left in reversed(range(self._kind.proposals)):
             trial = arm.study.ask()
             place, row = arm.space.suggest(trial)
-            broken = int(self._sketches[arm.numbers[place]].violations(row[None])[0])
+            broken = int(self._structures.known[arm.numbers[place]].violations(row[None])[0])
             if not broken or not left:
                 break
             self._refuse(arm, trial, broken)
@@ -381,7 +407,7 @@ class OptunaSearch(SearchStrategy):
     def _near(self, arm: _Arm, number: int, row: np.ndarray) -> tuple[int, np.ndarray] | None:
         """The structure and the row to measure in place of one that cannot be: of the same structure if there is one left."""
         for other in [number, *(item for item in arm.numbers if item != number)]:
-            sketch = self._sketches[other]
+            sketch = self._structures.known[other]
             begin = row if other == number else np.zeros(sketch.n_columns, dtype=np.int64)
             near = nearest_new_row(sketch, begin, self._seen[other], self._rng)
             if near is not None:
@@ -394,7 +420,7 @@ class OptunaSearch(SearchStrategy):
         self, measure_candidates: Sequence[MeasureCandidate], results: Sequence[float | None]
     ) -> None:
         for candidate, secs in zip(measure_candidates, results, strict=True):
-            number = next(i for i, sketch in enumerate(self._sketches) if sketch is candidate.sketch)
+            number = next(i for i, sketch in enumerate(self._structures.known) if sketch is candidate.sketch)
             arm, trial = self._pending.pop((number, candidate.row.tobytes()))
             if secs is None:
                 self._fail(arm, trial)

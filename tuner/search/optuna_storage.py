@@ -18,6 +18,7 @@ from urllib.parse import quote
 
 from database import TuningRecord, Workload, standing
 from database.pareto import UNITS, checked_objectives, objective_values
+from database.secrets import masked
 from database.target_key import recorded_key
 from ir.target import Target
 from schedules.space import Structures
@@ -57,8 +58,8 @@ def open_storage(where: Any) -> Any:
         Exception
     ) as error:  # of drivers, SQLAlchemy, alembic and the file system: all say that it cannot be opened
         raise TunerError(
-            f"Optuna's storage {text.split('@')[-1]!r} cannot be opened: {error}; check the path or URL, the rights on it, and that it"
-            " was made by this version of Optuna or an older one"
+            f"Optuna's storage {masked(text)!r} cannot be opened: {masked(str(error))}; check the path or URL, the rights on it, and that"
+            " it was made by this version of Optuna or an older one"
         ) from error
 
 
@@ -196,19 +197,21 @@ class StudyWriter:
             id(record): (number, row)
             for record, number, row in explained(list(fresh.values()), self._structures)
         }
-        trials = [self._trial(key, record, rows.get(id(record))) for key, record in fresh.items()]
+        names = structure_names(self._structures.known)
+        trials = [self._trial(key, record, rows.get(id(record)), names) for key, record in fresh.items()]
         self.study.add_trials(trials)
         self._known.update(fresh)
         return len(trials)
 
-    def _trial(self, key: str, record: TuningRecord, place: tuple[int, Any] | None) -> Any:
+    def _trial(
+        self, key: str, record: TuningRecord, place: tuple[int, Any] | None, names: Sequence[str]
+    ) -> Any:
         optuna = import_optuna()
         params: dict[str, Any] = {}
         distributions: dict[str, Any] = {}
         attributes: dict[str, Any] = {}
         if place is not None:
             number, row = place
-            names = structure_names(self._structures.known)
             params, distributions = readable(self._structures.known[number], row, names[number])
             if self._structures.is_complete:
                 params[STRUCTURE] = names[number]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
+from database.migrations.refusal import refused
+
 revision = "0001"
 down_revision = None
 branch_labels = None
@@ -54,7 +56,4 @@ def upgrade() -> None:
     op.create_index("ix_records_best", "records", ["workload_id", "target_id", "mean_secs"])
 
 
-def downgrade() -> None:
-    """Drop everything."""
-    for table in ("records", "sessions", "targets", "workloads"):
-        op.drop_table(table)
+downgrade = refused

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
+from database.migrations.refusal import refused
+
 revision = "0004"
 down_revision = "0003"
 branch_labels = None
@@ -21,6 +23,4 @@ def upgrade() -> None:
     )
 
 
-def downgrade() -> None:
-    """Drop the table: machines are measured again."""
-    op.drop_table("calibrations")
+downgrade = refused

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
+from database.migrations.refusal import refused
+
 revision = "0005"
 down_revision = "0004"
 branch_labels = None
@@ -28,6 +30,4 @@ def upgrade() -> None:
     op.create_index("ix_claims_owner", "claims", ["owner"])
 
 
-def downgrade() -> None:
-    """Drop the claims; records are not touched."""
-    op.drop_table("claims")
+downgrade = refused

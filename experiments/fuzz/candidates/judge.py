@@ -17,9 +17,11 @@ import numpy as np
 from ir import structural_equal
 from ir.codegen.build import NativeModule, build
 from ir.module import IRModule
+from ir.node import post_order_visit
 from ir.tir import interpreter
 from ir.tir.function import PrimFunc
 from ir.tir.kernel_attributes import LAYOUT_FREE_BUFFERS, LAYOUT_REWRITE_MAPS, WEIGHT_PROGRAMS
+from ir.tir.lower import lower
 from runners.kernel import pack_arguments
 from schedules import Schedule, Trace
 from schedules.layout_rewrite import split_module
@@ -202,11 +204,25 @@ def _meaning(space: Space) -> Outcome | Verdict:
 
 
 def _interpreted(kernel: Kernel, by: type[interpreter.Interpreter]) -> Outcome:
+    if _exchanges(kernel.func):  # what has a meaning in threads only: they are real ones in lowered kernels
+        return interpreted(lower(kernel.func, kernel.space.target), kernel.arguments())
     if not kernel.space.program.pitches:
         return interpreted(kernel.func, kernel.arguments(), by)
     passed = [item.array for item in kernel.guarded()]
     by(None).call(kernel.func, passed)
     return Outcome(passed, [])
+
+
+def _exchanges(func: PrimFunc) -> bool:
+    """Whether threads hand values over to each other."""
+    found: list[bool] = []
+    post_order_visit(
+        func.body,
+        lambda node: found.append(
+            getattr(getattr(node, "op", None), "name", "").startswith("tir.tvm_warp_shuffle")
+        ),
+    )
+    return any(found)
 
 
 def _kernel(mod: IRModule, space: Space) -> Kernel:

@@ -20,6 +20,25 @@ _WRAPPING = """template <class T> __device__ __forceinline__ T wrapping_{name}(T
   return (T)((typename as_unsigned<T>::type)a {operator} (typename as_unsigned<T>::type)b);
 }}"""
 
+_TO_FLOAT8 = """// What is too large is {what}, where instructions make it the largest number.
+__device__ __forceinline__ {type} to_{dtype}(float x) {{
+  {type} result;
+  result.__x = fabsf(x) > {limit} ? (x < 0 ? {beyond} | 128 : {beyond}) : __nv_cvt_float_to_fp8(x, __NV_SATFINITE, {kind});
+  return result;
+}}
+__device__ __forceinline__ {type} to_{dtype}(double x) {{
+  {type} result;
+  result.__x = __nv_cvt_double_to_fp8(x, __NV_NOSAT, {kind});
+  return result;
+}}"""
+_TO_FLOAT8_PAIR = """__device__ __forceinline__ {type} to_{dtype}_pair(float x, float y) {{
+  {type} result;
+  result.__x = __nv_cvt_float2_to_fp8x2(make_float2(x, y), __NV_SATFINITE, {kind});
+  if (fabsf(x) > {limit}) result.__x = result.__x & 0xFF00 | (x < 0 ? {beyond} | 128 : {beyond});
+  if (fabsf(y) > {limit}) result.__x = result.__x & 0x00FF | (y < 0 ? {beyond} | 128 : {beyond}) << 8;
+  return result;
+}}"""
+
 FUNCTIONS: dict[str, tuple[tuple[str, ...], str]] = {
     "as_unsigned": ((), """// Arithmetic of these wraps; that of signed integers must not overflow.
 template <class T> struct as_unsigned { typedef unsigned int type; };
@@ -91,6 +110,42 @@ template <class T, int N> struct alignas(sizeof(T) * N) vec { T lane[N]; };"""),
     "store_vec": (("vec",), """template <class T, int N> __device__ __forceinline__ void store_vec(T* address, const vec<T, N>& value) {
   *reinterpret_cast<vec<T, N>*>(address) = value;
 }"""),
+    "to_float8_e4m3fn": ((), _TO_FLOAT8.format(
+        what="NaN", type="__nv_fp8_e4m3", dtype="float8_e4m3fn", limit="464.0f", beyond="0x7F", kind="__NV_E4M3")),
+    "to_float8_e5m2": ((), _TO_FLOAT8.format(
+        what="infinite", type="__nv_fp8_e5m2", dtype="float8_e5m2", limit="61439.996f", beyond="0x7C", kind="__NV_E5M2")),
+    "pair_at": (("vec",), """template <class Pair, class T, int N>
+__device__ __forceinline__ Pair pair_at(const vec<T, N>& value, int number) {
+  Pair result;
+  memcpy(&result, &value.lane[2 * number], sizeof(Pair));
+  return result;
+}"""),
+    "joined_pairs": (("vec",), """template <class T, class Pair, class... Others>
+__device__ __forceinline__ vec<T, 2 + 2 * sizeof...(Others)> joined_pairs(Pair first, Others... others) {
+  vec<T, 2 + 2 * sizeof...(Others)> result;
+  const Pair all[] = {first, others...};
+  memcpy(&result, all, sizeof(result));
+  return result;
+}"""),
+    "to_float8_e4m3fn_pair": ((), _TO_FLOAT8_PAIR.format(
+        type="__nv_fp8x2_e4m3", dtype="float8_e4m3fn", limit="464.0f", beyond="0x7F", kind="__NV_E4M3")),
+    "to_float8_e5m2_pair": ((), _TO_FLOAT8_PAIR.format(
+        type="__nv_fp8x2_e5m2", dtype="float8_e5m2", limit="61439.996f", beyond="0x7C", kind="__NV_E5M2")),
+    "float8_pairs": ((), """template <class Pair, class T> __device__ __forceinline__ Pair float8_pair(T low, T high) {
+  Pair result;
+  result.__x = low.__x | high.__x << 8;
+  return result;
+}
+template <class T, class Pair> __device__ __forceinline__ T float8_low(Pair pair) {
+  T result;
+  result.__x = pair.__x & 0xFF;
+  return result;
+}
+template <class T, class Pair> __device__ __forceinline__ T float8_high(Pair pair) {
+  T result;
+  result.__x = pair.__x >> 8;
+  return result;
+}"""),
     "packed_bytes": ((), """__device__ __forceinline__ int packed_bytes(signed char a, signed char b, signed char c, signed char d) {
   return (int)((a & 255u) | (b & 255u) << 8 | (c & 255u) << 16 | (d & 255u) << 24);
 }"""),
@@ -106,6 +161,10 @@ template <int rows, int columns, class T> __device__ __forceinline__ void store_
     to[(row + element / 2 * 8) * stride + column + element % 2 + i / (rows / 4) * 8] = held[i];
   }
 }"""),
+    "CUtensorMap": ((), """#if defined(__CUDA_ARCH__)
+// What the host makes for copies of boxes of a tensor.
+struct alignas(64) CUtensorMap { unsigned long long opaque[16]; };
+#endif"""),
     "sigmoid": ((), """__device__ __forceinline__ float sigmoid(float x) { return 1.0f / (1.0f + expf(-x)); }
 __device__ __forceinline__ double sigmoid(double x) { return 1.0 / (1.0 + exp(-x)); }"""),
 }  # fmt: skip

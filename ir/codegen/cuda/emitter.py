@@ -14,11 +14,13 @@ from typing import Any
 from ... import dtype as dt
 from ...arith.analyzer import Analyzer
 from ...arith.index_arithmetic import IndexArithmetic
-from ...tir.expr import PrimExpr, Var
+from ...tir.expr import BufferLoad, Call, PrimExpr, Var
+from ...tir.intrinsic.declaration import CallEffectKind, effect_of
 from ...tir.stmt import Stmt
 from ..error import CodegenError
 from ..printers import entering
 from .device_functions import FUNCTIONS, MATHEMATICS
+from .order import expressions_of, needs_order
 from .text import Text
 from .types import HEADERS, value_type
 
@@ -60,6 +62,17 @@ def _is_taken(name: str) -> bool:
     )
 
 
+def _is_ordered(expr: PrimExpr) -> bool:
+    """Whether an expression itself reads memory, or has an effect, and has a value."""
+    if isinstance(expr, BufferLoad):
+        return True
+    return (
+        isinstance(expr, Call)
+        and expr.dtype not in ("void", "handle")
+        and effect_of(expr) > CallEffectKind.PURE
+    )
+
+
 prints = entering(_EXPRESSIONS)
 """The decorated ``(emitter, expression) -> Lanes`` prints expressions of these classes."""
 prints_statement = entering(_STATEMENTS)
@@ -74,27 +87,42 @@ class KernelEmitter:
         exact: float arithmetic that must be rounded operation by operation, by identity.
         used: the variables that the kernel's expressions use.
         alignments: bytes to which memory must be aligned for what it is given to, by its address.
+        in_pairs: by the dtypes that are computed with two at a time: the functions of operations.
     """
 
     def __init__(
-        self, names: set[str], exact: set[int], used: set[Var], alignments: Mapping[Var, int]
+        self,
+        names: set[str],
+        exact: set[int],
+        used: set[Var],
+        alignments: Mapping[Var, int],
+        in_pairs: Mapping[str, Mapping[type, str]],
     ) -> None:
         self.lines: list[str] = []
         self.variables: dict[Var, Lanes] = {}
         self.functions: set[str] = set()
         """Those of :mod:`.device_functions` that are called."""
         self.instructions: set[str] = set()
-        """The functions of ``prelude/tensor_cores.cuh`` that are called."""
+        """The functions of ``prelude/*.cuh`` that are called."""
+        self.definitions: dict[str, str] = {}
+        """Functions that are made for this kernel, by name."""
+        self.barriers = ""
+        """The name of its barriers that count transactions."""
         self.headers: set[str] = set()
         self.exact = exact
         self.used = used
         self.alignments = alignments
+        self.in_pairs = in_pairs
         self.analyzer = Analyzer()
         self.is_index = IndexArithmetic()
         self.in_data = False
         """Whether int32 and int64 arithmetic wraps where the printer stands."""
         self.aligned: dict[Var, int] = {}
         """Bytes to which addresses are aligned."""
+        self.in_order = False
+        """Whether whatever reads memory or has an effect, in the statement at hand, gets a line of its own, in the order of the program."""
+        self.whole: PrimExpr | None = None
+        """The call that is a statement by itself, in a line already."""
         self.loaded: dict[str, Lanes] = {}
         """Vectors that the statement at hand has loaded already, by what loads them."""
         self._names = names
@@ -161,7 +189,9 @@ class KernelEmitter:
                 f"a CUDA kernel has no statement {type(node).__name__}; lower it with ir.tir.lower first"
             )
         self.loaded = {}
+        before, self.in_order = self.in_order, needs_order(expressions_of(node))
         handler(self, node)
+        self.in_order = before
 
     def lanes(self, expr: PrimExpr) -> Lanes:
         """An expression, lane by lane.
@@ -172,7 +202,11 @@ class KernelEmitter:
         handler = _EXPRESSIONS.get(expr.__class__)
         if handler is None:
             raise CodegenError(f"a CUDA kernel has no expression {type(expr).__name__}")
-        return handler(self, expr)
+        found = handler(self, expr)
+        if not self.in_order or expr is self.whole or not _is_ordered(expr):
+            return found
+        self.loaded = {}
+        return [self.kept(lane, dt.element_of(expr.dtype)) for lane in found]
 
     def scalar(self, expr: PrimExpr) -> Text:
         """The text of an expression of one lane."""

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from ... import dtype as dt
 from ...tir import expr as E
-from ...tir.effects import has_effect
+from ...tir.analysis.reads_memory import reads_memory
 from ...tir.operators import wrap_integer
 from ..error import CodegenError
 from .emitter import KernelEmitter, Lanes, prints
 from .text import Text, binary, call, cast, choice, negative
-from .types import is_half, memory_type
+from .types import is_float8, memory_type
 
 
 # -- variables and constants -------------------------------------------------------
@@ -56,6 +56,10 @@ def _float(emitter: KernelEmitter, expr: E.FloatImm) -> Lanes:
                 ("7ff0000000000000", "7ff8000000000000"),
             )
         ]
+    if is_float8(expr.dtype):
+        code = int.from_bytes(np.asarray(expr.value, dt.to_numpy(expr.dtype)).tobytes(), "little")
+        kind = emitter.type_of(expr.dtype)
+        return [call(f"{emitter.use('reinterpret')}<{kind}, unsigned char>", str(code))]
     rounded = float(np.asarray(expr.value, dt.to_numpy(expr.dtype)).astype(np.float32))
     return [_number(rounded, "f", "__int_as_float(0x%s)", ("7f800000", "7fc00000"))]
 
@@ -73,10 +77,6 @@ def _number(value: float, suffix: str, special: str, bits: tuple[str, str]) -> T
 
 @prints(E.Let)
 def _let(emitter: KernelEmitter, expr: E.Let) -> Lanes:
-    if emitter.is_conditional and has_effect(expr.value):
-        raise CodegenError(
-            f"let {expr.var.name} = {expr.value} has an effect and stands within a choice; make a statement of the choice"
-        )
     value = bound(emitter, expr.var, expr.value)
     emitter.variables[expr.var] = [emitter.kept(lane, expr.var.dtype, expr.var.name) for lane in value]
     return emitter.lanes(expr.body)
@@ -116,7 +116,9 @@ def _fused(emitter: KernelEmitter, expr: Any) -> Lanes | None:
         return None
     function = "fma" if dt.element_of(expr.dtype) == "float64" else "fmaf"
     found = []
-    for a, b, c in zip(emitter.lanes(product.a), emitter.lanes(product.b), emitter.lanes(other), strict=True):
+    first = None if is_first else emitter.lanes(other)
+    factors = emitter.lanes(product.a), emitter.lanes(product.b)
+    for a, b, c in zip(*factors, emitter.lanes(other) if first is None else first, strict=True):
         if isinstance(expr, E.Sub):
             a, c = (a, negative(c)) if is_first else (negative(a), c)
         found.append(call(function, a, b, c))
@@ -200,10 +202,32 @@ def _compare(emitter: KernelEmitter, expr: Any) -> Lanes:
 @prints(E.And, E.Or)
 def _connective(emitter: KernelEmitter, expr: Any) -> Lanes:
     left = emitter.lanes(expr.a)
+    if emitter.in_order and reads_memory(expr.b):
+        return _in_branches(emitter, expr, left)
     with emitter.conditionally():
         right = emitter.lanes(expr.b)
     operator = "&&" if isinstance(expr, E.And) else "||"
     return [binary(operator, a, b) for a, b in zip(left, right, strict=True)]
+
+
+def _in_branches(emitter: KernelEmitter, expr: Any, left: Lanes) -> Lanes:
+    """A condition whose right side runs, if it does, before what follows the condition.
+
+    Raises:
+        CodegenError: the lanes of a vector decide one by one.
+    """
+    if len(left) > 1:
+        refuse_lanes(expr)
+    name = emitter.fresh("holds")
+    emitter.line(f"bool {name} = {left[0].code};")
+    with emitter.block(f"if ({name})" if isinstance(expr, E.And) else f"if (!{name})"):
+        emitter.line(f"{name} = {emitter.scalar(expr.b).code};")
+    return [Text(name)]
+
+
+def refuse_lanes(expr: E.PrimExpr) -> NoReturn:
+    """Of lanes that decide one by one, each would have effects, or read what those change, in an order of its own."""
+    raise CodegenError(f"{expr} has effects, and decides lane by lane; make a loop of the lanes")
 
 
 @prints(E.Not)
@@ -225,73 +249,6 @@ def condition_of(emitter: KernelEmitter, condition: E.PrimExpr) -> Lanes:
     """What a choice depends on, which is a condition wherever the choice stands."""
     found = emitter.number(condition)
     return [emitter.kept(lane, "bool", "holds") for lane in found] if dt.lanes(condition.dtype) > 1 else found
-
-
-# -- casts -------------------------------------------------------------------------
-@prints(E.Cast)
-def _cast(emitter: KernelEmitter, expr: E.Cast) -> Lanes:
-    source, target = dt.element_of(expr.value.dtype), dt.element_of(expr.dtype)
-    is_number = dt.is_index(source) and dt.is_index(target) and emitter.is_index(expr.value)
-    values = emitter.number(expr.value) if is_number else emitter.data(expr.value)
-    if is_half(target):
-        return [
-            from_memory(emitter, lane, target)
-            for lane in (to_half(emitter, item, source, target) for item in values)
-        ]
-    return [_converted(emitter, value, source, target) for value in values]
-
-
-def _converted(emitter: KernelEmitter, value: Text, source: str, target: str) -> Text:
-    if source == target or (is_half(source) and target == "float32"):
-        return value
-    if dt.is_bool(target):
-        return binary("!=", value, Text("0"))
-    type_ = emitter.type_of(target)
-    if dt.is_float(source) and not dt.is_float(target):
-        low, high = dt.integer_range(target)
-        return call(
-            f"{emitter.use('to_integer')}<{type_}>", value, integer(low, target), integer(high, target)
-        )
-    return cast(type_, value)
-
-
-_TO_HALF = {
-    "float16": ("__float2half_rn", "__double2half", "__ll2half_rn", "__ull2half_rn", "__half2float"),
-    "bfloat16": (
-        "__float2bfloat16_rn",
-        "__double2bfloat16",
-        "__ll2bfloat16_rn",
-        "__ull2bfloat16_rn",
-        "__bfloat162float",
-    ),
-}
-
-
-def to_half(emitter: KernelEmitter, value: Text, source: str, target: str) -> Text:
-    """A value rounded, once, to a float of 16 bits, as it is stored."""
-    emitter.type_of(target)
-    of_float, of_double, of_signed, of_unsigned, _ = _TO_HALF[dt.element_of(target)]
-    if source == "float64":
-        return call(of_double, value)
-    if dt.is_float(source):
-        return call(of_float, value)
-    if dt.bits(source) <= 16:  # which float holds
-        return call(of_float, cast("float", value))
-    return (
-        call(of_unsigned, cast("unsigned long long", value))
-        if dt.is_uint(source)
-        else call(of_signed, cast("long long", value))
-    )
-
-
-def from_memory(emitter: KernelEmitter, value: Text, dtype: str) -> Text:
-    """What was loaded, as it is computed with."""
-    if dt.is_bool(dtype):
-        return binary("!=", value, Text("0"))
-    if is_half(dtype):
-        emitter.type_of(dtype)
-        return call(_TO_HALF[dt.element_of(dtype)][4], value)
-    return value
 
 
 # -- vectors -----------------------------------------------------------------------

@@ -7,15 +7,18 @@ from typing import Any
 
 from ... import dtype as dt
 from ...tir import expr as E
+from ...tir.analysis.reads_memory import reads_memory
 from ...tir.intrinsic.calls import LIBRARY
 from ..error import CodegenError
+from .conversions import from_memory
 from .device_functions import MATHEMATICS
 from .emitter import KernelEmitter, Lanes, prints
-from .expression import condition_of, from_memory
+from .expression import condition_of, refuse_lanes
 from .memory import element, stored
 from .tensor_cores import FORMS as TENSOR_CORE_FORMS
 from .text import Text, binary, call, cast, choice
-from .types import memory_type
+from .types import is_float8, memory_type
+from .warp_groups import FORMS as WARP_GROUP_FORMS
 
 _ATOMIC = ("int32", "int64", "uint32", "uint64", "float16", "bfloat16", "float32", "float64")
 
@@ -37,6 +40,10 @@ def _if_then_else(emitter: KernelEmitter, node: E.Call) -> Lanes:
     condition, yes, no = node.args
     count = dt.lanes(node.dtype)
     uniform = condition.value if isinstance(condition, E.Broadcast) else condition
+    if emitter.in_order and (reads_memory(yes) or reads_memory(no)):
+        if dt.lanes(uniform.dtype) > 1:
+            refuse_lanes(node)
+        return _branches(emitter, uniform, yes, no, node.dtype)
     if count > 1 and dt.lanes(uniform.dtype) == 1 and not emitter.is_conditional:
         return _branches(emitter, uniform, yes, no, node.dtype)
     conditions = condition_of(emitter, condition)
@@ -142,14 +149,13 @@ def _sync(emitter: KernelEmitter, node: E.Call) -> Lanes:
 def _shuffle(function: str) -> Callable[[KernelEmitter, E.Call], Lanes]:
     def emit(emitter: KernelEmitter, node: E.Call) -> Lanes:
         mask, value, lane, width, _warp_size = node.args
-        given = emitter.scalar(value)
-        found = call(
-            function,
-            cast("unsigned int", emitter.scalar(mask)),
-            given,
-            emitter.scalar(lane),
-            emitter.scalar(width),
-        )
+        parts = [emitter.scalar(item) for item in (mask, value, lane, width)]
+        if is_float8(node.dtype):  # a class
+            bits, kind = f"{emitter.use('reinterpret')}<unsigned char", emitter.type_of(node.dtype)
+            parts[1] = call(f"{bits}, {kind}>", parts[1])
+            found = cast("unsigned char", call(function, cast("unsigned int", parts[0]), *parts[1:]))
+            return [call(f"reinterpret<{kind}, unsigned char>", found)]
+        found = call(function, cast("unsigned int", parts[0]), *parts[1:])
         return [_narrowed(found, node.dtype) if not dt.is_float(node.dtype) else found]
 
     return emit
@@ -157,8 +163,8 @@ def _shuffle(function: str) -> Callable[[KernelEmitter, E.Call], Lanes]:
 
 def _atomic_add(emitter: KernelEmitter, node: E.Call) -> Lanes:
     address, value = node.args
-    (added,) = stored(emitter, value)
     where, dtype = emitter.scalar(address), value.dtype
+    (added,) = stored(emitter, value)
     if dtype not in _ATOMIC:
         raise CodegenError(f"CUDA adds no {dtype} atomically; it adds {', '.join(_ATOMIC)}")
     if dtype == "int64":  # which has the same bits
@@ -207,7 +213,8 @@ PRIMITIVES: dict[str, Callable[[KernelEmitter, E.Call], Lanes]] = {
     "tir.tvm_warp_shuffle_xor": _shuffle("__shfl_xor_sync"),
     "tir.tvm_warp_activemask": lambda emitter, node: [cast("int", call("__activemask"))],
     "tir.atomic_add": _atomic_add, "tir.address_of": _address_of, "tir.tvm_access_ptr": _access_ptr,
-    "tir.in_order": _argument, "tir.optimization_barrier": _argument, "tir.assume": _nothing, "tir.prefetch": _nothing,
-    "tir.dp4a": _dot_of_bytes, **TENSOR_CORE_FORMS,
+    "tir.in_order": _argument, "tir.as_data": _argument, "tir.optimization_barrier": _argument,
+    "tir.assume": _nothing, "tir.prefetch": _nothing,
+    "tir.dp4a": _dot_of_bytes, **TENSOR_CORE_FORMS, **WARP_GROUP_FORMS,
 }  # fmt: skip
 """The calls that are printed as they are; all others were rewritten to these."""

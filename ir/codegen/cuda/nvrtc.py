@@ -1,4 +1,7 @@
-"""CUDA C++ text to code of a GPU by NVRTC, in this process: no device, no driver and no host compiler are needed."""
+"""CUDA C++ text to code of a GPU by NVRTC: no device, no driver and no host compiler are needed.
+
+Programs are compiled in this process, but for those with instructions at which a compiler may end its process.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ from typing import Any
 from ...target.gpu_facts import architecture_number
 from ..error import CudaCompileError, CudaDiagnostic, CudaToolkitError
 from ..forking import hold_at_fork
+from .compiler_process import compile_apart
 from .diagnostics import PTX_TEXT, located_in_source, parse_log
 from .resources import KernelResources, resource_usage
 from .toolkit import INSTALL_HINT, toolkit
@@ -27,6 +31,8 @@ _OPTIONS = (
     "-default-device",
     "-lineinfo",
 )
+_COMPILED_APART = "wgmma"
+"""What stands in programs whose compiler may end its process: NVRTC 12.9 does at a descriptor of wgmma that is the constant zero."""
 _RESOURCES_IN_LOG = "--ptxas-options=-v"
 _INVALID_OPTION, _COMPILATION = 5, 6
 
@@ -79,10 +85,26 @@ def compile_cuda(
             names in the cubin are in ``symbols``.
 
     Raises:
-        CudaCompileError: the program is wrong or a kernel is too large for the architecture; the message has the lines.
+        CudaCompileError: the program is wrong or a kernel is too large for the architecture; the message has the lines. Or the compiler
+            ended its process, which is another one than this.
         CudaToolkitError: there is no NVRTC, or it does not know the architecture.
         TargetError: ``arch`` is not written as an architecture is.
     """
+    if _COMPILED_APART in source:
+        found: CompiledKernels = compile_apart(source, arch, name, options, kernels)
+        return found
+    return compile_here(source, arch, name=name, options=options, kernels=kernels)
+
+
+def compile_here(
+    source: str,
+    arch: str,
+    *,
+    name: str = "kernels.cu",
+    options: Sequence[str] = (),
+    kernels: Sequence[str] = (),
+) -> CompiledKernels:
+    """As :func:`compile_cuda`, always in this process."""
     _check_arch(arch)
     usual = [f"--gpu-architecture={arch}", *_common_options(), *options]
     program = _Program(source, name, kernels)

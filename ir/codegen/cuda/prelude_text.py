@@ -1,4 +1,4 @@
-"""What a kernel's source holds of ``prelude/tensor_cores.cuh``: the functions that it calls, and the macros that these are made of."""
+"""What a kernel's source holds of ``prelude/*.cuh``: the functions that it calls, and the functions and macros that these are made of."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 
-_FILE = Path(__file__).parent / "prelude" / "tensor_cores.cuh"
+_FILES = ("tensor_cores.cuh", "warp_groups.cuh")
+_SHARED_ADDRESS = "ptx_shared_address"
+"""A function that others of the second file call."""
 _MACRO = re.compile(r"^#define (\w+)\(.*?(?<!\\)$", re.M | re.S)
 _USE = re.compile(r"^(PTX_\w+)\((\w+), .*\)$", re.M)
 _FUNCTION = re.compile(
-    r"^(?:template <[^\n]*>\n)?__device__ __forceinline__ \w+ (\w+)\((?:[^\n]*\}|.*?^\})$", re.M | re.S
+    r"^(?:template <[^\n]*>\n)?__device__ __forceinline__ [\w ]+? (\w+)\((?:[^\n]*\}|.*?^\})$", re.M | re.S
 )
 _COPIES = "PTX_CP_ASYNC"
 
@@ -19,7 +21,8 @@ _COPIES = "PTX_CP_ASYNC"
 @lru_cache(maxsize=1)
 def _parts() -> tuple[dict[str, str], dict[str, str]]:
     """Macros by name, and by the name of a function the line or the lines that define it."""
-    text = _FILE.read_text(encoding="utf-8")
+    folder = Path(__file__).parent / "prelude"
+    text = "".join((folder / name).read_text(encoding="utf-8") for name in _FILES)
     macros = {found[1]: found[0] for found in _MACRO.finditer(text)}
     functions = {found[1]: found[0] for found in _FUNCTION.finditer(text)}
     for found in _USE.finditer(text):
@@ -45,6 +48,8 @@ def prelude_text(names: Iterable[str]) -> str:
     """
     macros, functions = _parts()
     lines = list(dict.fromkeys(functions[name] for name in sorted(names)))
+    if any(_SHARED_ADDRESS in line for line in lines):
+        lines = list(dict.fromkeys([functions[_SHARED_ADDRESS], *lines]))
     if not lines:
         return ""
     used: dict[str, str] = {}

@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+from ...error import IRTypeError, IRValueError
 from ...module import IRModule
 from ...target.target import Target
+from ...tir.analysis.host_accesses import HOST_ACCESS, host_accesses
 from ...tir.function import PrimFunc
 from ...tir.kernel_launch import is_kernel
 from ...tir.lower import lower
+from ..error import CodegenError, what_it_is
 from .cache import compile_cached
 from .codegen import CudaSource, generate
 from .emulation.program import EmulatedProgram
@@ -30,14 +33,14 @@ class CudaProgram:
         """What was generated: ``"cuda"`` (C++) or ``"ptx"``.
 
         Raises:
-            ValueError: another form.
+            IRValueError: another form.
             CudaToolkitError: PTX is asked for, and there is no NVRTC.
         """
         if form == "cuda":
             return self.kernels.text
         if form == "ptx":
             return self.code.ptx
-        raise ValueError(f'a program for CUDA has the sources "cuda" and "ptx", not {form!r}')
+        raise IRValueError(f'a program for CUDA has the sources "cuda" and "ptx", not {form!r}')
 
     @cached_property
     def code(self) -> CompiledKernels:
@@ -77,12 +80,19 @@ def build_cuda(program: PrimFunc | IRModule, target: Target) -> CudaProgram:
         target: of kind ``cuda``.
 
     Raises:
-        CodegenError: a kernel has no form in CUDA C++.
+        IRTypeError: it is no program.
+        CodegenError: nothing is bound to threads, or a kernel has no form in CUDA C++.
         IRValueError: a function cannot be lowered for this target.
     """
+    if not isinstance(program, PrimFunc | IRModule):
+        raise IRTypeError(f"build takes a PrimFunc or an IRModule, got {what_it_is(program)}")
     if isinstance(program, PrimFunc):
         symbol = str(program.attrs.get("global_symbol", "main"))
         program = IRModule({symbol: program.with_attr("global_symbol", symbol)})
     is_lowered = any(map(is_kernel, program.functions.values()))
     lowered = program if is_lowered else lower(program, target)
+    if not any(map(is_kernel, lowered.functions.values())):
+        for var, func in lowered.functions.items():
+            if isinstance(func, PrimFunc) and (found := host_accesses(func)):
+                raise CodegenError(HOST_ACCESS.format(function=var.name_hint, buffer=found[0].name))
     return CudaProgram(lowered, target, generate(lowered))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import gcd
 
 from ... import dtype as dt
+from ...target.gpu_facts import ACCESS_BYTES
 from ...tir import expr as E
 from ...tir import stmt as S
 from ...tir.analysis.reads_memory import reads_memory
@@ -17,11 +18,12 @@ from ..error import CodegenError
 from .emitter import KernelEmitter, prints_statement
 from .expression import bound
 from .memory import store
+from .pairs import store_in_pairs
 from .tensor_cores import FRAGMENTS, declare_fragments
 from .text import UNARY, Text, binary
 from .types import memory_type
 
-_SHARED_ALIGNMENT = 16
+_SHARED_ALIGNMENT = ACCESS_BYTES
 
 
 @prints_statement(S.SeqStmt)
@@ -55,7 +57,8 @@ def _declaration(emitter: KernelEmitter, node: S.DeclBuffer) -> None:
 # -- values ------------------------------------------------------------------------
 @prints_statement(S.BufferStore)
 def _store(emitter: KernelEmitter, node: S.BufferStore) -> None:
-    store(emitter, node.buffer, node.indices, node.value, node.predicate)
+    if not store_in_pairs(emitter, node):
+        store(emitter, node.buffer, node.indices, node.value, node.predicate)
 
 
 @prints_statement(S.LetStmt)
@@ -103,6 +106,7 @@ def _evaluate(emitter: KernelEmitter, node: S.Evaluate) -> None:
     if isinstance(value, E.Call) and getattr(value.op, "name", "") == "tir.ret":
         emitter.line("return;")
     elif isinstance(value, E.Call) and effect_of(value) > CallEffectKind.READ_STATE:
+        emitter.whole = value
         for lane in emitter.data(value):
             emitter.line(f"{lane.code};")
     elif has_effect(value):  # of which the value is nothing to C++
@@ -172,7 +176,8 @@ def _allocate(emitter: KernelEmitter, node: S.Allocate) -> None:
         _dynamic(emitter, node, name)
     elif not isinstance(extent, E.IntImm):
         raise CodegenError(
-            f"allocation {node.buffer_var.name} of a kernel has {extent} elements; their number must be constant"
+            f"allocation {node.buffer_var.name} of a kernel has {extent} elements; their number must be constant, as that of the records"
+            " by which a row is sorted: give the extent a value (BindSymbolicVars), or allocate the buffer around the kernel"
         )
     else:
         count = max(1, extent.value * dt.lanes(node.dtype))
@@ -192,8 +197,16 @@ def _allocate(emitter: KernelEmitter, node: S.Allocate) -> None:
 
 def _dynamic(emitter: KernelEmitter, node: S.Allocate, name: str) -> None:
     """Shared memory whose size the launch says."""
-    emitter.aligned[node.buffer_var] = 128
+    alignment = max(
+        128,
+        int(
+            getattr(
+                node.annotations.get("data_alignment", 0), "value", node.annotations.get("data_alignment", 0)
+            )
+        ),
+    )
+    emitter.aligned[node.buffer_var] = alignment
     bytes_name = emitter.fresh("dynamic_shared_memory")
-    emitter.line(f"extern __shared__ __align__(128) unsigned char {bytes_name}[];")
+    emitter.line(f"extern __shared__ __align__({alignment}) unsigned char {bytes_name}[];")
     type_ = memory_type(node.dtype)
     emitter.line(f"{type_}* const {name} = reinterpret_cast<{type_}*>({bytes_name});")

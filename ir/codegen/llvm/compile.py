@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import tempfile
 import threading
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -107,8 +107,8 @@ def require_processor(target: Target) -> None:
     """
     if target.kind_name != "llvm":
         raise CodegenError(
-            f"code for target kind {target.kind_name!r} is not generated yet, only for llvm: schedules for {target} can be made"
-            " and searched, but not built"
+            f"code for target kind {target.kind_name!r} is not generated yet, only for llvm and cuda: schedules for {target}"
+            " can be made and searched, but not built"
         )
     if target.host is not None and target.host.without_host() != target.without_host():
         raise CodegenError(
@@ -384,8 +384,23 @@ def repairs_nan(options: MachineOptions = MachineOptions()) -> bool:
     return (options.cpu or host_info().cpu) in _REPAIRING and "-avx512f" not in options.features.split(",")
 
 
+def find_linker() -> str | None:
+    """The program that links shared libraries: what ``LOOPSMITH_LINKER`` names, or the system's compiler driver or linker."""
+    return next((found for name in _linker_names() if (found := shutil.which(name))), None)
+
+
+def _linker_names() -> list[str]:
+    chosen = os.environ.get("LOOPSMITH_LINKER")
+    return [chosen] if chosen else ["cc", "gcc", "clang", "ld", "ld.lld"]
+
+
 def link_shared_library(
-    objects: list[bytes], path: str | os.PathLike[str], *, export: list[str] | None = None
+    objects: list[bytes],
+    path: str | os.PathLike[str],
+    *,
+    export: list[str] | None = None,
+    libraries: Sequence[str] = (),
+    version: str = "",
 ) -> None:
     """Links object files into a shared library with the system's compiler driver or linker.
 
@@ -393,16 +408,16 @@ def link_shared_library(
         objects: object files as bytes.
         path: where to write the library.
         export: symbols to keep visible; all global ones when None.
+        libraries: of C, by the names of their linker options, besides those that kernels need.
+        version: of the exported symbols; the system's loader refuses a library without it to programs that were linked with it.
 
     Raises:
         CodegenError: when no linker is found (``LOOPSMITH_LINKER`` names one) or it fails; the linker's words are in the message.
     """
-    chosen = os.environ.get("LOOPSMITH_LINKER")
-    candidates = [chosen] if chosen else ["cc", "gcc", "clang", "ld", "ld.lld"]
-    linker = next((found for c in candidates if c and (found := shutil.which(c))), None)
+    linker = find_linker()
     if linker is None:
         raise CodegenError(
-            f"cannot link {os.fspath(path)}: none of {', '.join(candidates)} is on PATH. Install gcc, clang or "
+            f"cannot link {os.fspath(path)}: none of {', '.join(_linker_names())} is on PATH. Install gcc, clang or "
             "binutils, or set LOOPSMITH_LINKER; running in process needs no linker"
         )
     with tempfile.TemporaryDirectory() as folder:
@@ -417,9 +432,11 @@ def link_shared_library(
         command = [linker, "-shared", "-o", os.fspath(path), *files, *wrap("-Bsymbolic")]
         if export is not None:
             script = Path(folder, "exports.map")
-            script.write_text("{ global: " + " ".join(f"{s};" for s in export) + " local: *; };\n")
+            script.write_text(
+                f"{version} {{ global: " + " ".join(f"{s};" for s in export) + " local: *; };\n"
+            )
             command += wrap(f"--version-script={script}")
-        command += ["-lm", "-lpthread"] if not direct else []
+        command += [f"-l{name}" for name in ("m", "pthread", *libraries)] if not direct else []
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise CodegenError(

@@ -54,6 +54,19 @@ def extent_of(expr: PrimExpr, names: Mapping[Var, str]) -> Extent:
     return (name, *(extent_of(part, names) for part in parts))
 
 
+def is_extent(value: Any) -> bool:
+    """Whether something read from a file is an extent: a number, a name, or an operation that there is, on extents.
+
+    >>> is_extent(("*", "n", 2)), is_extent(("*", "n")), is_extent(1.5)
+    (True, False, False)
+    """
+    if not isinstance(value, tuple):
+        return isinstance(value, int | str)
+    if not value or value[0] not in _OPERATIONS or not all(map(is_extent, value[1:])):
+        return False
+    return len(value) - 1 == {"not": 1, "select": 3}.get(value[0], 2)
+
+
 def evaluate(extent: Extent, symbols: Mapping[str, int]) -> int:
     """The number that an extent is, given its symbols.
 

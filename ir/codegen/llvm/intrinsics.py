@@ -23,8 +23,10 @@ from .call import call_function, call_packed
 from .conversion import from_memory, number_of, to_memory
 from .dot_product import dot_accumulate
 from .emitter import FunctionEmitter, prints
+from .launch import encode_tensor_map, launch_kernel
 from .matrix import matrix_accumulate, matrix_load, matrix_store
 from .memory import address, flat_index
+from .structs import struct_get, struct_set
 from .types import memory_type, register_type
 
 #: Widest vector (in lanes of float32) that a polynomial is computed for at once; wider ones are split to save registers.
@@ -239,6 +241,8 @@ PRIMITIVES: dict[str, Callable[[Any, Any], Value]] = {
     "tir.call_extern": _call_extern, "tir.call_pure_extern": _call_extern,
     "tir.call_llvm_intrin": _call_llvm, "tir.call_llvm_pure_intrin": _call_llvm,
     "tir.tvm_call_packed": call_packed, "tir.tvm_call_cpacked": call_packed, "tir.assume": _assume, "tir.undef": _undef,
+    "tir.launch_kernel": launch_kernel, "tir.tvm_struct_get": struct_get, "tir.tvm_struct_set": struct_set,
+    "tir.encode_tensor_map": encode_tensor_map,
     "tir.optimization_barrier": _optimization_barrier, "tir.in_order": _in_order, "tir.dot_accumulate": dot_accumulate,
     "tir.matrix_load": matrix_load, "tir.matrix_store": matrix_store, "tir.matrix_accumulate": matrix_accumulate,
 }  # fmt: skip

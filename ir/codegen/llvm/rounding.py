@@ -6,65 +6,21 @@ it, since LLVM would call functions of a runtime library that nobody links.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ... import dtype as dt
+from ...narrow_float import NARROW_FLOATS, POWERS_OF_TWO, NarrowFloat
 from .builder import FunctionBuilder, Value, constant, element_of, lanes_of, vector
 
 _INFINITY = 0x7F800000  # of float32
 
 
-@dataclass(frozen=True)
-class _Format:
-    """The bits of a narrow float: a sign, an exponent, and digits behind the leading one."""
-
-    bits: int
-    digits: int
-    bias: int
-    largest: int
-    """The code of the largest number."""
-    beyond: int
-    """The code of what is larger: infinity, NaN where there is none, the largest number where there is neither."""
-    nan: int
-    """The code of NaN; that of 0 where there is none."""
-
-    @property
-    def stored_bits(self) -> int:
-        """The width of what holds a code: bytes at least, whose upper bits mean nothing."""
-        return max(self.bits, 8)
-
-    @property
-    def has_one_zero(self) -> bool:
-        """Whether the code of -0 is NaN."""
-        return self.nan == 1 << (self.bits - 1)
-
-
-_FORMATS = {
-    "float": _Format(16, 10, 15, 0x7BFF, 0x7C00, 0x7E00),
-    "float8_e3m4": _Format(8, 4, 3, 0x6F, 0x70, 0x78),
-    "float8_e4m3": _Format(8, 3, 7, 0x77, 0x78, 0x7C),
-    "float8_e4m3fn": _Format(8, 3, 7, 0x7E, 0x7F, 0x7F),
-    "float8_e5m2": _Format(8, 2, 15, 0x7B, 0x7C, 0x7E),
-    "float8_e4m3fnuz": _Format(8, 3, 8, 0x7F, 0x80, 0x80),
-    "float8_e4m3b11fnuz": _Format(8, 3, 11, 0x7F, 0x80, 0x80),
-    "float8_e5m2fnuz": _Format(8, 2, 16, 0x7F, 0x80, 0x80),
-    "float6_e2m3fn": _Format(6, 3, 1, 0x1F, 0x1F, 0),
-    "float6_e3m2fn": _Format(6, 2, 3, 0x1F, 0x1F, 0),
-    "float4_e2m1fn": _Format(4, 1, 1, 0x7, 0x7, 0),
-}
-"""By the code of the dtype; "float" is float16."""
-
-_POWERS = "float8_e8m0fnu"
-"""An exponent and nothing else: the powers of two from 2^-127 to 2^127, and NaN."""
-
-FLOATS_IN_INTEGERS = frozenset(_FORMATS) - {"float"} | {"bfloat", _POWERS}
+FLOATS_IN_INTEGERS = frozenset(NARROW_FLOATS) - {"float16"} | {"bfloat", POWERS_OF_TWO}
 """Codes of the dtypes whose values are kept as their bits."""
 
 
 def widen_float(b: FunctionBuilder, value: Value, dtype: str) -> Value:
     """A float of at most 16 bits as float32; other floats as they are."""
     code, bits, lanes = dt.parse(dtype)
-    if code == _POWERS:
+    if code == POWERS_OF_TWO:
         return _widen_power(b, value)
     if code == "bfloat":
         wide = b.cast("zext", value, vector("i32", lanes))
@@ -74,7 +30,7 @@ def widen_float(b: FunctionBuilder, value: Value, dtype: str) -> Value:
         return value
     if bits == 16 and b.computes_halves:
         return b.cast("fpext", value, vector("float", lanes))
-    return _widen(b, value, _FORMATS[code])
+    return _widen(b, value, NARROW_FLOATS[dt.element_of(dtype)])
 
 
 def narrow_float(b: FunctionBuilder, value: Value, dtype: str) -> Value:
@@ -86,18 +42,18 @@ def narrow_float(b: FunctionBuilder, value: Value, dtype: str) -> Value:
         value = _round_to_odd(b, value)
     if code == "bfloat":
         return _float_to_bfloat(b, value)
-    if code == _POWERS:
+    if code == POWERS_OF_TWO:
         return _float_to_power(b, value)
     if bits == 16 and b.computes_halves:
         return b.cast("fptrunc", value, vector("half", lanes))
-    return _narrow(b, value, _FORMATS[code])
+    return _narrow(b, value, NARROW_FLOATS[dt.element_of(dtype)])
 
 
 def integer_to_narrow(b: FunctionBuilder, value: Value, signed: bool, dtype: str) -> Value:
     """An integer rounded to a float of at most 16 bits."""
     lanes, bits = lanes_of(value.type), int(element_of(value.type)[1:])
     convert = "sitofp" if signed else "uitofp"
-    if bits <= 24 or dt.code(dtype) not in ("bfloat", _POWERS):
+    if bits <= 24 or dt.code(dtype) not in ("bfloat", POWERS_OF_TWO):
         # float32 holds the integers, or at least those in the range of the dtype
         return narrow_float(b, b.cast(convert, value, vector("float", lanes)), dtype)
     if bits > 32:
@@ -172,7 +128,7 @@ def _float_to_power(b: FunctionBuilder, value: Value) -> Value:
     return b.cast("trunc", b.select(is_power, code, constant(0xFF, i32)), vector("i8", lanes))
 
 
-def _widen(b: FunctionBuilder, value: Value, form: _Format) -> Value:
+def _widen(b: FunctionBuilder, value: Value, form: NarrowFloat) -> Value:
     """The bits moved to their places in a float32, and the difference of the biases added to the exponent by an exact product."""
     lanes = lanes_of(value.type)
     codes = b.cast("bitcast", value, vector(f"i{form.stored_bits}", lanes))
@@ -195,7 +151,7 @@ def _widen(b: FunctionBuilder, value: Value, form: _Format) -> Value:
     return b.cast("bitcast", b.binary("or", result, sign), float_)
 
 
-def _narrow(b: FunctionBuilder, value: Value, form: _Format) -> Value:
+def _narrow(b: FunctionBuilder, value: Value, form: NarrowFloat) -> Value:
     """float32 rounded: in integers where the result is normal, by a sum where it is not.
 
     The last place of the sum's constant is that of the least number of the format, so the addition rounds as it should.

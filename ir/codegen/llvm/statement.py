@@ -38,7 +38,10 @@ def _seq(emitter: FunctionEmitter, node: S.SeqStmt) -> None:
 @prints_statement(S.AttrStmt)
 def _attribute(emitter: FunctionEmitter, node: S.AttrStmt) -> None:
     if node.attr_key in ("thread_extent", "virtual_thread"):
-        raise CodegenError(f"{node.attr_key} is for GPUs; a CPU kernel has no threads to bind loops to")
+        raise CodegenError(
+            f"a loop is bound to {node.node.thread_tag} ({node.attr_key}), and a processor has no threads to bind loops to; build for the"
+            " target cuda, or schedule with parallel and vectorize in place of bind"
+        )
     emitter.statement(node.body)
 
 

@@ -19,7 +19,7 @@ from ...tir.function import OUTLINED, PrimFunc
 from ...tir.intrinsic.calls import LIBRARY
 from .vector_math import CALLED_OF_LIBM
 
-_WORDS = frozenset(
+WORDS = frozenset(
     "main auto bool break case char const continue default do double else enum extern false float for goto if inline int long"
     " register restrict return short signed sizeof static struct switch true typedef union unsigned void volatile while"
     " asm catch class delete namespace new operator private protected public template this throw try using virtual".split()
@@ -53,7 +53,7 @@ def reserved_symbols() -> frozenset[str]:
     suffixed = {name + suffix for name in mathematics for suffix in ("", "f", "l")}
     runtime = Path(__file__).with_name("runtime.ll").read_text(encoding="utf-8")
     of_runtime = re.findall(r"^(?:declare|define)\b(?! internal)[^@]*@(\w+)\(", runtime, re.MULTILINE)
-    return _WORDS | _LIBRARY | suffixed | frozenset(of_runtime)
+    return WORDS | _LIBRARY | suffixed | frozenset(of_runtime)
 
 
 def c_symbol(name: str) -> str:
@@ -67,6 +67,15 @@ def c_symbol(name: str) -> str:
     if is_c and name not in reserved_symbols() and not re.match("_[_A-Z]", name):
         return name
     return _prefixed(name)
+
+
+def unique_symbol(name: str, number: int) -> str:
+    """The symbol of one of many functions that are linked together, told apart by the hashes of what they do.
+
+    >>> unique_symbol("fused conv-1", 255)
+    'fused_conv_1_00000000000000ff'
+    """
+    return f"{re.sub(r'[^A-Za-z0-9_]', '_', name)[:80]}_{number:016x}"
 
 
 def _prefixed(name: str) -> str:

@@ -127,12 +127,18 @@ class MemoryAnalysis:
 
     def _exact_writes(self, call: Call, effect: MemoryEffect) -> MemoryEffect:
         """A kernel that is in the module tells which of the tensors that it is given it writes."""
-        declared = declaration_of(call.op)
-        callee = call.args[declared.callee] if declared is not None and declared.callee is not None else None
-        kernel = self._callee(callee) if isinstance(callee, GlobalVar) else None
+        kernel = self.called_function(call)
         if not isinstance(kernel, PrimFunc) or effect.writes != ((1,),):
             return effect
         return replace(effect, writes=tuple([(1, number) for number in written_params(kernel)]))
+
+    def called_function(self, call: Call) -> Any:
+        """The module's function that a call calls, itself or through an operator such as ``call_tir``; None where there is none."""
+        if isinstance(call.op, GlobalVar):
+            return self._callee(call.op)
+        declared = declaration_of(call.op)
+        callee = call.args[declared.callee] if declared is not None and declared.callee is not None else None
+        return self._callee(callee) if isinstance(callee, GlobalVar) else None
 
     def _callee(self, var: GlobalVar) -> Any:
         if self._mod is None:

@@ -11,7 +11,19 @@ from ...global_info import VDevice
 from ...op import register_op_attr
 from ...registry import get_global_func, register_func
 from ...tir.expr import Var as TirVar
-from ..expr import Call, DataflowVar, Expr, ShapeExpr, StringImm, Tuple, TupleGetItem, Var, convert_to_expr
+from ..devices import device_number
+from ..expr import (
+    Call,
+    DataflowVar,
+    Expr,
+    PrimValue,
+    ShapeExpr,
+    StringImm,
+    Tuple,
+    TupleGetItem,
+    Var,
+    convert_to_expr,
+)
 from ..function import ExternFunc
 from ..struct_info import (
     FuncStructInfo,
@@ -461,13 +473,19 @@ def _infer_to_vdevice(node: Call, builder: Any) -> StructInfo:
     return TensorStructInfo(info.shape, info.dtype, node.attrs["dst_vdevice"], info.ndim)
 
 
+def _lower_to_vdevice(node: Call) -> Call:
+    info: Any = node.struct_info
+    args = (node.args[0], PrimValue(device_number(info.vdevice)))
+    return Call(ExternFunc("vm.builtin.to_device"), args, None, [info], node.span, info)
+
+
 # A tensor that is on the device already is not copied.
 @operator(
     "relax.to_vdevice",
     infer=_infer_to_vdevice,
     reference=lambda x, dst_vdevice: x,
     memory=view_of(0),
-    lowering=packed("vm.builtin.to_device"),
+    lowering=_lower_to_vdevice,
 )
 def to_vdevice(data: Expr, dst_vdevice: VDevice | str) -> Call:
     """Copy a tensor to a virtual device."""

@@ -213,6 +213,17 @@ class Evaluator:
                 )
         return result
 
+    def kept_apart(self, func: PrimFunc, args: Sequence[Any], written: Sequence[int]) -> list[Any]:
+        """The arguments of a kernel, copies of those that lie in what it writes, unless it says that it takes one array for several."""
+        passed = list(args)
+        if not func.attrs.get("tir.noalias", True):
+            return passed
+        for index in written:
+            for other, arg in enumerate(passed):
+                if other != index and isinstance(arg, np.ndarray) and np.may_share_memory(arg, passed[index]):
+                    passed[other] = arg.copy()
+        return passed
+
     def _name_of(self, func: PrimFunc) -> str:
         functions = self.mod.functions.items() if self.mod is not None else ()
         return next((var.name_hint for var, item in functions if item is func), "main")

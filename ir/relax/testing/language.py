@@ -67,6 +67,7 @@ def _call_tir_inplace(self: Evaluator, call: Call) -> Any:
     info, indices = call.sinfo_args[0], _inplace(call)
     what = f"an in-place call of {call.args[0]}"
     inputs = [self.writable(arg, what) if index in indices else arg for index, arg in enumerate(inputs)]
+    inputs = self.kept_apart(callee, inputs, [index for index in indices if index != -1])
     made = iter(_outputs(self, info))
     outputs = [item if index == -1 else inputs[index] for item, index in zip(made, indices, strict=True)]
     new = [item for item, index in zip(outputs, indices) if index == -1]

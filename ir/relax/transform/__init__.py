@@ -24,6 +24,8 @@ from .choose_layout import ChooseLayout
 from .combine_parallel_matmul import CombineParallelMatmul
 from .compute_prim_value import ComputePrimValue
 from .convert_layout import ConvertLayout
+from .copy_between_devices import CopyBetweenDevices
+from .copy_shared_operands import CopySharedOperands
 from .copy_written_constants import CopyWrittenConstants
 from .convert_to_dataflow import ConvertToDataflow
 from .dataflow_block_pass import DataflowBlockPass, dataflowblock_pass
@@ -59,6 +61,7 @@ from .lower_alloc_tensor import LowerAllocTensor
 from .lower_gpu_ipc_alloc_storage import LowerGPUIPCAllocStorage
 from .lower_runtime_builtin import LowerRuntimeBuiltin
 from .merge_composite_functions import MergeCompositeFunctions
+from .narrow_kernel_indices import NarrowKernelIndices
 from .normalize import Normalize
 from .normalize_global_var import NormalizeGlobalVar
 from .optimize_layout_transform import OptimizeLayoutTransform

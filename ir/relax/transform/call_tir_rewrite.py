@@ -13,6 +13,7 @@ from ...tir.expr import Var as TirVar
 from ...tir.function import PrimFunc
 from ...transform import PassContext
 from ..analysis.kernel_operands import kernel_operands, unproved
+from ..devices import device_number
 from ..expr import (
     Call,
     DataTypeImm,
@@ -35,8 +36,8 @@ _NOTHING = TupleStructInfo(())
 _WITH_OUTPUTS = ("relax.call_tir", "relax.call_dps_packed", "relax.call_tir_inplace")
 
 
-_DEVICE, _SCOPE = PrimValue(0), StringImm("global")
-"""Where outputs are allocated: one device, and the memory that every kernel sees."""
+_SCOPE = StringImm("global")
+"""Outputs are allocated in the memory that every kernel sees."""
 
 
 class _Rewriter(ExprMutator):
@@ -97,7 +98,8 @@ class _Rewriter(ExprMutator):
         shape = known_shape(info) if isinstance(info, TensorStructInfo) else None
         if shape is None or not isinstance(info, TensorStructInfo):
             raise IRValueError(f"CallTIRRewrite: the output of a kernel needs a known shape, it is {info}")
-        args = (shape, DataTypeImm(info.dtype), _DEVICE, _SCOPE)
+        device = PrimValue(device_number(info.vdevice))
+        args = (shape, DataTypeImm(info.dtype), device, _SCOPE)
         alloc = Call(Op.get("relax.builtin.alloc_tensor"), args, None, None, None, info)
         return self.builder_.emit(alloc, "alloc")
 

@@ -16,7 +16,7 @@ class ChooseLayout(ModulePass):
     """Apply :class:`ConvertLayout` with the layouts that suit the current target (the host's processor when there is none).
 
     On processors all convolutions become channels-last, whose kernels vectorize over output channels whatever the size of the
-    image. ResNet-18 with untuned schedules ran six times as fast as in NCHW on the machine where this was measured.
+    image. ResNet-18 with default schedules ran six times as fast as in NCHW on the machine where this was measured.
 
     Before: ``R.nn.conv2d(x, w, data_layout="NCHW", kernel_layout="OIHW")``
 

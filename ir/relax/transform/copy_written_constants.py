@@ -5,17 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ... import te
 from ...module import IRModule
 from ...transform import ModulePass, PassContext
 from ..expr import Call, Constant, Expr, Tuple, Var
 from ..op.memory_effect import Path
 from ..struct_info import TensorStructInfo
+from .copied_tensor import emit_copy
 from .memory_mutator import MemoryMutator
-
-
-def _identity(data: Any) -> Any:
-    return te.compute(data.shape, lambda *indices: data(*indices), name="T_copy")
 
 
 class _Copier(MemoryMutator):
@@ -44,7 +40,7 @@ class _Copier(MemoryMutator):
             return arg
         if not self.aliases.may_be_constant(before):
             return arg
-        return self.builder_.emit(self.builder_.call_te(_identity, arg, primfunc_name_hint="copy"))
+        return emit_copy(self.builder_, arg)
 
 
 @dataclass(frozen=True)

@@ -78,6 +78,7 @@ class _Legalizer(ExprMutator):
         while isinstance(value, SeqExpr):
             pending += [binding for inner in value.blocks for binding in inner.bindings]
             value = value.body
+        value = _where_it_is(value, call.struct_info_)
         for binding in pending:
             # What a legalization emits may hold operators again.
             self.visit_binding(binding)
@@ -118,6 +119,21 @@ class _Legalizer(ExprMutator):
             if not call.op.get_attr("FDataDependent"):
                 return None
         return found  # type: ignore[no-any-return]
+
+
+def _where_it_is(value: Any, info: StructInfo | None) -> Any:
+    """A kernel's call with its output on the virtual device that the operator's result is said to be on."""
+    if (
+        not is_call_to(value, "relax.call_tir")
+        or not isinstance(info, TensorStructInfo)
+        or info.vdevice is None
+    ):
+        return value
+    found = value.sinfo_args[0]
+    if not isinstance(found, TensorStructInfo) or found.vdevice is not None:
+        return value
+    placed = TensorStructInfo(found.shape, found.dtype, info.vdevice, found.ndim)
+    return value.replace(sinfo_args=(placed,), struct_info_=placed)
 
 
 def _call_key(call: Call) -> tuple[Any, list[Expr]]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ...error import IRValueError
 from ...expr import GlobalVar
 from ...module import IRModule
 from ...op import Op
 from ...tir.expr import FloatImm, IntImm
+from ...tir.expr import Var as TirVar
 from ...tir.function import PrimFunc
 from ...transform import ModulePass, PassContext
 from ..analysis.binding import used_vars
@@ -34,10 +36,13 @@ from ..expr import (
 from ..expr_functor import ExprMutator
 from ..function import ExternFunc, Function
 from ..op.memory_effect import view_of
-from ..struct_info import StructInfo
+from ..struct_info import ShapeStructInfo, StructInfo
+from ..symbolic_vars import definable_tir_vars_in_struct_info, tir_vars_in
 from .grouping import NameTable
 
 _FORCE_PURE = {"relax.force_pure": True}
+CAPTURE_SYMBOLIC_VARS = "relax.rewrite_cuda_graph.capture_symbolic_vars"
+"""Attribute of a function: names of symbolic variables; there is a CUDA graph for each of their values that calls come with."""
 
 
 def _values(func: Function) -> list[tuple[Var, Expr]]:
@@ -49,8 +54,25 @@ def _values(func: Function) -> list[tuple[Var, Expr]]:
     ]
 
 
-def _is_static_shape(expr: Expr) -> bool:
-    return isinstance(expr, ShapeExpr) and all(isinstance(dim, IntImm) for dim in expr.values)
+def _is_static_shape(expr: Expr, captured: Collection[TirVar] = ()) -> bool:
+    """Whether all extents are numbers, where variables that calls are captured by count as numbers."""
+    return isinstance(expr, ShapeExpr) and all(set(tir_vars_in(dim)) <= set(captured) for dim in expr.values)
+
+
+def _captured_vars(func: Function) -> list[TirVar]:
+    """The symbolic variables by whose values calls are captured, as the function's attribute names them."""
+    names = [str(getattr(name, "value", name)) for name in func.attrs.get(CAPTURE_SYMBOLIC_VARS) or ()]
+    infos = [param.struct_info_ for param in func.params]
+    known = {
+        var.name: var for info in infos if info is not None for var in definable_tir_vars_in_struct_info(info)
+    }
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise IRValueError(
+            f"RewriteCUDAGraph: {CAPTURE_SYMBOLIC_VARS} names {unknown[0]!r}, which no parameter defines; they define"
+            f" {', '.join(known) or 'none'}"
+        )
+    return [known[name] for name in names]
 
 
 def _lifted_storage(func: Function, memory: MemoryAnalysis) -> list[Var]:
@@ -86,6 +108,7 @@ class _Region:
 def _regions(func: Function, mod: IRModule, lifted: set[Var]) -> list[list[Binding]]:
     """The runs of kernels whose arguments are the same memory on every call."""
     count = func.attrs.get("num_input")
+    captured = set(_captured_vars(func))
     static: set[Any] = set(lifted)
     if count is not None:
         static.update(func.params[int(getattr(count, "value", count)) :])
@@ -96,9 +119,9 @@ def _regions(func: Function, mod: IRModule, lifted: set[Var]) -> list[list[Bindi
         if isinstance(expr, Tuple):
             return all(map(is_static, expr.fields))
         if isinstance(expr, ShapeExpr):
-            return _is_static_shape(expr)
+            return _is_static_shape(expr, captured)
         if isinstance(expr, PrimValue):
-            return isinstance(expr.value, IntImm | FloatImm)
+            return isinstance(expr.value, IntImm | FloatImm) or set(tir_vars_in(expr.value)) <= captured
         return isinstance(expr, Constant)
 
     found: list[list[Binding]] = []
@@ -109,7 +132,7 @@ def _regions(func: Function, mod: IRModule, lifted: set[Var]) -> list[list[Bindi
             if binding is not None and binding.var in lifted:
                 continue
             launch = isinstance(value, Call) and _is_kernel(value, mod) and all(map(is_static, value.args))
-            if binding is not None and (launch or _keeps_memory(value, is_static)):
+            if binding is not None and (launch or _keeps_memory(value, is_static, captured)):
                 if not launch:
                     static.add(binding.var)
                 if launch or region.bindings:
@@ -129,10 +152,10 @@ def _is_kernel(call: Call, mod: IRModule) -> bool:
     return isinstance(call.op, GlobalVar) and isinstance(mod.functions.get(call.op), PrimFunc)
 
 
-def _keeps_memory(value: Any, is_static: Callable[[Any], bool]) -> bool:
+def _keeps_memory(value: Any, is_static: Callable[[Any], bool], captured: Collection[TirVar]) -> bool:
     """Whether a value is static memory under another name or shape."""
     if is_call_to(value, "relax.memory.alloc_tensor"):
-        return is_static(value.args[0]) and _is_static_shape(value.args[2])
+        return is_static(value.args[0]) and _is_static_shape(value.args[2], captured)
     if isinstance(value, Call) and MemoryAnalysis().effect_of(value) == view_of(0):
         return all(map(is_static, value.args))
     if isinstance(value, TupleGetItem):
@@ -158,6 +181,7 @@ class _Rewriter(ExprMutator):
         self._numbers = numbers
         self._name = name
         self._func = func
+        self._symbols = _captured_vars(func)
         self._lifted = _lifted_storage(func, MemoryAnalysis(result))
         self._region_of: dict[int, list[Binding]] = {}
         for region in _regions(func, result, set(self._lifted)):
@@ -182,11 +206,13 @@ class _Rewriter(ExprMutator):
             elif binding is region[-1]:
                 self._capture(region)
 
-    def _call(self, builtin: str, args: list[Expr], info: StructInfo | None, kind: str) -> Var:
+    def _call(
+        self, builtin: str, args: list[Expr], info: StructInfo | None, kind: str, keys: Sequence[Expr] = ()
+    ) -> Var:
         assert info is not None
         number = self._numbers.get(kind, 0)
         self._numbers[kind] = number + 1
-        operands = (ExternFunc(builtin), Tuple([*args, PrimValue(number)]))
+        operands = (ExternFunc(builtin), Tuple([*args, PrimValue(number), *keys]))
         op = Op.get("relax.call_builtin_with_ctx")
         return self.builder_.emit(Call(op, operands, None, [info], None, info))
 
@@ -225,11 +251,22 @@ class _Rewriter(ExprMutator):
             VarBinding(renamed[binding.var], bind(binding.value, renamed)) for binding in region
         ]
         results = [renamed[binding.var] for binding in outputs]
-        function = _function([renamed[var] for var in params], bindings, results)
+        given: list[Expr] = [self.visit_expr(var) for var in params]
+        taken = [renamed[var] for var in params]
+        depends: list[Any] = [binding.value for binding in region]  # type: ignore[attr-defined]
+        depends += [var.struct_info_ for var in [*params, *inside]]
+        mentioned = {var for item in depends for var in tir_vars_in(item)}
+        symbols = ShapeExpr([var for var in self._symbols if var in mentioned])
+        keys = [symbols] if symbols.values else []
+        if keys:
+            given.append(symbols)
+            taken.append(Var("shape_expr", ShapeStructInfo(symbols.values)))
+        function = _function(taken, bindings, results)
         callee = self._free.add(self._result, f"{self._name}_cuda_graph_capture", function)
-        args = Tuple([self.visit_expr(var) for var in params])
         info = function.ret_struct_info
-        done = self._call("vm.builtin.cuda_graph.run_or_capture", [callee, args], info, "capture")
+        done = self._call(
+            "vm.builtin.cuda_graph.run_or_capture", [callee, Tuple(given)], info, "capture", keys
+        )
         for index, binding in enumerate(outputs):
             self.reemit_binding(binding, TupleGetItem(done, index))  # type: ignore[arg-type]
 
@@ -241,6 +278,10 @@ class RewriteCUDAGraph(ModulePass):
     Storage of static size that stays inside the function is allocated once (``cuda_graph_alloc``). Kernels that only touch
     such storage, weights (the parameters behind ``num_input``) and constants are captured. The pass runs behind
     StaticPlanBlockMemory, and does nothing unless the pass context's ``relax.backend.use_cuda_graph`` is set.
+
+    Shapes of symbolic variables that the attribute ``relax.rewrite_cuda_graph.capture_symbolic_vars`` of a function names (a list of names)
+    count as static: the call is given their values besides, and there is a graph for each of these. Memory for them is static where it is
+    planned by ``tir_var_upper_bound``.
 
     Before::
 

@@ -6,7 +6,7 @@ functions, shapes that are computed by kernels. An instruction is one binding of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Container, Iterator
 from typing import Any
 
 from ...codegen.llvm.signature import result_dtype, symbols_of
@@ -19,6 +19,8 @@ from ...tir.expr import IntImm
 from ...tir.expr import Var as TirVar
 from ...tir.function import PrimFunc
 from ..analysis.memory import MemoryAnalysis
+from ..analysis.operands_apart import OperandsApart
+from ..devices import device_number
 from ..expr import (
     Call,
     Constant,
@@ -36,6 +38,7 @@ from ..expr import (
 from ..function import ExternFunc, Function
 from ..op.memory_effect import Path
 from ..struct_info import PrimStructInfo, ShapeStructInfo, StructInfo, TensorStructInfo, TupleStructInfo
+from .kernels import CompiledKernels
 from .native import ConstantTable
 
 Operand = int | list[Any]
@@ -55,13 +58,13 @@ class _Compiler:
         name: str,
         func: Function,
         constants: ConstantTable,
-        symbol_of: Callable[[GlobalVar], str],
+        compiled: CompiledKernels,
     ) -> None:
         self._mod = mod
         self._name = name
         self._func = func
         self._constants = constants
-        self._symbol_of = symbol_of
+        self._compiled = compiled
         self._registers: dict[Var, int] = {}
         self._n_registers = 0
         self._code: list[list[Any]] = []
@@ -71,7 +74,9 @@ class _Compiler:
     def run(self) -> dict[str, Any]:
         func = self._func
         params = []
-        written = set(MemoryAnalysis(self._mod, suspicious=False).summary(func).writes)
+        memory = MemoryAnalysis(self._mod, suspicious=False)
+        written = set(memory.summary(func).writes)
+        apart = OperandsApart(memory).of_function(func)
         for number, param in enumerate(func.params):
             self._registers[param] = self._register()
             described = _described(param.struct_info, (number,), written)
@@ -84,6 +89,7 @@ class _Compiler:
             "code": self._code,
             "result": result,
             "kernels": list(self.kernels),
+            **({"apart": [[list(path) for path in pair] for pair in apart]} if apart else {}),
         }
 
     def _register(self) -> int:
@@ -190,7 +196,7 @@ class _Compiler:
     def _operator(self, dst: int, name: str, call: Call) -> None:
         args = call.args
         if name == "relax.vm.alloc_storage":
-            self._emit("storage", dst, self._operand(args[0]))
+            self._emit("storage", dst, self._operand(args[0]), self._number(args[1].value))  # type: ignore[attr-defined]
         elif name == "relax.vm.alloc_tensor":
             storage, offset, shape = self._operands(args[:3])
             self._emit("tensor", dst, storage, offset, shape, args[3].value)  # type: ignore[attr-defined]
@@ -223,7 +229,7 @@ class _Compiler:
             raise BytecodeError(
                 f"{self._name}: {var.name_hint} takes {len(callee.params)} arguments, the call gives {len(given)}"
             )
-        operands: list[list[Any]] = []
+        operands: list[list[Any]] = [["queue"]] if self._compiled.launches(var) else []
         symbols: dict[Any, list[Any]] = {symbol: [] for symbol in symbols_of(callee)}
         for param, (kind, *where) in zip(callee.params, given, strict=True):
             buffer = callee.buffer_map.get(param)
@@ -238,7 +244,7 @@ class _Compiler:
         if callee not in self._result_dtypes:
             self._result_dtypes[callee] = result_dtype(callee)
         returned = self._result_dtypes[callee]
-        symbol = self._symbol_of(var)
+        symbol = self._compiled.symbol_of(var)
         self.kernels.setdefault(symbol)
         self._emit("kernel", dst, symbol, operands if returned is None else [*operands, ["result", returned]])
 
@@ -272,7 +278,9 @@ def _described(info: StructInfo, path: Path, written: Container[Path]) -> dict[s
     if isinstance(info, TensorStructInfo):
         dims = info.shape_values
         shape = None if dims is None else [_shown_extent(dim) for dim in dims]
-        described = {"shape": shape, "dtype": info.dtype}
+        described: dict[str, Any] = {"shape": shape, "dtype": info.dtype}
+        if number := device_number(info.vdevice):
+            described["device"] = number
         return {**described, "written": True} if path in written else described
     if isinstance(info, TupleStructInfo):
         fields = enumerate(info.fields)
@@ -319,14 +327,14 @@ def _fields(expr: Expr) -> tuple[Expr, ...]:
 
 
 def compile_bytecode(
-    mod: IRModule, name: str, func: Function, constants: ConstantTable, symbol_of: Callable[[GlobalVar], str]
+    mod: IRModule, name: str, func: Function, constants: ConstantTable, compiled: CompiledKernels
 ) -> dict[str, Any]:
     """The description of a lowered function with its instructions, as plain data.
 
     Args:
-        symbol_of: the symbol of a PrimFunc in the compiled code.
+        compiled: the PrimFuncs of the module as compiled code.
 
     Raises:
         BytecodeError: a construct has to be lowered before.
     """
-    return _Compiler(mod, name, func, constants, symbol_of).run()
+    return _Compiler(mod, name, func, constants, compiled).run()

@@ -6,7 +6,6 @@ tuning, or with one kernel changed) pays for the new ones only.
 
 from __future__ import annotations
 
-import re
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -14,10 +13,11 @@ from typing import Any
 
 from ...codegen.build import NativeModule
 from ...codegen.build import build as build_kernel
+from ...codegen.llvm.symbols import unique_symbol
 from ...expr import GlobalVar
 from ...forked_map import forked_map
 from ...module import IRModule
-from ...pass_context import PassContext
+from ...pass_context import PassContext, code_settings
 from ...structural import structural_hash
 from ...tir.function import PrimFunc
 
@@ -41,6 +41,10 @@ class CompiledKernels:
         """The symbol of a PrimFunc of the module."""
         return self.symbols[var.name_hint]
 
+    def launches(self, var: GlobalVar) -> bool:
+        """Whether a PrimFunc launches kernels of a device, and takes a queue for it."""
+        return False
+
     @property
     def objects(self) -> list[bytes]:
         """The object files that are linked; not those of :attr:`with_python`."""
@@ -62,10 +66,6 @@ class CompiledKernels:
         return sorted({site.function for module in self.with_python for site in module.packed_sites})
 
 
-def _symbol(name: str, key: int) -> str:
-    return f"{re.sub(r'[^A-Za-z0-9_]', '_', name)[:80]}_{key:016x}"
-
-
 def compile_kernels(mod: IRModule, used: Sequence[GlobalVar], target: Any) -> CompiledKernels:
     """Compile the PrimFuncs ``used`` of a module for a target.
 
@@ -74,14 +74,14 @@ def compile_kernels(mod: IRModule, used: Sequence[GlobalVar], target: Any) -> Co
     """
     result = CompiledKernels()
     missing: list[tuple[tuple[int, str, str], str, PrimFunc]] = []
-    settings = _settings(PassContext.current())
+    settings = code_settings(PassContext.current())
     text = f"{target} {settings}"
     symbols: dict[int, str] = {}
     for var in used:
         func = mod[var]
         bare = func.without_attr("global_symbol")
         key = structural_hash(bare)
-        symbol = symbols.setdefault(key, _symbol(var.name_hint, key))
+        symbol = symbols.setdefault(key, unique_symbol(var.name_hint, key))
         entry = (key, text, symbol)
         result.symbols[var.name_hint] = symbol
         if symbol in result.modules:
@@ -103,11 +103,3 @@ def compile_kernels(mod: IRModule, used: Sequence[GlobalVar], target: Any) -> Co
         while len(_CACHE) > _CACHE_SIZE:
             _CACHE.popitem(last=False)
     return result
-
-
-def _settings(context: PassContext) -> str | None:
-    """What decides besides a kernel and its target which code it gets; None when passes given as objects take part."""
-    if "tir.add_lower_pass" in context.config:
-        return None
-    passes = (context.opt_level, context.required_pass, context.disabled_pass)
-    return repr((passes, sorted(context.config.items())))

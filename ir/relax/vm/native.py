@@ -26,6 +26,8 @@ from ...tir.function import PrimFunc
 from ...tir.operators import const
 from ..analysis.kernel_operands import kernel_operands
 from ..analysis.memory import MemoryAnalysis
+from ..analysis.operands_apart import OperandsApart
+from ..devices import MAIN, device_number, vdevice_of
 from ..expr import (
     Call,
     Constant,
@@ -115,6 +117,7 @@ class NativePlan:
         workspace_bytes: memory of the calls that is neither input, output nor constant.
         memory: figures of the workspace: how many tensors share it, and what they would take without sharing
             (``total_bytes``), with the best sharing of all (``lower_bound_bytes``), and as it is (``arena_bytes``).
+        apart: pairs of inputs that may not be the same memory: one that the function writes, and another one.
     """
 
     name: str
@@ -125,6 +128,7 @@ class NativePlan:
     calls: list[KernelCall] = field(default_factory=list)
     workspace_bytes: int = 0
     memory: dict[str, int] = field(default_factory=dict)
+    apart: list[list[int]] = field(default_factory=list)
 
 
 class ConstantTable:
@@ -181,7 +185,10 @@ class _Planner:
         self._values: dict[Var, Any] = {}
         self._storages: list[Memory] = []
         self._constant_memory: dict[int, Memory] = {}
-        self._written = set(MemoryAnalysis(mod, suspicious=False).summary(func).writes)
+        memory = MemoryAnalysis(mod, suspicious=False)
+        self._written = set(memory.summary(func).writes)
+        self._apart = OperandsApart(memory).of_function(func)
+        self._inputs: dict[Path, int] = {}
         self.plan = NativePlan(name, [], [])
 
     def run(self) -> NativePlan:
@@ -189,6 +196,7 @@ class _Planner:
             value, described = self._param(param.struct_info, param.name_hint, (number,))
             self._values[param] = value
             self.plan.params.append({"name": param.name_hint, **described})
+        self.plan.apart = [[self._inputs[path] for path in pair] for pair in self._apart]
         for block in self._func.body.blocks:
             for binding in block.bindings:
                 bound: Expr = binding.value  # type: ignore[attr-defined]
@@ -213,9 +221,12 @@ class _Planner:
                 raise NotNative(f"parameter {name} is a symbolic shape")
             return _Shape(tuple(dims)), {"shape_value": list(dims)}
         shape = _static_shape(info, f"parameter {name}")
+        if device_number(vdevice_of(info)) != MAIN:
+            raise NotNative(f"parameter {name} is on another device")
         dtype = info.dtype  # type: ignore[attr-defined]
         tensor = Tensor(Memory("input", len(self.plan.inputs), 0), 0, shape, dtype)
         described = {"shape": list(shape), "dtype": dtype}
+        self._inputs[path] = len(self.plan.inputs)
         given = {"name": name, **described, "alignment": dt.bytes_of(dt.element_of(dtype))}
         self.plan.inputs.append({**given, "written": True} if path in self._written else given)
         return tensor, described
@@ -282,6 +293,8 @@ class _Planner:
 
     def _alloc_storage(self, call: Call) -> Memory:
         (n_bytes,) = self._value(call.args[0]).dims
+        if self._value(call.args[1]).value != MAIN:
+            raise NotNative("memory of another device is allocated")
         memory = Memory("workspace", 0, n_bytes)
         self._storages.append(memory)
         return memory
@@ -313,7 +326,9 @@ class _Planner:
             raise NotNative("the shape of a view is computed at run time")
         return Tensor(source.memory, source.offset, shape.dims, source.dtype, source)
 
-    def _same(self, call: Call) -> Any:
+    def _to_device(self, call: Call) -> Any:
+        if len(call.args) > 1 and self._value(call.args[1]).value != MAIN:
+            raise NotNative("a tensor is copied between devices")
         return self._value(call.args[0])
 
     def _nothing(self, call: Call) -> _Nothing:
@@ -437,7 +452,7 @@ _CALLS: dict[str, Callable[[_Planner, Call], Any]] = {
     "vm.builtin.check_tuple_info": _Planner._check_tuple,
     "vm.builtin.match_shape": _Planner._match_shape,
     "vm.builtin.reshape": _Planner._reshape,
-    "vm.builtin.to_device": _Planner._same,
+    "vm.builtin.to_device": _Planner._to_device,
 }
 """What becomes of calls other than of kernels."""
 

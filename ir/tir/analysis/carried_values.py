@@ -6,9 +6,10 @@ be carried. Parallel loops carry nothing: rule ``[parallel-local]`` of ``docs/se
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import prod
 from typing import Any, ClassVar
 
 from ... import dtype as dt
@@ -21,22 +22,53 @@ from .. import expr as E
 from .. import stmt as S
 from ..buffer import Buffer
 from ..conjunction import conjunction, conjuncts
+from ..intrinsic.address_arguments import ADDRESSES
 from ..operators import const, logical_not
 from ..stmt_functor import substitute
 from .reads_memory import reads_memory
 from .thread_allreduce import ThreadAllreduce
+from .thread_groups import WARP
 from .undefined_vars import undefined_vars
 
 _IN_ORDER = (S.ForKind.SERIAL, S.ForKind.UNROLLED)
 
 
-_MATRIX_MOVES: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
-    "tir.tvm_load_matrix_sync": ((5,), (0,)),
-    "tir.tvm_store_matrix_sync": ((0,), (5,)),
-    "tir.tvm_fill_fragment": ((), (0,)),
-    "tir.tvm_mma_sync": ((2, 4, 6), (0,)),
+@dataclass(frozen=True)
+class _Move:
+    """A call of a warp that moves or computes tiles: which arguments it reads, and which it writes as a whole."""
+
+    read: tuple[int, ...]
+    written: tuple[int, ...]
+    bits: Callable[[E.Call], int | None] | None = None
+    """How much all lanes write together; None of calls that write a fragment, whatever its size."""
+
+
+def _of_rows(call: E.Call) -> int | None:
+    """Of matrices of 8 by 8 elements of 16 bits."""
+    return 8 * 8 * 16 * call.args[1].value if isinstance(call.args[1], E.IntImm) else None
+
+
+def _of_filled(call: E.Call) -> int | None:
+    return WARP * call.args[0].value * dt.bits(call.dtype) if isinstance(call.args[0], E.IntImm) else None
+
+
+def _of_stored(call: E.Call) -> int | None:
+    rows, columns = call.args[:2]
+    known = isinstance(rows, E.IntImm) and isinstance(columns, E.IntImm)
+    return rows.value * columns.value * dt.bits(call.dtype) if known else None  # type: ignore[attr-defined]
+
+
+_MATRIX_MOVES: dict[str, _Move] = {
+    "tir.tvm_load_matrix_sync": _Move((5,), (0,)),
+    "tir.tvm_store_matrix_sync": _Move((0,), (5,)),
+    "tir.tvm_fill_fragment": _Move((), (0,)),
+    "tir.tvm_mma_sync": _Move((2, 4, 6), (0,)),
+    "tir.ptx_ldmatrix": _Move((5,), (3,), _of_rows),
+    "tir.ptx_stmatrix": _Move((5,), (3,), _of_rows),
+    "tir.ptx_mma": _Move((6, 8, 10), ()),  # it writes sums that it reads
+    "tir.mma_fill": _Move((), (1,), _of_filled),
+    "tir.mma_store": _Move((3,), (2,), _of_stored),
 }
-"""Calls that move or compute whole tiles: which arguments they read, and which they write."""
 
 
 def _pointer_of(arg: Any) -> Any:
@@ -137,11 +169,31 @@ class CarriedValues(Visitor):
 
     def visit_IfThenElse(self, node: S.IfThenElse) -> None:
         self.visit(node.condition)
-        with self._below(_Scope(None, self._clauses(node.condition))):
-            self.visit(node.then_case)
+        clauses = self._clauses(node.condition)
+        first = self._written_below(_Scope(None, clauses), node.then_case)
         if node.else_case is not None:
-            with self._below(_Scope(None, self._clauses(logical_not(node.condition)))):
-                self.visit(node.else_case)
+            second = self._written_below(
+                _Scope(None, self._clauses(logical_not(node.condition))), node.else_case
+            )
+            for store in first if clauses is not None else ():
+                if any(
+                    store.buffer is other.buffer and structural_equal(list(store.region), list(other.region))
+                    for other in second
+                ):
+                    self._stores[store.buffer.data].append(store)
+
+    def _written_below(self, scope: _Scope, body: S.Stmt) -> list[_Store]:
+        """Visits one side of a choice; what it writes in any case, as stores that stand where the choice does."""
+        before = {data: len(stores) for data, stores in self._stores.items()}
+        with self._below(scope):
+            path = self._path
+            self.visit(body)
+        return [
+            replace(store, path=self._path)
+            for data, stores in self._stores.items()
+            for store in stores[before.get(data, 0) :]
+            if store.path == path and not store.clauses
+        ]
 
     def visit_While(self, loop: S.While) -> None:
         with self._below(_Scope(loop, None)):
@@ -229,10 +281,8 @@ class CarriedValues(Visitor):
 
     def visit_Call(self, call: E.Call) -> None:
         moved = _MATRIX_MOVES.get(getattr(call.op, "name", ""))
-        if moved is not None and all(
-            _pointer_of(call.args[at]) in self._views for at in (*moved[0], *moved[1])
-        ):
-            self._move(call, *moved)
+        if moved is not None:
+            self._move(call, moved)
             return
         if getattr(call.op, "name", "") == "tir.address_of" and isinstance(call.args[0], E.BufferLoad):
             self.visit_Var(call.args[0].buffer.data)
@@ -247,17 +297,29 @@ class CarriedValues(Visitor):
                 self.visit(index)
             self._store(result.buffer, result.indices, ())
 
-    def _move(self, call: E.Call, read: Sequence[int], written: Sequence[int]) -> None:
-        """A call that reads and writes all of what some arguments are views of, and nothing else."""
+    def _move(self, call: E.Call, move: _Move) -> None:
+        """A call that reads all of what some arguments are views of, writes all of what others are, and nothing else. Of pointers that are
+        no views, nothing is known.
+        """
+        addresses = {*move.read, *move.written} | {
+            at for at, _ in ADDRESSES.get(getattr(call.op, "name", ""), ())
+        }
         for at, arg in enumerate(call.args):
-            if at not in (*read, *written):
+            if at not in addresses:
                 self.visit(arg)
-        for at in read:
-            view, source = self._views[_pointer_of(call.args[at])]
+        for at in {*move.read, *move.written}:
+            if _pointer_of(call.args[at]) not in self._views:
+                self.visit(call.args[at])
+        for view, source in self._viewed(call, move.read):
             self._read(view, source.region)
-        for at in written:
-            view, _ = self._views[_pointer_of(call.args[at])]
-            self._write(view, [_all_of(extent) for extent in view.shape], ())
+        for view, _ in self._viewed(call, move.written):
+            if move.bits is None or move.bits(call) == _bits_of(view):
+                self._write(view, [_all_of(extent) for extent in view.shape], ())
+
+    def _viewed(self, call: E.Call, at: Iterable[int]) -> list[tuple[Buffer, S.BufferRegion]]:
+        """What views are that are arguments at some positions."""
+        pointers = [_pointer_of(call.args[position]) for position in at]
+        return [self._views[pointer] for pointer in pointers if pointer in self._views]
 
     def visit_Var(self, var: E.Var) -> None:
         """A pointer that is passed on: nothing is known of what is read."""
@@ -419,8 +481,11 @@ class _Question:
         if _variables(item for bound in bounds for item in (bound.min, bound.extent)) & own:
             return None
         doubts = self._unproved([*self._once, *[bound.extent for bound in bounds]])
+        known = dict(zip([loop.var for loop in self._running], bounds, strict=True))
         with constraints(self._analyzer, *doubts):
-            written = self._written(dict(zip([loop.var for loop in self._running], bounds, strict=True)))
+            written = self._written(known)
+        if written is None:
+            written, doubts = self._stretches(known), self._unproved(self._once)
         if written is None:
             return None
         running = {loop.var: loop.range for loop in self._reading}
@@ -433,10 +498,44 @@ class _Question:
         region, clauses = self._store.region, self._beyond_bounds()
         if not running and not clauses:
             return eval_region(region, {}, self._analyzer)
-        condition = conjunction(clauses)
-        return estimate_region_lower_bound(
-            region, running, True if condition is None else condition, self._analyzer
-        )
+        for known in (
+            clauses,
+            self._clauses,
+        ):  # which say where digits of a number end, though bounds tell that, too
+            condition = conjunction(known)
+            found = estimate_region_lower_bound(
+                region, running, True if condition is None else condition, self._analyzer
+            )
+            if found is not None or len(known) == len(self._clauses):
+                return found
+        return None
+
+    def _stretches(self, running: Mapping[E.Var, E.Range]) -> list[IntervalSet] | None:
+        """What is written where each loop steps through one dimension: all that it reaches, however far that is. What holds an element
+        is not empty, so that these loops run where something is read.
+        """
+        if self._beyond_bounds():
+            return None
+        found, left = [], set(running)
+        for item in self._store.region:
+            low = item.min
+            high = item.min + item.extent - 1
+            mine = _variables([item.min]) & running.keys()
+            if not isinstance(item.extent, E.IntImm):
+                return None
+            for var in mine:
+                begin = substitute(item.min, {var: const(0, var.dtype)})
+                if (
+                    len(mine) > 1
+                    or var not in left
+                    or not self._analyzer.can_prove(item.min.equal(begin + var))
+                ):
+                    return None
+                low = begin + running[var].min
+                high = low + running[var].extent - 1 + (item.extent - 1)
+            left -= mine
+            found.append(IntervalSet(low, high))
+        return None if left else found
 
     def _holds(self, written: IntervalSet, read: IntervalSet, extent: E.PrimExpr) -> bool:
         """Whether one dimension of what is written holds what is read; there is nothing to read outside of the buffer."""
@@ -466,6 +565,12 @@ class _Question:
 def _is_run(extent: E.PrimExpr) -> E.PrimExpr:
     """Whether a loop has iterations."""
     return extent >= const(1, extent.dtype)
+
+
+def _bits_of(buffer: Buffer) -> int | None:
+    """Of all elements; None where their number is not known."""
+    extents = [extent.value for extent in buffer.shape if isinstance(extent, E.IntImm)]
+    return prod(extents) * dt.bits(buffer.dtype) if len(extents) == len(buffer.shape) else None
 
 
 def _variables(nodes: Iterable[Any]) -> set[E.Var]:

@@ -35,6 +35,11 @@ def _steps(call: E.Call) -> bool:
     return getattr(call.op, "name", "") == "tir.reinterpret" or rounded_argument(call) is not None
 
 
+def _is_atom(expr: PrimExpr) -> bool:
+    """Whether what an expression is made of does not decide what it flows into: it is read from memory, or data as it was written."""
+    return isinstance(expr, E.BufferLoad) or getattr(getattr(expr, "op", None), "name", "") == "tir.as_data"
+
+
 class _Find(Visitor):
     """Bodies are visited before the values of their variables, which are exact where a use is."""
 
@@ -101,6 +106,6 @@ class _Find(Visitor):
         """An expression and what flows into it, down to what is read from memory."""
         if isinstance(expr, Var):
             self.variables.add(expr)
-        elif expr.is_compound and id(expr) not in self.exact and not isinstance(expr, E.BufferLoad):
+        elif expr.is_compound and id(expr) not in self.exact and not _is_atom(expr):
             self.exact.add(id(expr))
             expr._visit_children(lambda child: self._mark(child) if isinstance(child, PrimExpr) else None)

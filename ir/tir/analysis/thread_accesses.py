@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -16,9 +17,10 @@ from .. import stmt as S
 from ..buffer import Buffer
 from ..conjunction import conjuncts
 from ..expr import IntImm, PrimExpr, Var
+from ..intrinsic.matrix_types import matrix_dtype
 from ..operators import const, logical_not
 from ..stmt_functor import substitute
-from .thread_groups import ThreadGroup, Uniformity
+from .thread_groups import WARP, ThreadGroup, Uniformity
 
 
 class Touch(Enum):
@@ -117,21 +119,70 @@ def _stored_rows(call: E.Call) -> int | None:
     return (rows.value - 1) * stride.value + columns.value
 
 
+def _of_matrix(position: int) -> Reach:
+    """Bytes that a lane has of the left operand (0), the right one (1) or the sums (2) of ``ptx_mma``."""
+
+    def reach(call: E.Call) -> int | None:
+        m, n, k = (int(item) for item in re.findall(r"\d+", str(getattr(call.args[0], "value", ""))))
+        elements = ((m, k), (k, n), (m, n))[position]
+        bits = dt.bits(matrix_dtype(str(getattr(call.args[3 + position], "value", ""))))
+        return elements[0] * elements[1] * bits // (8 * WARP)
+
+    return reach
+
+
+def _of_rows(call: E.Call) -> int | None:
+    """Bytes that a lane has of matrices of 8 by 8 elements of 16 bits."""
+    return 4 * call.args[1].value if isinstance(call.args[1], IntImm) else None
+
+
+def _stored_elements(call: E.Call) -> int | None:
+    """Elements that a lane has of what ``mma_store`` stores."""
+    rows, columns = call.args[:2]
+    known = isinstance(rows, IntImm) and isinstance(columns, IntImm)
+    return rows.value * columns.value // WARP if known else None  # type: ignore[attr-defined]
+
+
+def _filled_elements(call: E.Call) -> int | None:
+    return call.args[0].value if isinstance(call.args[0], IntImm) else None
+
+
 _ADDRESS_USES: dict[str, tuple[_AddressUse, ...]] = {
     "tir.atomic_add": (_AddressUse(0, None, Touch.ATOMIC, elements=lambda call: 1),),
     "tir.ptx_cp_async": (
         _AddressUse(0, 1, Touch.WRITE, bytes=_last_bytes, is_asynchronous=True),
         _AddressUse(2, 3, Touch.READ, bytes=_last_bytes),
     ),
-    "tir.ptx_ldmatrix": (_AddressUse(5, 6, Touch.READ, bytes=lambda call: 16, is_collective=True),),
-    "tir.ptx_stmatrix": (_AddressUse(3, 4, Touch.WRITE, bytes=lambda call: 16, is_collective=True),),
+    "tir.ptx_ldmatrix": (
+        _AddressUse(5, 6, Touch.READ, bytes=lambda call: 16, is_collective=True),
+        _AddressUse(3, 4, Touch.WRITE, bytes=_of_rows),
+    ),
+    "tir.ptx_stmatrix": (
+        _AddressUse(3, 4, Touch.WRITE, bytes=lambda call: 16, is_collective=True),
+        _AddressUse(5, 6, Touch.READ, bytes=_of_rows),
+    ),
+    "tir.ptx_mma": (
+        _AddressUse(6, 7, Touch.READ, bytes=_of_matrix(0)),
+        _AddressUse(8, 9, Touch.READ, bytes=_of_matrix(1)),
+        _AddressUse(10, 11, Touch.READ, bytes=_of_matrix(2)),
+        _AddressUse(10, 11, Touch.WRITE, bytes=_of_matrix(2)),
+    ),
+    "tir.mma_fill": (_AddressUse(1, 2, Touch.WRITE, elements=_filled_elements),),
     "tir.tvm_load_matrix_sync": (_AddressUse(5, None, Touch.READ, elements=_tile(1, 6), is_collective=True),),
     "tir.tvm_store_matrix_sync": (
         _AddressUse(5, None, Touch.WRITE, elements=_tile(1, 6), is_collective=True),
     ),
-    "tir.mma_store": (_AddressUse(2, None, Touch.WRITE, elements=_stored_rows, is_collective=True),),
+    "tir.mma_store": (
+        _AddressUse(2, None, Touch.WRITE, elements=_stored_rows, is_collective=True),
+        _AddressUse(3, 4, Touch.READ, elements=_stored_elements),
+    ),
 }
 """By intrinsic; what another one does is not known."""
+
+_WAITED_FOR = (
+    "tir.ptx_cp_async_bulk", "tir.ptx_cp_async_bulk_tensor", "tir.tensor_map_encode_tiled", "tir.ptx_wgmma_mma_async",
+)  # fmt: skip
+"""Intrinsics that nothing but the program orders: it waits for what they do at barriers with transactions, or for groups of products."""
 
 
 @dataclass(frozen=True)
@@ -319,7 +370,7 @@ class AccessFinder(Visitor):
             for part in getattr(arg, "args", ()):
                 for index in part.indices if isinstance(part, E.BufferLoad) else ():
                     self.visit(index)
-            if position not in addresses:
+            if position not in addresses and name not in _WAITED_FOR:
                 self._unknown(address)
         for use in uses:
             self._use(call, use)

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 from ...arith.index_simplifier import IndexSimplifier
 from ...error import IRValueError
 from ...node import Visitor
+from ...target.gpu_facts import WARP
 from .. import expr as E
 from .. import stmt as S
 from ..buffer import Buffer
@@ -22,9 +23,6 @@ from ..intrinsic.declaration import CallEffectKind, effect_of
 from ..operators import const, floordiv, floormod
 from ..stmt_functor import pre_order_visit, substitute
 from ..thread_axis import LAUNCH_ORDER, is_private_scope, is_virtual
-
-WARP = 32
-"""Threads of a block that run together."""
 
 _GRID_TAGS, _BLOCK_TAGS = LAUNCH_ORDER[:3], LAUNCH_ORDER[3:]
 

@@ -9,6 +9,7 @@ from ... import dtype as dt
 from ...error import IRValueError
 from ...module import IRModule
 from ...node import Visitor
+from ...target.gpu_facts import ACCESS_BYTES, MOST_BLOCKS
 from ...target.target import Target
 from .. import expr as E
 from .. import stmt as S
@@ -73,14 +74,34 @@ def verify_memory(func: PrimFunc | IRModule) -> bool:
 _LIMITS = (
     "max_local_memory_per_block",
     "max_shared_memory_per_block",
+    "max_dynamic_shared_memory_per_block",
     "max_threads_per_block",
     "max_thread_x",
     "max_thread_y",
     "max_thread_z",
+    "max_blocks_x",
+    "max_blocks_y",
+    "max_blocks_z",
     "max_vthread",
     "max_vector_bytes",
     "max_kernels",
 )
+
+
+def limits_of(target: Target) -> dict[str, int]:
+    """What a kernel of a GPU may have, under the names that :func:`verify_gpu_code` knows; local memory only where the target says it."""
+    limits = {
+        "max_shared_memory_per_block": target.max_shared_memory_per_block_optin,
+        "max_dynamic_shared_memory_per_block": target.max_shared_memory_per_block_optin,
+        "max_threads_per_block": target.max_threads_per_block,
+        "max_vthread": target.max_vthread_extent,
+        "max_vector_bytes": ACCESS_BYTES,
+        **{f"max_thread_{axis}": getattr(target, f"max_block_size_{axis}") for axis in "xyz"},
+        **{f"max_blocks_{axis}": count for axis, count in MOST_BLOCKS.items()},
+    }
+    if target.max_local_memory_per_block is not None:
+        limits["max_local_memory_per_block"] = target.max_local_memory_per_block
+    return {name: int(limit) for name, limit in limits.items()}
 
 
 class _Kernels(Visitor):
@@ -96,7 +117,7 @@ class _Kernels(Visitor):
 
     def _reset(self) -> None:
         self._threads: dict[str, int] = {}
-        self._memory = {"local": 0, "shared": 0}
+        self._memory = {"local": 0, "shared": 0, "shared.dyn": 0}
 
     def _check(self, what: str, value: int) -> None:
         limit = self._limits.get(what)
@@ -113,6 +134,8 @@ class _Kernels(Visitor):
             self._reset()
             self.kernels += 1
         self._depth += 1
+        if tag.startswith("blockIdx"):
+            self._check(f"max_blocks_{tag[-1]}", extent.value)
         if tag.startswith("threadIdx"):
             known = self._threads.get(tag)
             if known is not None and known != extent.value:
@@ -127,6 +150,7 @@ class _Kernels(Visitor):
         self._depth -= 1
         if self._depth == 0:
             self._check("max_shared_memory_per_block", self._memory["shared"])
+            self._check("max_dynamic_shared_memory_per_block", self._memory["shared.dyn"])
             self._check("max_local_memory_per_block", self._memory["local"])
 
     def visit_AttrStmt(self, stmt: S.AttrStmt) -> None:
@@ -155,9 +179,9 @@ class _Kernels(Visitor):
             if not isinstance(extent, E.IntImm):
                 return
             size *= extent.value
-        for kind in self._memory:
-            if scope.startswith(kind):
-                self._memory[kind] += size
+        kind = next((kind for kind in reversed(self._memory) if scope.startswith(kind)), None)
+        if kind is not None:
+            self._memory[kind] += size
 
     def visit_Allocate(self, stmt: S.Allocate) -> None:
         self._allocate(
@@ -210,8 +234,10 @@ def verify_gpu_code(func: PrimFunc | IRModule, constraints: Mapping[str, int]) -
 
     Args:
         func: a function or a module.
-        constraints: limits by name: ``max_threads_per_block``, ``max_shared_memory_per_block``,
-            ``max_local_memory_per_block``, ``max_thread_x`` (y, z), ``max_vthread``, ``max_vector_bytes``, ``max_kernels``.
+        constraints: limits by name: ``max_threads_per_block``, ``max_shared_memory_per_block`` (what is declared) and
+            ``max_dynamic_shared_memory_per_block`` (what a launch asks for, all of it at one time), ``max_local_memory_per_block``,
+            ``max_thread_x`` (y, z), ``max_blocks_x`` (y, z), ``max_vthread``, ``max_vector_bytes``, ``max_kernels``.
+            :func:`limits_of` has those of a target.
     """
     if isinstance(func, IRModule):
         return all(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from .error import UndefinedError, refusal
 from .memory import Pointer
-from .races import Actor, Threads
+from .races import Actor, Threads, Watch
 
 SIZES = (4, 8, 16)
 """Bytes that hardware copies as one."""
@@ -47,12 +47,23 @@ class Stretch:
         if self.memory.written is not None:
             self.memory.written[self.start : self.start + self.size] = b"\1" * self.size
 
-    def touch(self, is_write: bool) -> None:
-        """Tells whoever watches that they are read, or written."""
-        for loop in self.memory.loops[self.memory.age :]:
-            race = (loop.write if is_write else loop.read)(self.memory, self.start, self.size)
+    def read(self) -> None:
+        """Tells whoever watches that they are read."""
+        self._refuse([(loop, loop.read(self.memory, self.start, self.size)) for loop in self._watches()])
+
+    def write(self, content: bytes) -> None:
+        """Tells whoever watches what is written."""
+        self._refuse(
+            [(loop, loop.write(self.memory, self.start, self.size, content)) for loop in self._watches()]
+        )
+
+    def _watches(self) -> Sequence[Watch]:
+        return self.memory.loops[self.memory.age :]
+
+    def _refuse(self, found: Sequence[tuple[Watch, str | None]]) -> None:
+        for watch, race in found:
             if race is not None:
-                raise UndefinedError(f"{race.format(self._told)} [{loop.rule}]")
+                raise UndefinedError(f"{race.format(self._told)} [{watch.rule}]")
 
 
 @dataclass(frozen=True)
@@ -82,11 +93,10 @@ class Copies:
     def begin(self, destination: Stretch, source: Stretch | None) -> None:
         """Begins a copy."""
         if source is not None:
-            source.touch(False)
-        destination.touch(True)
-        self._begun.append(
-            Copy(destination, source, bytes(destination.size) if source is None else source.content)
-        )
+            source.read()
+        content = bytes(destination.size) if source is None else source.content
+        destination.write(content)
+        self._begun.append(Copy(destination, source, content))
         self._watch.hand_over(destination.memory, destination.start, destination.size, self._actor)
 
     def commit(self) -> None:
@@ -109,9 +119,9 @@ class Copies:
         """They are under way behind a barrier, too."""
         for copy in self._under_way():
             if copy.source is not None:
-                copy.source.touch(False)
+                copy.source.read()
             with self._watch.aside(self._actor):
-                copy.destination.touch(True)
+                copy.destination.write(copy.content)
 
     def _under_way(self) -> Iterator[Copy]:
         for group in [*self._groups, self._begun]:

@@ -14,11 +14,14 @@ from .. import expr as E
 from ..intrinsic.declaration import Intrinsic, find
 from .access import Use
 from .arithmetic import data_operation
+from .bulk_copies import FORMS as BULK_COPY_FORMS
+from .bulk_copies import TensorMap
 from .error import InterpreterError, refusal
 from .lanes import Closure, lifted
 from .matrix import matrix_accumulate, matrix_load, matrix_store
 from .memory import Pointer
 from .numbers import as_numpy, from_numpy, number, wrapping
+from .structs import FORMS as STRUCT_FORMS
 from .tensor_cores import (
     fill_fragment,
     fill_sums,
@@ -42,6 +45,7 @@ from .thread_calls import (
     thread_allreduce,
     wait_group,
 )
+from .warp_groups import FORMS as WARP_GROUP_FORMS
 
 if TYPE_CHECKING:
     from .expressions import Expressions
@@ -309,6 +313,8 @@ def _call_packed(expressions: Expressions, node: E.Call) -> Closure:
 
 def _handed_out(value: Any, dtype: str) -> Any:
     """What a registered function receives: the memory from the address on, or the value."""
+    if isinstance(value, TensorMap):
+        return value
     return value.handed_out() if isinstance(value, Pointer) else as_numpy(value, dtype)
 
 
@@ -344,6 +350,9 @@ INTRINSIC_FORMS: dict[str, Form] = {
     "tir.ptx_stmatrix": store_rows,
     "tir.mma_store": store_sums,
     "tir.mma_fill": fill_sums,
+    **BULK_COPY_FORMS,
+    **WARP_GROUP_FORMS,
+    **STRUCT_FORMS,
     "tir.tvm_call_packed": _call_packed,
     "tir.tvm_call_cpacked": _call_packed,
 }

@@ -12,7 +12,7 @@ from ...module import IRModule
 from .. import expr as E
 from ..analysis.call_fit import misfits
 from ..function import PrimFunc
-from ..kernel_launch import LAUNCH_PARAMS, is_kernel
+from ..kernel_launch import LAUNCH_PARAMS, is_kernel, kernel_launch
 from ..thread_axis import LAUNCH_ORDER
 from .arguments import bind
 from .calls import Returned
@@ -106,6 +106,9 @@ class Interpreter:
                         f"kernel {symbol} takes {count} arguments and its launch {', '.join(given)}; got {len(args)} in all",
                     )
                 self._asked = dict(zip(given, args[count:]))
+                misfit = kernel_launch(func).misfit(self._asked)
+                if misfit is not None:
+                    raise refusal("thread", f"kernel {symbol}: {misfit}")
                 self.call_by_name(var, args[:count])
                 return True
         return False

@@ -47,6 +47,11 @@ class Meeting:
         self.key = (place, members)
         """Threads wait for one meeting if this is equal."""
 
+    @property
+    def is_due(self) -> bool:
+        """Whether it can end once all are there."""
+        return True
+
     def complete(self, present: Mapping[int, Meeting]) -> Mapping[int, Any]:
         """All came; what each of them gets, None for who is not named.
 

@@ -108,10 +108,10 @@ class Elements:
 
     def write(self, index: int, value: Any, name: str, is_atomic: bool = False) -> None:
         """Store an element."""
-        self.array[self._touch(index, name, is_atomic)] = value
+        self.array[self._touch(index, name, is_atomic, (value,))] = value
 
-    def _touch(self, index: int, name: str, is_atomic: bool) -> int:
-        """Note that an element is written; its place in the array."""
+    def _touch(self, index: int, name: str, is_atomic: bool, values: tuple[Any, ...]) -> int:
+        """Note that an element is written, with a value if there is one; its place in the array."""
         place = self.first + index
         if not 0 <= place < self.count:
             raise self._outside(index, name)
@@ -120,11 +120,13 @@ class Elements:
             start = place * self.size + self._phase
             if memory.written is not None:
                 memory.written[start : start + self.size] = self._set
-            for loop in memory.loops[memory.age :]:
+            watches = memory.loops[memory.age :]
+            bits = np.array(values, self.array.dtype).tobytes() if values and watches else None
+            for loop in watches:
                 race = (
                     loop.update(memory, start, self.size)
                     if is_atomic
-                    else loop.write(memory, start, self.size)
+                    else loop.write(memory, start, self.size, bits)
                 )
                 if race is not None:
                     raise ElementError(loop.rule, race, name, index)
@@ -134,7 +136,7 @@ class Elements:
 
     def forget(self, index: int, name: str) -> None:
         """An element gets an undefined value: as if nobody had written it."""
-        start = self._touch(index, name, False) * self.size + self._phase
+        start = self._touch(index, name, False, ()) * self.size + self._phase
         if self.memory.written is None:
             self.memory.written = bytearray(b"\1" * len(self.memory.content))
         self.memory.written[start : start + self.size] = bytes(self.size)

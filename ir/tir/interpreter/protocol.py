@@ -13,6 +13,7 @@ from .lanes import Closure
 from .meetings import Meeting
 from .memory import Memory
 from .races import Watch
+from .transaction_barriers import TransactionBarrier, TransactionBarriers
 
 
 class Thread(Protocol):
@@ -26,6 +27,12 @@ class Thread(Protocol):
     """Those of its warp, in the order of their lanes."""
     copies: Copies
     """Its asynchronous copies."""
+    barriers: TransactionBarriers
+    """Those of its block that count bytes."""
+    seen_phases: dict[TransactionBarrier, int]
+    """How many phases of a barrier it knows to have ended."""
+    products: Any
+    """:class:`.warp_groups.Products` that it has begun."""
     virtual: int
     """How many loops over virtual threads it runs."""
 

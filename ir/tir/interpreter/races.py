@@ -1,6 +1,7 @@
 """What runs without an order and what it touches: iterations of vectorized and parallel loops, blocks of a launch, threads of a block.
 
-None may write what another one reads or writes. Threads of a block may if a barrier lies in between, and atomic additions may meet.
+None may write what another one reads or writes. Threads of a block may if a barrier lies in between, atomic additions may meet, and so
+may threads, or blocks, that write the same bits and nothing else.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ class Watch(Protocol):
     def read(self, memory: Any, start: int, size: int) -> str | None:
         """``size`` bytes of a memory are read."""
 
-    def write(self, memory: Any, start: int, size: int) -> str | None:
-        """They are written."""
+    def write(self, memory: Any, start: int, size: int, bits: bytes | None) -> str | None:
+        """They are written; None stands for bits that are not known."""
 
     def update(self, memory: Any, start: int, size: int) -> str | None:
         """They are read and written in one step."""
@@ -39,6 +40,8 @@ class _Log:
         self.writers: dict[int, Any] = {}
         self.readers: dict[int, Any] = {}
         self.updaters: dict[int, Any] = {}
+        self.bits: dict[int, bytes | None] = {}
+        """What all the writers wrote; None if that differs, or is not known."""
 
     def rivals(self, start: int, of_a_write: bool) -> Iterator[Any]:
         """Iterations that an access of the element must not be of another one than."""
@@ -79,7 +82,7 @@ class Iterations:
             log.readers[start] = _SEVERAL
         return None
 
-    def write(self, memory: Any, start: int, size: int) -> str | None:
+    def write(self, memory: Any, start: int, size: int, bits: bytes | None) -> str | None:
         """The current iteration writes; what is wrong with that, with ``{}`` for the element."""
         log, rival, now = self._log(memory, start, size, True)
         if rival is not None:
@@ -157,7 +160,7 @@ _RIVALS = {
     _WROTE: (("writers", _WROTE), ("readers", _READ), ("updaters", _UPDATED)),
     _UPDATED: (("writers", _WROTE), ("readers", _READ)),
 }
-"""What an access must not meet."""
+"""What an access must not meet; writers come first."""
 _KEPT = {_READ: "readers", _WROTE: "writers", _UPDATED: "updaters"}
 
 
@@ -185,9 +188,12 @@ class Threads:
         """The current one reads ``size`` bytes of a memory; what is wrong with that, with ``{}`` for the element."""
         return self._touch(memory, start, size, _READ)
 
-    def write(self, memory: Any, start: int, size: int) -> str | None:
+    def write(self, memory: Any, start: int, size: int, bits: bytes | None) -> str | None:
         """The current one writes."""
-        return self._touch(memory, start, size, _WROTE)
+        log = self._log(memory, size)[1]
+        is_same = bits is not None and log.bits.get(start, bits) == bits
+        log.bits[start] = bits if is_same else None
+        return self._touch(memory, start, size, _WROTE, bears_writers=is_same)
 
     def update(self, memory: Any, start: int, size: int) -> str | None:
         """The current one adds atomically."""
@@ -214,22 +220,25 @@ class Threads:
             log = logs[size] = _Log()
         return logs, log
 
-    def _touch(self, memory: Any, start: int, size: int, what: str) -> str | None:
+    def _touch(
+        self, memory: Any, start: int, size: int, what: str, bears_writers: bool = False
+    ) -> str | None:
+        """Note an access; what is wrong with it, other writers of this very element aside if it bears them."""
         logs, log = self._log(memory, size)
         now = self.now
         for width, other in logs.items() if len(logs) > 1 else ((size, log),):
             for at in (start,) if width == size else range(start - width + 1, start + size):
-                found = self._rival(other, at, what)
+                found = self._rival(other, at, what, bears_writers and width == size)
                 if found is not None:
                     return found
         kept = getattr(log, _KEPT[what])
-        kept[start] = (now,) if what == _WROTE else _witnesses(kept.get(start, ()), now)
+        kept[start] = _witnesses(kept.get(start, ()), now)
         return None
 
-    def _rival(self, log: _Log, start: int, what: str) -> str | None:
+    def _rival(self, log: _Log, start: int, what: str, bears_writers: bool) -> str | None:
         """What is wrong with an access for what others did to an element."""
         now = self.now
-        for kind, does in _RIVALS[what]:
+        for kind, does in _RIVALS[what][bears_writers:]:
             for other in getattr(log, kind).get(start, ()):
                 if other is not now and not now.follows(other):
                     return f"{self._told(now.name)} {what} {{}}, which {self._told(other.name)} {does}, and {self._missing}"

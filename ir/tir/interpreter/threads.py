@@ -20,6 +20,8 @@ from .kernels import BLOCK_TAGS, THREAD_TAGS
 from .meetings import WARP, Meeting
 from .memory import DYNAMIC_SCOPE, WARP_SCOPE, Memory
 from .races import Actor, Threads, Watch
+from .transaction_barriers import Phase, TransactionBarrier, TransactionBarriers
+from .warp_groups import Products
 
 Env = dict[Any, Any]
 
@@ -103,6 +105,7 @@ class _Block:
         """What was allocated for several threads, by who they are and the statement: in the order in which it is reached."""
         everyone = range(self.grid.size)
         warps = [everyone[first : first + WARP] for first in range(0, len(everyone), WARP)]
+        self.barriers = TransactionBarriers()
         self.steps = [0] * len(warps)
         """How often each warp met."""
         self._lines: dict[Any, Mapping[int, Sequence[int]]] = {}
@@ -171,6 +174,9 @@ class _Block:
         """
         waiting = [thread for thread in self.threads if thread.waits_for is not None]
         found = self._completed(waiting, False) or self._completed(waiting, True)
+        awaited = [item.waits_for.barrier for item in waiting if isinstance(item.waits_for, Phase)]
+        if not found and self.barriers.complete(awaited):
+            found = self._completed(waiting, False)
         if waiting and not found:
             self._refuse(waiting)
         return [
@@ -186,6 +192,8 @@ class _Block:
             if meeting is None or meeting.key in asked:
                 continue
             asked.add(meeting.key)
+            if not meeting.is_due:
+                continue
             if (takes_who_is_there and meeting.takes_who_is_there) or not any(self._missing(meeting)):
                 found |= self._complete(meeting)
         return found
@@ -206,9 +214,19 @@ class _Block:
             thread.waits_for, thread.given = None, given.get(number)
         if meeting.orders_memory and len(meeting.members) == len(self.threads):
             self.watch.meet()
+            self._share_phases()
         elif meeting.orders_memory:
             self.steps[meeting.members[0] // WARP] += 1
         return set(present)
+
+    def _share_phases(self) -> None:
+        """Behind a barrier of the block all know of the copies that one of them has waited for."""
+        seen: dict[Any, int] = {}
+        for thread in self.threads:
+            for barrier, phase in thread.seen_phases.items():
+                seen[barrier] = max(phase, seen.get(barrier, 0))
+        for thread in self.threads:
+            thread.seen_phases.update(seen)
 
     def _refuse(self, waiting: Sequence[Thread]) -> None:
         """Ends the program for threads that wait for what will not come: as an error of one of them."""
@@ -216,6 +234,10 @@ class _Block:
         meeting = first.waits_for
         assert meeting is not None
         lacking = list(self._missing(meeting))
+        if not lacking:
+            told = f"{self.told(first.number)} waits at {meeting.place} for what does not come"
+            self._resume(first, first.greenlet.throw, refusal(meeting.rule, told))
+            return
         other = lacking[0].waits_for
         if other is None:
             does = "has ended"
@@ -245,6 +267,9 @@ class Thread:
         self.number, self.everyone, self.warp = number, everyone, warp
         self.virtual = 0
         self.copies = Copies(number, block.watch)
+        self.barriers = block.barriers
+        self.seen_phases: dict[TransactionBarrier, int] = {}
+        self.products = Products()
         self.waits_for: Meeting | None = None
         self.given: Any = None
         """What the last meeting gave it."""

@@ -63,6 +63,18 @@ def in_order(value: Any) -> PrimExpr:
 
 @intrinsic(
     arity=1,
+    result=first,
+    meaning=lambda x: x,
+    elementwise=True,
+    lowering={"default": _argument, "cuda": primitive},
+)
+def as_data(value: Any) -> PrimExpr:
+    """A float that is stored, or rounded and stored, by the program as written: it may be contracted although its bits are looked at."""
+    return call("as_data", convert(value))
+
+
+@intrinsic(
+    arity=1,
     result="bool",
     meaning=lambda x: x,
     elementwise=True,

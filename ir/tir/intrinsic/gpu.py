@@ -331,3 +331,69 @@ def texture2d_load(dtype: str, *args: Any) -> Call:
 def texture2d_store(*args: Any) -> Call:
     """Store a texel: the texture, its coordinates, the value."""
     return call("texture2d_store", *args)
+
+
+# ---- launches ----------------------------------------------------------------------------------------------------
+
+
+@intrinsic(
+    arity=(9, None),
+    result="int32",
+    effect=CallEffectKind.UPDATE_STATE,
+    foreign=True,
+    lowering={"llvm": primitive},
+)
+def launch_kernel(
+    queue: Any,
+    kernel: Any,
+    grid_x: Any,
+    grid_y: Any,
+    grid_z: Any,
+    block_x: Any,
+    block_y: Any,
+    block_z: Any,
+    shared_bytes: Any,
+    *args: Any,
+) -> Call:
+    """Start a kernel on the device that a host function was given a queue of, behind what the queue was given before.
+
+    Args:
+        queue: the address of a queue, see :mod:`ir.codegen.llvm.launch`.
+        kernel: its number among the kernels of the queue.
+        grid_x, grid_y, grid_z: how many blocks of threads.
+        block_x, block_y, block_z: how many threads each of them has.
+        shared_bytes: dynamic shared memory of a block.
+        args: what the kernel is given, in the dtypes of its parameters.
+    """
+    given = (queue, kernel, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, *args)
+    return call("launch_kernel", *[convert(item) for item in given])
+
+
+@intrinsic(
+    arity=(9, 21),
+    result="handle",
+    effect=CallEffectKind.UPDATE_STATE,
+    foreign=True,
+    lowering={"llvm": primitive},
+)
+def encode_tensor_map(
+    queue: Any,
+    kind: Any,
+    address: Any,
+    interleave: Any,
+    swizzle: Any,
+    promotion: Any,
+    fill: Any,
+    *layout: Any,
+) -> Call:
+    """The address of a tensor map that the driver of a queue's device makes, which lasts as long as the function runs.
+
+    Args:
+        queue: the address of a queue, see :mod:`ir.codegen.llvm.launch`.
+        kind, interleave, swizzle, promotion, fill: of the map, as CUDA's driver counts them.
+        address: of the tensor's first element.
+        layout: the shape, the strides in bytes of all but the innermost dimension, and the box, each from the innermost dimension to the
+            outermost one.
+    """
+    given = (queue, kind, address, interleave, swizzle, promotion, fill, *layout)
+    return call("encode_tensor_map", *[convert(item) for item in given])

@@ -5,13 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from ..expr import Call
-from .declaration import CallEffectKind, call, intrinsic
+from .declaration import CallEffectKind, call, intrinsic, primitive
 
 # ---- packed calls ------------------------------------------------------------------------------------------------
 
 
 @intrinsic(
-    name="tvm_call_packed_lowered", arity=(1, None), result="int32", effect=CallEffectKind.UPDATE_STATE
+    name="tvm_call_packed_lowered",
+    arity=(1, None),
+    result="int32",
+    effect=CallEffectKind.UPDATE_STATE,
+    foreign=True,
 )
 def call_packed_lowered(*args: Any) -> Call:
     """Call a packed function by name, with arguments that lie on the stack already."""
@@ -19,7 +23,11 @@ def call_packed_lowered(*args: Any) -> Call:
 
 
 @intrinsic(
-    name="tvm_call_cpacked_lowered", arity=(1, None), result="int32", effect=CallEffectKind.UPDATE_STATE
+    name="tvm_call_cpacked_lowered",
+    arity=(1, None),
+    result="int32",
+    effect=CallEffectKind.UPDATE_STATE,
+    foreign=True,
 )
 def call_cpacked_lowered(*args: Any) -> Call:
     """Call a packed C function by name, with arguments that lie on the stack already."""
@@ -47,13 +55,13 @@ def tvm_tuple(*value: Any) -> Call:
     return call("tvm_tuple", *value)
 
 
-@intrinsic(arity=3, result=None, effect=CallEffectKind.READ_STATE)
+@intrinsic(arity=3, result=None, effect=CallEffectKind.READ_STATE, lowering={"llvm": primitive})
 def tvm_struct_get(arr: Any, index: Any, field: int, dtype: str) -> Call:
     """A field of the ``index``-th struct at ``arr``, of ``dtype``."""
     return call("tvm_struct_get", arr, index, field, dtype=dtype)
 
 
-@intrinsic(arity=4, result="int32", effect=CallEffectKind.UPDATE_STATE)
+@intrinsic(arity=4, result="int32", effect=CallEffectKind.UPDATE_STATE, lowering={"llvm": primitive})
 def tvm_struct_set(arr: Any, index: Any, field: int, value: Any) -> Call:
     """Set a field of the ``index``-th struct at ``arr``."""
     return call("tvm_struct_set", arr, index, field, value)

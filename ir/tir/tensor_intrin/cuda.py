@@ -1,4 +1,4 @@
-"""Tensor cores of NVIDIA's GPUs by ``nvcuda::wmma``: fill, load, multiply and store fragments.
+"""Tensor cores of NVIDIA's GPUs by ``nvcuda::wmma``: fill, load, multiply and store fragments; here are the names of :mod:`.cuda_mma`, too.
 
 Names are those of the field: ``wmma_sync_16x16x16_f16f16f32``, ``wmma_load_16x16x16_f16_a_shared_dyn``; of operands that are rounded to
 tf32 (:func:`~ir.tir.op.round_to_tf32` in the description) ``wmma_sync_16x16x8_tf32tf32f32``.
@@ -23,6 +23,17 @@ from ..intrinsic.gpu import (
 from ..intrinsic.rounding import round_to_tf32
 from ..operators import cast, const, floordiv, floormod
 from ..stmt import BufferStore, Evaluate
+from .cuda_mma import get_mma_intrin_group as get_mma_intrin_group
+from .cuda_mma import register as register_mma
+from .fragment_layouts import (
+    shared_16x16_to_ldmatrix_32x8_layout as shared_16x16_to_ldmatrix_32x8_layout,
+)
+from .fragment_layouts import (
+    shared_16x32_to_ldmatrix_32x16_layout as shared_16x32_to_ldmatrix_32x16_layout,
+)
+from .fragment_layouts import (
+    shared_32x16_to_ldmatrix_32x16_layout as shared_32x16_to_ldmatrix_32x16_layout,
+)
 from .programs import Pair, function, nest, tile
 
 _DTYPES = {
@@ -107,14 +118,14 @@ def _fill(operand: str, total: str) -> Pair:
     return description, function([fragment], [], [fragment], Evaluate(call))
 
 
-def _multiply(operand: str, total: str, is_transposed: bool) -> Pair:
+def _multiply(operand: str, total: str, trans_a: bool, trans_b: bool) -> Pair:
     m, n, k = wmma_shape(operand)
     dtype, sums = _DTYPES[operand], _DTYPES[total]
 
     def buffers() -> tuple[Buffer, Buffer, Buffer]:
         return (
-            _fragment("a", "matrix_a", (m, k), dtype),
-            _fragment("b", "matrix_b", (n, k) if is_transposed else (k, n), dtype),
+            _fragment("a", "matrix_a", (k, m) if trans_a else (m, k), dtype),
+            _fragment("b", "matrix_b", (n, k) if trans_b else (k, n), dtype),
             _fragment("c", "accumulator", (m, n), sums),
         )
 
@@ -124,8 +135,9 @@ def _multiply(operand: str, total: str, is_transposed: bool) -> Pair:
     a, b, c = buffers()
 
     def update(i: Any, j: Any, s: Any) -> BufferStore:
-        right = b[j, s] if is_transposed else b[s, j]
-        return BufferStore(c, c[i, j] + factor(a[i, s]) * factor(right), (i, j))
+        left = a[s, i] if trans_a else a[i, s]
+        right = b[j, s] if trans_b else b[s, j]
+        return BufferStore(c, c[i, j] + factor(left) * factor(right), (i, j))
 
     body = nest("update", [("S", m), ("S", n), ("R", k)], update)
     description = function([a, b, c], [c, a, b], [c], body)
@@ -142,8 +154,9 @@ def _load_name(operand: str, kind: str, scope: str, is_transposed: bool) -> str:
     return f"wmma_load_{_text(operand)}_{operand}_{kind}{'_trans' if is_transposed else ''}_{scope}"
 
 
-def _sync_name(operand: str, total: str, is_transposed: bool) -> str:
-    return f"wmma_sync_{_text(operand)}_{operand}{operand}{total}{'_trans' if is_transposed else ''}"
+def _sync_name(operand: str, total: str, trans_a: bool, trans_b: bool) -> str:
+    turned = ("_a_trans" if trans_a else "") + ("_trans" if trans_b else "")
+    return f"wmma_sync_{_text(operand)}_{operand}{operand}{total}{turned}"
 
 
 def _fill_name(operand: str, total: str) -> str:
@@ -162,7 +175,7 @@ def _constant(name: str) -> str:
     if role == "store":
         parts += ["shared"] if "shared" in name else []
     shown = parts if role == "sync" else [part.upper() for part in parts]
-    shown = [part.upper() if part == "trans" else part for part in shown]
+    shown = [part.upper() if part in ("a", "trans") else part for part in shown]
     return "_".join([kind.upper(), role.upper(), shape, *shown]) + scope + "_INTRIN"
 
 
@@ -173,10 +186,8 @@ def _register() -> dict[str, str]:
             name = _load_name(operand, kind, scope, is_transposed)
             makers[name] = partial(_load, operand, kind, scope, is_transposed)
     for operand, total in _PRODUCTS:
-        for is_transposed in (False, True):
-            makers[_sync_name(operand, total, is_transposed)] = partial(
-                _multiply, operand, total, is_transposed
-            )
+        for turned in product((False, True), repeat=2):
+            makers[_sync_name(operand, total, *turned)] = partial(_multiply, operand, total, *turned)
         makers[_fill_name(operand, total)] = partial(_fill, operand, total)
         for scope in _SCOPES:
             makers[_store_name(operand, total, scope)] = partial(_store, operand, total, scope)
@@ -184,10 +195,11 @@ def _register() -> dict[str, str]:
 
 
 globals().update(_register())  # WMMA_SYNC_16x16x16_f16f16f32_INTRIN and its like
+globals().update(register_mma())  # MMA_f16f16f32_INTRIN, LDMATRIX_f16_A_INTRIN and their like
 
 
 def get_wmma_intrin_group(
-    load_scope: str, store_scope: str, in_dtype: str, out_dtype: str, trans_b: bool
+    load_scope: str, store_scope: str, in_dtype: str, out_dtype: str, trans_b: bool, trans_a: bool = False
 ) -> dict[str, str]:
     """The names of the intrinsics of a product: "init", "load_a", "load_b", "compute" and "store".
 
@@ -200,6 +212,7 @@ def get_wmma_intrin_group(
         in_dtype: of the operands; "tf32" for float32 that is rounded.
         out_dtype: of the sums.
         trans_b: whether the second operand is stored with the sum's axis innermost.
+        trans_a: whether the first operand is stored with the sum's axis outermost.
 
     Raises:
         IRValueError: there are no such fragments.
@@ -219,8 +232,8 @@ def get_wmma_intrin_group(
     load = scopes[load_scope]
     return {
         "init": _fill_name(operand, total),
-        "load_a": _load_name(operand, "a", load, False),
+        "load_a": _load_name(operand, "a", load, trans_a),
         "load_b": _load_name(operand, "b", load, trans_b),
-        "compute": _sync_name(operand, total, trans_b),
+        "compute": _sync_name(operand, total, trans_a, trans_b),
         "store": _store_name(operand, total, scopes[store_scope]),
     }

@@ -36,26 +36,29 @@ def function(
     return PrimFunc(list(params), BlockRealize((), const(True), block))
 
 
-def nest(name: str, axes: Sequence[tuple[str, int]], compute: Callable[..., BufferStore]) -> Stmt:
+def nest(
+    name: str, axes: Sequence[tuple[str, int]], compute: Callable[..., BufferStore], index: str = "int32"
+) -> Stmt:
     """A block in loops, one for each of its variables.
 
     Args:
         name: of the block.
         axes: "S" or "R" and the extent, from the outermost loop on.
         compute: the statement, given the variables.
+        index: the dtype of loops and variables.
     """
-    loops = [Var(f"i{axis}", "int32") for axis in range(len(axes))]
-    variables = [Var(f"v{axis}", "int32") for axis in range(len(axes))]
+    loops = [Var(f"i{axis}", index) for axis in range(len(axes))]
+    variables = [Var(f"v{axis}", index) for axis in range(len(axes))]
     kinds = {"S": IterVar.DataPar, "R": IterVar.CommReduce}
     iter_vars = [
-        IterVar(Range.from_min_extent(const(0), const(extent)), var, kinds[kind])
+        IterVar(Range.from_min_extent(const(0, index), const(extent, index)), var, kinds[kind])
         for (kind, extent), var in zip(axes, variables, strict=True)
     ]
     store = compute(*variables)
     found = Block(iter_vars, (), (), name, store)
     stmt: Stmt = BlockRealize(loops, const(True), _with_regions(found))
     for loop, (_, extent) in reversed(list(zip(loops, axes, strict=True))):
-        stmt = For(loop, 0, extent, ForKind.SERIAL, stmt)
+        stmt = For(loop, const(0, index), const(extent, index), ForKind.SERIAL, stmt)
     return stmt
 
 

@@ -10,6 +10,8 @@ from ...package_door import by_file_name
 from .annotate_device_regions import AnnotateDeviceRegions
 from .annotate_entry_func import AnnotateEntryFunc
 from .apply import Apply
+from .bf16_compute_legalize import BF16ComputeLegalize
+from .bf16_storage_legalize import BF16StorageLegalize
 from .bind_target import BindTarget
 from .common_subexpr_elim_tir import CommonSubexprElimTIR
 from .compact_buffer_allocation import CompactBufferAllocation
@@ -18,9 +20,12 @@ from .convert_ssa import ConvertSSA
 from .filter import Filter
 from .flatten_buffer import FlattenBuffer
 from .prim_func_pass import PrimFuncPass, prim_func_pass
+from .fp8_compute_legalize import FP8ComputeLegalize
+from .fp8_storage_legalize import FP8StorageLegalize
 from .force_narrow_index_to_int32 import ForceNarrowIndexToInt32
 from .hoist_if_then_else import HoistIfThenElse
 from .hoist_sign_correction import HoistSignCorrection
+from .hoist_tensor_maps import HoistTensorMaps
 from .if_conversion import IfConversion
 from .infer_fragment import InferFragment
 from .inject_dot_product import InjectDotProduct
@@ -43,8 +48,11 @@ from .lower_opaque_block import LowerOpaqueBlock
 from .lower_parallel import LowerParallel
 from .lower_thread_allreduce import LowerThreadAllreduce
 from .lower_warp_memory import LowerWarpMemory
+from .make_packed_api import MakePackedAPI
+from .make_unpacked_api import MakeUnpackedAPI
 from .manifest_shared_memory_local_stage import ManifestSharedMemoryLocalStage
 from .merge_shared_memory_allocations import MergeSharedMemoryAllocations
+from .narrow_block_indices import NarrowBlockIndices
 from .narrow_data_type import NarrowDataType
 from .partition_choices import PartitionChoices
 from .place_thread_memory import PlaceThreadMemory
@@ -69,7 +77,9 @@ from .transpose_in_registers import TransposeInRegisters
 from .unify_thread_binding import UnifyThreadBinding
 from .unite_masks import UniteMasks
 from .unroll_loop import UnrollLoop
+from .use_dynamic_shared_memory import UseDynamicSharedMemory
 from .vectorize_loop import VectorizeLoop
+from .verify_thread_memory import VerifyThreadMemory
 from .widen_indices import WidenIndices
 
 if TYPE_CHECKING:

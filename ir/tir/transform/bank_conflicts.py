@@ -12,6 +12,7 @@ from ... import dtype as dt
 from ...arith.analyzer import Analyzer
 from ...error import IRValueError
 from ...node import Visitor, post_order_visit
+from ...target.gpu_facts import BANK_BYTES, BANKS, WARP
 from ..buffer import Buffer
 from ..evaluate import evaluate
 from ..expr import BufferLoad, Call, IntImm, PrimExpr, Range, Var
@@ -21,11 +22,6 @@ from ..stmt_functor import substitute, variables_in
 from .auto_copy_nest import number
 from .auto_copy_threads import ThreadAxis
 
-BANKS = 32
-"""Of shared memory."""
-BANK_BYTES = 4
-"""Of neighbours that lie in one bank."""
-WARP = 32
 _FRAGMENT_ROWS, _FRAGMENT_ROW_BYTES = 8, 16
 """What tensor cores load at once."""
 

@@ -11,6 +11,7 @@ from ...module import IRModule
 from ...node import Visitor
 from ...transform import PassContext
 from .. import expr as E
+from ..analysis.thread_groups import WARP
 from ..buffer import Buffer
 from ..expr import BufferLoad, IntImm, PrimExpr, Range, Var
 from ..function import PrimFunc
@@ -18,6 +19,7 @@ from ..operators import const
 from ..row_alignment import BUFFER_DIM_ALIGN, RowAlignment, row_alignments
 from ..stmt import AttrStmt, Block, BufferRegion, BufferStore, For, LetStmt, Stmt
 from ..stmt_functor import StmtExprMutator, variables_in
+from ..thread_axis import LAUNCH_ORDER, is_block_scope, is_virtual
 from .prim_func_pass import PrimFuncPass
 
 _WIDEST_TILE = 64
@@ -67,6 +69,10 @@ class _Collect(Visitor):
         self._loops = 0
         self._threads: set[Var] = set()
         """Variables that tell threads of a block apart, which share its memory."""
+        self._lanes: set[Var] = set()
+        """Those of them that tell threads of a warp apart."""
+        self._has_whole_warps = False
+        """Whether threads along ``threadIdx.x`` are whole warps, so that those of a warp differ in nothing else."""
         self._differing: set[Var] = set()
         """Other variables that have different values, or run over different ranges, in different threads."""
 
@@ -77,7 +83,7 @@ class _Collect(Visitor):
         self._position[loop.loop_var] = self._loops
         self._loops += 1
         if loop.thread_binding is not None and not loop.thread_binding.thread_tag.startswith("blockIdx"):
-            self._threads.add(loop.loop_var)
+            self._add_thread(loop.loop_var, loop.thread_binding.thread_tag, loop.extent)
         elif self._differs(loop.min) or self._differs(loop.extent):
             self._differing.add(loop.loop_var)
         self.visit(loop.body)
@@ -86,8 +92,16 @@ class _Collect(Visitor):
         thread = stmt.thread
         if thread is not None and not thread.thread_tag.startswith("blockIdx"):
             self.simplifier.bind_range(thread.var, const(0, thread.var.dtype), stmt.value)
-            self._threads.add(thread.var)
+            self._add_thread(thread.var, thread.thread_tag, stmt.value)
         self.generic_visit(stmt)
+
+    def _add_thread(self, var: Var, tag: str, extent: PrimExpr) -> None:
+        self._threads.add(var)
+        is_first = tag == LAUNCH_ORDER[3]
+        if is_first:
+            self._has_whole_warps = isinstance(extent, IntImm) and extent.value % WARP == 0
+        if is_first or is_virtual(tag) or not self._has_whole_warps:
+            self._lanes.add(var)
 
     def _differs(self, expr: PrimExpr) -> bool:
         """Whether threads of a block see different values of an expression, as far as variables tell."""
@@ -153,14 +167,15 @@ class _Collect(Visitor):
         known = self.boxes.get(buffer)
         if known is None:
             return
-        is_shared = buffer.scope().startswith(("shared", "warp"))
-        boxes = [self._box(index, self._depth[buffer], is_shared) for index in indices]
+        is_of_warp = buffer.scope() == "warp"
+        sharing = self._lanes if is_of_warp else self._threads if is_block_scope(buffer.scope()) else None
+        boxes = [self._box(index, self._depth[buffer], sharing) for index in indices]
         self.boxes[buffer] = [a.union(b) for a, b in zip(known, boxes)] if known else boxes
 
-    def _box(self, index: PrimExpr, depth: int, is_shared: bool) -> _Box:
-        """What an index reaches while the loops inside of a depth run, and the threads that may share the buffer."""
-        threads = self._threads if is_shared else set()
-        if is_shared and any(var in self._differing for var in variables_in(index)):
+    def _box(self, index: PrimExpr, depth: int, sharing: set[Var] | None) -> _Box:
+        """What an index reaches while the loops inside of a depth run, and the threads that share the buffer, if any do."""
+        threads = sharing or set()
+        if sharing is not None and any(var in self._differing for var in variables_in(index)):
             return _WHOLE
         lanes = 1
         if isinstance(index, E.Ramp) and isinstance(index.stride, IntImm) and index.stride.value > 0:
@@ -174,7 +189,8 @@ class _Collect(Visitor):
         if found is None:
             return _WHOLE
         start, low, high = found
-        return _Box(start.plus(Linear({}, low)), high - low + lanes)
+        # Of other accesses the same start may be written as the parts of a digit.
+        return _Box(self.simplifier.recombine(start.plus(Linear({}, low))), high - low + lanes)
 
 
 class _Shrink(StmtExprMutator):
@@ -264,7 +280,8 @@ def _aligned_strides(shape: list[PrimExpr], alignments: list[RowAlignment]) -> l
 
 @dataclass(frozen=True)
 class CompactBufferAllocation(PrimFuncPass):
-    """Shrink allocated buffers to what is accessed within the scope of their allocation, of shared memory by all threads of a block.
+    """Shrink allocated buffers to what is accessed within the scope of their allocation, of shared memory by all threads of a block, and of
+    a warp's by its threads.
 
     Runs behind ConvertBlocksToOpaque; ``storage_align`` annotations become strides here.
 

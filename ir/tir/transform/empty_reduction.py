@@ -98,7 +98,7 @@ def _identity(realize: BlockRealize, path: Sequence[_Step]) -> tuple[For, Stmt] 
         return None
     absent |= {axis.var for axis, _ in reduced}
     initialization = _initialization(realize, kept, absent)
-    empty = _is_empty([axis for axis, _ in reduced], absent)
+    empty = empty_domain([axis for axis, _ in reduced], absent)
     if initialization is None or empty is None:
         return None
     top = path[first]
@@ -139,8 +139,8 @@ def _kept_steps(path: Sequence[_Step], absent: set[Var]) -> list[_Step] | None:
     return kept
 
 
-def _is_empty(axes: Sequence[IterVar], absent: set[Var]) -> PrimExpr | None:
-    """Whether the domain of one of the axes is empty; None where no domain can be."""
+def empty_domain(axes: Sequence[IterVar], absent: set[Var] | frozenset[Var] = frozenset()) -> PrimExpr | None:
+    """Whether the domain of one of the axes is empty, but for extents of absent variables; None where no domain can be."""
     condition: PrimExpr | None = None
     for axis in axes:
         extent = axis.dom.extent

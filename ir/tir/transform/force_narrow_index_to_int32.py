@@ -10,19 +10,21 @@ from ...node import post_order_visit
 from ...transform import PassContext
 from ..function import PrimFunc
 from ..stmt import For
+from .narrow_block_indices import narrowed_function
 from .narrow_data_type import Narrower
 from .prim_func_pass import PrimFuncPass
 
 
 @dataclass(frozen=True)
 class ForceNarrowIndexToInt32(PrimFuncPass):
-    """NarrowDataType to 32 bits; an index that does not fit is an error."""
+    """NarrowBlockIndices, then NarrowDataType to 32 bits; a loop that does not fit is an error."""
 
     pass_name = "tir.ForceNarrowIndexToInt32"
 
     def transform_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         """The function with 32-bit indices."""
-        result = func.replace(body=Narrower(32).visit(func.body))
+        narrow = narrowed_function(func) or func
+        result = narrow.replace(body=Narrower(32).visit(narrow.body))
 
         def check(node: object) -> None:
             if isinstance(node, For) and node.loop_var.dtype == "int64":

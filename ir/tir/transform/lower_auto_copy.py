@@ -9,6 +9,7 @@ from typing import Any
 from ...arith.index_simplifier import IndexSimplifier
 from ...module import IRModule
 from ...node import post_order_visit
+from ...target.gpu_facts import WARP
 from ...transform import PassContext
 from ..buffer import Buffer
 from ..expr import IntImm, IterVar, PrimExpr, Var
@@ -20,7 +21,7 @@ from ..thread_axis import is_private_scope
 from .auto_copy_fragments import ACCUMULATOR, LOADED, TiledCopy, lowered_fragments
 from .auto_copy_nest import AUTO_COPY, CopyNest, is_auto_copy
 from .auto_copy_threads import ThreadAxis, shared_among
-from .bank_conflicts import WARP, BankConflicts, paddable, padded, with_pitch
+from .bank_conflicts import BankConflicts, paddable, padded, with_pitch
 from .pipeline_parts import Tidy
 from .prim_func_pass import PrimFuncPass
 

@@ -16,7 +16,7 @@ from ..analysis.reducer import Reduction, UnknownReducerError, stored
 from ..analysis.reducer_by_hand import reduction_with_any_combiner
 from ..buffer import Buffer, decl_buffer
 from ..conjunction import conjunction, conjuncts, marked_conjuncts
-from ..expr import EQ, BufferLoad, IntImm, IterVar, PrimExpr, Range, Var
+from ..expr import EQ, BufferLoad, IntImm, IterVar, Or, PrimExpr, Range, Var
 from ..function import PrimFunc
 from ..intrinsic.bits import reinterpret
 from ..intrinsic.gpu import tvm_thread_allreduce
@@ -24,6 +24,7 @@ from ..operators import const
 from ..stmt import AttrStmt, Block, BlockRealize, BufferStore, Evaluate, For, ForKind, LetStmt, Stmt, seq
 from ..stmt_functor import loads_in, substitute, variables_in
 from ..thread_axis import is_launched
+from .empty_reduction import empty_domain
 from .prim_func_pass import PrimFuncPass
 
 
@@ -354,11 +355,19 @@ class _Shared:
         ]
 
     def _predicate_at_begin(self, renamed: dict[Any, Any]) -> list[PrimExpr]:
-        """The clauses under which the reduction begins: elsewhere there is nothing that it writes."""
-        begin = {loop.loop_var: loop.min for loop in self._reduced}
+        """The clauses under which the reduction begins: elsewhere there is nothing that it writes.
+
+        One over an empty domain writes its identity: whatever clauses say of its own loops, there is no iteration for which they do.
+        """
+        begin: dict[Any, Any] = {loop.loop_var: loop.min for loop in self._reduced}
+        empty = empty_domain([axis for axis, _ in self._axes() if axis.iter_type == IterVar.CommReduce])
         analyzer = Analyzer()
-        clauses = conjuncts(self._realize.predicate)
-        found = [analyzer.simplify(substitute(substitute(clause, begin), renamed)) for clause in clauses]
+        found: list[PrimExpr] = []
+        for clause in conjuncts(self._realize.predicate):
+            at_begin = substitute(clause, begin)
+            if empty is not None and begin.keys() & set(variables_in(clause)):
+                at_begin = Or(at_begin, empty)
+            found.append(analyzer.simplify(substitute(at_begin, renamed)))
         return [clause for clause in found if not (isinstance(clause, IntImm) and clause.value)]
 
     def _written(

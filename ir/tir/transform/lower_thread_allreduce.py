@@ -11,6 +11,7 @@ from ... import dtype as dt
 from ...error import IRValueError
 from ...module import IRModule
 from ...node import Visitor
+from ...target.gpu_facts import WARP
 from ...target.target import Target
 from ...transform import PassContext
 from ..analysis.thread_allreduce import ThreadAllreduce
@@ -303,7 +304,7 @@ def _names(threads: Sequence[PrimExpr]) -> str:
 
 def _warp_size(func: PrimFunc) -> int:
     target = func.attrs.get("target")
-    found = target.thread_warp_size if isinstance(target, Target) and target.is_gpu else 32
+    found = target.thread_warp_size if isinstance(target, Target) and target.is_gpu else WARP
     if found & (found - 1):
         _refuse(f"threads of a warp combine in halves, and thread_warp_size is {found}, no power of two")
     return found

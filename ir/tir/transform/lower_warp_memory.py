@@ -12,11 +12,12 @@ from ...arith.index_simplifier import Linear
 from ...error import IRValueError
 from ...module import IRModule
 from ...node import Visitor, post_order_visit
+from ...target.gpu_facts import WARP
 from ...transform import PassContext
 from ...type import PointerType, PrimType
 from .. import expr as E
 from ..analysis.reads_memory import reads_memory
-from ..analysis.thread_groups import BLOCK, LANES, WARP, ThreadGroup, Uniformity, storage_scope
+from ..analysis.thread_groups import BLOCK, LANES, ThreadGroup, Uniformity, storage_scope
 from ..buffer import Buffer
 from ..expr import IntImm, PrimExpr, Var
 from ..faults import may_fault

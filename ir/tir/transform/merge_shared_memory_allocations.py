@@ -12,6 +12,7 @@ from ... import dtype as dt
 from ...error import IRValueError
 from ...module import IRModule
 from ...node import Mutator, Visitor
+from ...target.gpu_facts import ACCESS_BYTES
 from ...transform import PassContext
 from ...type import PointerType, PrimType
 from .. import expr as E
@@ -27,8 +28,8 @@ from .barrier_plan import BarrierPlan, KernelTree
 from .kernel_regions import KernelRegions
 from .prim_func_pass import PrimFuncPass
 
-_ALIGNMENT = 16
-"""Bytes at whose multiples places begin: what a thread reads and writes at once."""
+_ALIGNMENT = ACCESS_BYTES
+"""Bytes at whose multiples places begin."""
 
 _WIDE_ALIGNMENT = 128
 """The same for what instructions read and write that a warp executes as one."""
@@ -36,6 +37,9 @@ _WIDE_ALIGNMENT = 128
 _WIDE_CALLS = (
     "tir.ptx_ldmatrix", "tir.ptx_stmatrix", "tir.mma_store", "tir.tvm_load_matrix_sync", "tir.tvm_store_matrix_sync",
 )  # fmt: skip
+_SWIZZLED_ALIGNMENT = 1024
+"""The same for what is exchanged within a pattern of so many bytes."""
+_SWIZZLED_CALLS = ("tir.ptx_cp_async_bulk_tensor", "tir.ptx_wgmma_mma_async")
 
 
 @dataclass(eq=False)
@@ -156,6 +160,8 @@ class _Find(Visitor):
         for item, number, _ in self._uses[before:]:
             if name in _WIDE_CALLS:
                 item.alignment = max(item.alignment, _WIDE_ALIGNMENT)
+            if name in _SWIZZLED_CALLS:
+                item.alignment = max(item.alignment, _SWIZZLED_ALIGNMENT)
             if name == "tir.ptx_cp_async":
                 item.copied = max(item.copied, number)
 
@@ -253,11 +259,11 @@ def _merged(kernel: Stmt, scope: str) -> Stmt:
 class MergeSharedMemoryAllocations(PrimFuncPass):
     """Make one allocation of bytes of all allocations of scope "shared.dyn" in a kernel, as devices have one of that kind.
 
-    An allocation becomes a let that binds its variable to an address within the bytes, a multiple of 16, or of 128 where
-    instructions of tensor cores read or write it; all accesses stay as they are. Two allocations have bytes in common where neither
-    is used while the other one is (what is allocated outside of a loop lasts for all of the loop) and barriers stand between: it runs
-    behind ThreadSync, whose barriers it counts, and takes no space for which another one would be wanted. ThreadSync may run behind it
-    as well: it knows the places.
+    An allocation becomes a let that binds its variable to an address within the bytes, a multiple of 16, of 128 where
+    instructions of tensor cores read or write it, or of 1024 for copies of boxes and products of warp groups; all accesses stay as
+    they are. Two allocations have bytes in common where neither is used while the other one is (what is allocated outside of a loop lasts
+    for all of the loop) and barriers stand between: it runs behind ThreadSync, whose barriers it counts, and takes no space for which
+    another one would be wanted. ThreadSync may run behind it as well: it knows the places.
 
     The option ``tir.merge_static_smem`` of the PassContext does the same with allocations of scope "shared".
 

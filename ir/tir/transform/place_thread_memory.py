@@ -26,8 +26,20 @@ class _Writers(Visitor):
         self.varying: set[Var] = set()
         """Addresses of buffers of which that is not known."""
         self._written: set[Var] = set()
+        """Addresses of what the kernel writes."""
         self._values: list[tuple[Var, set[Var]]] = []
         self._axes: set[Var] = set()
+        self._is_inside = False
+
+    def visit_For(self, loop: For) -> None:
+        if self._is_inside or not is_launched(loop):
+            self.generic_visit(loop)
+            return
+        self._is_inside, self._written, self._values = True, set(), []
+        self.generic_visit(loop)
+        self._is_inside = False
+        # What is made of what the kernel writes is not made of what it is given.
+        self.varying |= {data for data, sources in self._values if sources & self._written}
 
     def visit_BlockRealize(self, realize: BlockRealize) -> None:
         block = realize.block
@@ -50,10 +62,6 @@ class _Writers(Visitor):
     def visit_Var(self, var: Var) -> None:
         if var.dtype == "handle":
             self.varying.add(var)  # whoever is given an address may write there
-
-    def finish(self) -> None:
-        """What is made of what is written is not made of what the kernel is given."""
-        self.varying |= {data for data, sources in self._values if sources & self._written}
 
 
 class _HandedOver(Visitor):
@@ -201,7 +209,6 @@ class PlaceThreadMemory(PrimFuncPass):
             )
         writers = _Writers()
         writers.visit(func.body)
-        writers.finish()
         place = _Place(writers.varying)
         body = place.visit(func.body)
         if place.moved:

@@ -18,8 +18,10 @@ from ..expr import IterVar, Var
 from ..function import PrimFunc
 from ..operators import const
 from ..row_alignment import BUFFER_DIM_ALIGN, row_alignments
-from ..stmt import Block, BlockRealize, BufferRegion, For, MatchBufferRegion, Stmt, While
+from ..stmt import Block, BlockRealize, BufferRegion, For, ForKind, MatchBufferRegion, Stmt, While
 from .prim_func_pass import PrimFuncPass
+
+_PARALLEL = (ForKind.PARALLEL, ForKind.VECTORIZED)
 
 
 class _FindScopes(Visitor):
@@ -190,22 +192,31 @@ def _renumbered(
     return {**others, BUFFER_DIM_ALIGN: moved} if moved else others
 
 
+def _begin(path: list[Any], depth: int) -> int:
+    """From where on in a path loops may carry values: iterations of a parallel loop own what all of them only use, so that loops around
+    it carry nothing.
+    """
+    own = [n for n, node in enumerate(path) if isinstance(node, For) and node.kind in _PARALLEL]
+    return max([depth, *own]) + 1
+
+
 def _outside_of_what_carries(func: PrimFunc, finder: _FindScopes) -> dict[Var, list[Any]]:
     """The paths down to the scopes of buffers, cut before loops whose iterations may read what earlier ones wrote."""
+    begins = {data: _begin(path, finder.depth[data]) for data, path in finder.common.items()}
     moving = {
         data: finder.buffers[data]
         for data, path in finder.common.items()
-        if any(carries(node) for node in path[finder.depth[data] + 1 :]) or data in finder.repeated
+        if any(carries(node) for node in path[begins[data] :]) or data in finder.repeated
     }
     if not moving:
         return finder.common
-    carried = CarriedValues(moving, {data: finder.common[data] for data in moving})
+    carried = CarriedValues(moving, {data: finder.common[data][begins[data] :] for data in moving})
     carried.visit(func.body)
     paths = dict(finder.common)
     for data in carried.found:
         path = paths[data]
-        end = next((n for n in range(finder.depth[data] + 1, len(path)) if carries(path[n])), len(path))
-        paths[data] = path[: min(end, finder.repeated.get(data, end))]
+        end = next((n for n in range(begins[data], len(path)) if carries(path[n])), len(path))
+        paths[data] = path[: max(begins[data], min(end, finder.repeated.get(data, end)))]
     return paths
 
 
@@ -214,7 +225,7 @@ class PlanAndUpdateBufferAllocationLocation(PrimFuncPass):
     """Move the allocation of each buffer to the innermost loop or block that contains all accesses to it.
 
     A buffer that a reduction writes stays outside of the reduction's loops, and one in which an iteration of a loop may read what an
-    earlier one wrote outside of that loop.
+    earlier one wrote outside of that loop; but in a parallel loop that holds all uses each iteration has its own.
 
     Before::
 

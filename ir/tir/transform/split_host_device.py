@@ -13,6 +13,7 @@ from ...transform import ModulePass, PassContext
 from ..analysis.undefined_vars import undefined_vars
 from ..expr import Call, PrimExpr
 from ..function import PrimFunc
+from ..kernel_launch import CLUSTER_DIMS
 from ..stmt import AttrStmt, Evaluate, Stmt
 
 
@@ -37,8 +38,9 @@ class _Split(Mutator):
             "target": stmt.node,
             "tir.is_global_func": True,
         }
-        if "tir.noalias" in self._func.attrs:
-            attrs["tir.noalias"] = self._func.attrs["tir.noalias"]
+        for kept in ("tir.noalias", CLUSTER_DIMS):
+            if kept in self._func.attrs:
+                attrs[kept] = self._func.attrs[kept]
         self.kernels[name] = PrimFunc(params, stmt.body, attrs=attrs)
         return Evaluate(Call("void", name, tuple(params)), stmt.span)
 

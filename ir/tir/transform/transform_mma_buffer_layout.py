@@ -12,6 +12,7 @@ from ... import dtype as dt
 from ...arith.analyzer import Analyzer
 from ...error import IRValueError
 from ...module import IRModule
+from ...target.gpu_facts import WARP
 from ...transform import PassContext
 from ..buffer import Buffer, decl_buffer
 from ..evaluate import evaluate
@@ -22,8 +23,6 @@ from ..operators import const, convert, floordiv, floormod
 from ..stmt import AttrStmt, Block, BufferRegion, BufferStore, For, Stmt
 from ..stmt_functor import StmtExprMutator, variables_in
 from .prim_func_pass import PrimFuncPass
-
-_WARP = 32
 
 
 @dataclass(frozen=True)
@@ -150,13 +149,13 @@ class _Transform(StmtExprMutator):
             return
         lane = _LAYOUTS[matrix.scope()].lane(row, column)
         values: dict[Any, Any] = dict.fromkeys(variables_in(lane), 0)
-        values[self._thread] = np.arange(_WARP)
+        values[self._thread] = np.arange(WARP)
         try:
-            found = np.broadcast_to(evaluate(lane, values), (_WARP,))
+            found = np.broadcast_to(evaluate(lane, values), (WARP,))
         except IRValueError:  # data says which
             return
-        if (found != np.arange(_WARP)).any():
-            thread = int(np.flatnonzero(found != np.arange(_WARP))[0])
+        if (found != np.arange(WARP)).any():
+            thread = int(np.flatnonzero(found != np.arange(WARP))[0])
             raise IRValueError(
                 f"thread {thread} accesses {matrix.name}[{row}, {column}], which thread {found[thread]} holds in the layout of scope"
                 f" {matrix.scope()!r}; access elements of the own thread, or all of them by instructions of a warp"
@@ -193,7 +192,7 @@ class _Transform(StmtExprMutator):
             matrix, held = self._held[args[at]]
             args[at], args[offset] = held.data, self._offset(matrix, held, convert(args[offset]))
         if name == "tir.tvm_access_ptr":  # of which a thread holds its part
-            args[3] = self._analyzer.simplify_index(floordiv(convert(args[3]), _WARP))
+            args[3] = self._analyzer.simplify_index(floordiv(convert(args[3]), WARP))
         return call.replace(args=tuple(args))  # type: ignore[no-any-return]
 
     def _offset(self, matrix: Buffer, held: Buffer, offset: PrimExpr) -> PrimExpr:

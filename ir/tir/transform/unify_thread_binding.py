@@ -12,6 +12,7 @@ from ...arith.deep_equal import expr_deep_equal
 from ...error import IRValueError
 from ...module import IRModule
 from ...node import Mutator, Visitor
+from ...target.gpu_facts import WARP
 from ...transform import PassContext
 from ..analysis.thread_allreduce import ThreadAllreduce
 from ..analysis.thread_groups import storage_scope
@@ -324,6 +325,6 @@ class UnifyThreadBinding(PrimFuncPass):
 
     def transform_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         """The function whose kernels bind every axis once, outside of everything."""
-        warp_size = getattr(func.attrs.get("target"), "thread_warp_size", None) or 32
+        warp_size = getattr(func.attrs.get("target"), "thread_warp_size", None) or WARP
         body = _Unify(warp_size).visit(func.body)
         return func if body is func.body else func.replace(body=body)

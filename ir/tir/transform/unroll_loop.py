@@ -14,9 +14,11 @@ from ...node import Mutator, Visitor, post_order_visit
 from ...transform import PassContext
 from .. import operators
 from ..analysis.empty_domains import initializes
+from ..analysis.thread_groups import storage_scope
 from ..buffer import Buffer
-from ..expr import Add, BufferLoad, Cast, CmpExpr, IntImm, Let, Mul, PrimExpr, Sub, Var
+from ..expr import Add, BufferLoad, Call, Cast, CmpExpr, IntImm, Let, Mul, PrimExpr, Sub, Var
 from ..function import PrimFunc
+from ..intrinsic.address_arguments import ADDRESSES
 from ..stmt import (
     Allocate,
     AllocateConst,
@@ -34,6 +36,9 @@ from ..stmt import (
 from ..stmt_functor import substitute
 from .constant_folder import ConstantFolder
 from .prim_func_pass import PrimFuncPass
+
+_REGISTERS = ("local", "warp")
+"""Scopes of memory that lies in registers where its indices are constant."""
 
 
 class _Unroll(Mutator):
@@ -388,7 +393,7 @@ def _number(value: Any) -> int:
 
 
 def _indexes_local(body: Stmt, var: Var) -> bool:
-    """Whether a buffer of local scope is indexed with the variable: only constant indices keep it in registers."""
+    """Whether registers of a thread, or of a warp, are indexed with the variable: only constant indices keep them such."""
     found = False
 
     def uses(node: Any) -> None:
@@ -396,9 +401,16 @@ def _indexes_local(body: Stmt, var: Var) -> bool:
         found = found or node is var
 
     def check(node: Any) -> None:
-        if isinstance(node, BufferLoad | BufferStore) and not found and node.buffer.scope() == "local":
+        if found:
+            return
+        if isinstance(node, BufferLoad | BufferStore) and node.buffer.scope() in _REGISTERS:
             for index in node.indices:
                 post_order_visit(index, uses)
+        elif isinstance(node, Call):
+            for address, offset in ADDRESSES.get(getattr(node.op, "name", ""), ()):
+                data = node.args[address]
+                if isinstance(data, Var) and storage_scope(data) in _REGISTERS:
+                    post_order_visit(node.args[offset], uses)
 
     post_order_visit(body, check)
     return found
@@ -417,7 +429,7 @@ class UnrollLoop(PrimFuncPass):
         auto_max_extent: loops up to this extent are always unrolled.
         explicit_unroll: copy the body; otherwise only mark automatic loops as unrolled (``pragma_unroll_explicit``).
         expand: copy bodies; otherwise only mark the loops that are to be copied, which leaves less to do for the passes between.
-        unroll_local_access: also unroll small loops that index buffers of local scope, which keeps them in registers.
+        unroll_local_access: also unroll small loops that index memory of a thread or of a warp, which keeps it in registers.
         local_max_step: the limit of statements for that.
         max_statements: a loop whose copies would have more statements than this stays a loop, marked or not.
 

@@ -24,20 +24,24 @@
 #include <string>
 #include <vector>
 
+#include "real_code.h"
+#include "tensor_map.h"
+
 #define API extern "C" __attribute__((visibility("default")))
 
 namespace {
 
 enum Result {
   SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NOT_INITIALIZED = 3, NO_DEVICE = 100, INVALID_DEVICE = 101, INVALID_IMAGE = 200,
-  INVALID_CONTEXT = 201, INVALID_HANDLE = 400, NOT_FOUND = 500, NOT_READY = 600, ILLEGAL_ADDRESS = 700, LAUNCH_FAILED = 719,
+  INVALID_CONTEXT = 201, NO_BINARY = 209, INVALID_PTX = 218, INVALID_HANDLE = 400, NOT_FOUND = 500, NOT_READY = 600, ILLEGAL_ADDRESS = 700, LAUNCH_FAILED = 719,
   CAPTURE_UNSUPPORTED = 900,
 };
 
 const std::map<int, const char*> names = {
     {0, "CUDA_SUCCESS"}, {1, "CUDA_ERROR_INVALID_VALUE"}, {2, "CUDA_ERROR_OUT_OF_MEMORY"}, {3, "CUDA_ERROR_NOT_INITIALIZED"},
     {100, "CUDA_ERROR_NO_DEVICE"}, {101, "CUDA_ERROR_INVALID_DEVICE"}, {200, "CUDA_ERROR_INVALID_IMAGE"},
-    {201, "CUDA_ERROR_INVALID_CONTEXT"}, {400, "CUDA_ERROR_INVALID_HANDLE"}, {500, "CUDA_ERROR_NOT_FOUND"},
+    {201, "CUDA_ERROR_INVALID_CONTEXT"}, {209, "CUDA_ERROR_NO_BINARY_FOR_GPU"}, {218, "CUDA_ERROR_INVALID_PTX"},
+    {400, "CUDA_ERROR_INVALID_HANDLE"}, {500, "CUDA_ERROR_NOT_FOUND"},
     {600, "CUDA_ERROR_NOT_READY"}, {700, "CUDA_ERROR_ILLEGAL_ADDRESS"}, {719, "CUDA_ERROR_LAUNCH_FAILED"},
     {900, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"}};
 
@@ -98,13 +102,17 @@ struct Module {
 struct Graph {
   std::vector<Work> work;
 };
+using GraphHandle = std::shared_ptr<Graph>;  // a graph may be destroyed before it was done
 
 std::vector<Context>& contexts() {
   static std::vector<Context> all(from_environment("LOOPSMITH_STAND_IN_DEVICES", 1));
   return all;
 }
 thread_local Context* current = nullptr;
+thread_local std::vector<Context*> below;  // the contexts that the current one was pushed upon
+size_t modules = 0;                        // that are loaded
 
+int capability() { return int(from_environment("LOOPSMITH_STAND_IN_CAPABILITY", 80)); }
 size_t device_bytes() { return from_environment("LOOPSMITH_STAND_IN_BYTES", size_t(1) << 30); }
 
 // Work of the stream up to the one of this number; the first failure is the context's.
@@ -214,6 +222,13 @@ size_t size_of(const std::string& type) {
 // -------------------------------------------------------------------------------------------------------------- driver
 
 API const char* loopsmith_stand_in_message() { return last_message.c_str(); }
+// What this process has not given back: allocations, streams, modules, and contexts as often as they were retained.
+API size_t loopsmith_stand_in_held() {
+  Lock lock(everything);
+  size_t count = modules;
+  for (Context& context : contexts()) count += context.memory.size() + context.streams.size() + size_t(context.users);
+  return count;
+}
 
 API int cuInit(unsigned flags) {
   Lock lock(everything);
@@ -255,8 +270,9 @@ API int cuDeviceTotalMem_v2(size_t* bytes, int) { return *bytes = device_bytes()
 API int cuDeviceGetAttribute(int* value, int attribute, int) {
   static const std::map<int, int> values = {
       {1, 1024}, {2, 1024}, {3, 1024}, {4, 64}, {5, 2147483647}, {6, 65535}, {7, 65535}, {8, most_static_shared}, {10, 32}, {12, 65536},
-      {13, 1410000}, {16, 108}, {36, 1215000}, {37, 5120}, {38, 1 << 20}, {39, 2048}, {75, 8}, {76, 0}, {81, 164 << 10},
-      {97, most_shared}};
+      {13, 1410000}, {16, 108}, {36, 1215000}, {37, 5120}, {38, 1 << 20}, {39, 2048}, {81, 164 << 10}, {97, most_shared}};
+  if (attribute == 75) return *value = capability() / 10, SUCCESS;
+  if (attribute == 76) return *value = capability() % 10, SUCCESS;
   auto found = values.find(attribute);
   if (found == values.end()) return INVALID_VALUE;
   *value = found->second;
@@ -278,6 +294,18 @@ API int cuDevicePrimaryCtxRelease_v2(int device) {
 }
 API int cuCtxSetCurrent(void* context) {
   current = static_cast<Context*>(context);
+  return SUCCESS;
+}
+API int cuCtxPushCurrent_v2(void* context) {
+  below.push_back(current);
+  current = static_cast<Context*>(context);
+  return SUCCESS;
+}
+API int cuCtxPopCurrent_v2(void** context) {
+  if (below.empty()) return INVALID_CONTEXT;
+  *context = current;
+  current = below.back();
+  below.pop_back();
   return SUCCESS;
 }
 API int cuCtxGetCurrent(void** context) { return *context = current, SUCCESS; }
@@ -483,16 +511,16 @@ API int cuStreamEndCapture(void* stream, void** graph) {
   Lock lock(everything);
   if (int error = ready()) return error;
   stream_of(stream).capturing = false;
-  *graph = new Graph{std::move(stream_of(stream).captured)};
+  *graph = new GraphHandle(std::make_shared<Graph>(Graph{std::move(stream_of(stream).captured)}));
   return SUCCESS;
 }
 API int cuGraphInstantiateWithFlags(void** executable, void* graph, unsigned long long) {
-  return *executable = new Graph(*static_cast<Graph*>(graph)), SUCCESS;
+  return *executable = new GraphHandle(std::make_shared<Graph>(**static_cast<GraphHandle*>(graph))), SUCCESS;
 }
 API int cuGraphLaunch(void* executable, void* stream) {
   Lock lock(everything);
   if (int error = ready()) return error;
-  auto* graph = static_cast<Graph*>(executable);
+  GraphHandle graph = *static_cast<GraphHandle*>(executable);
   return enqueue(stream, [graph] {
     int result = SUCCESS;
     for (Work& work : graph->work)
@@ -500,8 +528,8 @@ API int cuGraphLaunch(void* executable, void* stream) {
     return result;
   });
 }
-API int cuGraphDestroy(void* graph) { return delete static_cast<Graph*>(graph), SUCCESS; }
-API int cuGraphExecDestroy(void* executable) { return delete static_cast<Graph*>(executable), SUCCESS; }
+API int cuGraphDestroy(void* graph) { return delete static_cast<GraphHandle*>(graph), SUCCESS; }
+API int cuGraphExecDestroy(void* executable) { return delete static_cast<GraphHandle*>(executable), SUCCESS; }
 
 // ------------------------------------------------------------------------------------------------- modules and launches
 
@@ -511,6 +539,12 @@ API int cuModuleLoadData(void** module, const void* image) {
   if (int error = ready()) return error;
   const char* text = static_cast<const char*>(image);
   static const char magic[] = "loopsmith-stand-in ";
+  std::string found;
+  if (real_code::Kind kind = real_code::kind_of(text)) {
+    if (!real_code::runs_on(text, kind, capability())) return kind == real_code::PTX ? INVALID_PTX : NO_BINARY;
+    found = real_code::image_for(text, kind);
+    text = found.c_str();
+  }
   if (strncmp(text, magic, sizeof magic - 1) != 0) return last_message = "it is none of the stand-in's", INVALID_IMAGE;
   const char* end = strstr(text, "\n\n");
   std::istringstream head(std::string(text + sizeof magic - 1, end));
@@ -542,6 +576,7 @@ API int cuModuleLoadData(void** module, const void* image) {
     for (std::string type; types >> type;) function.sizes.push_back(size_of(type));
   }
   *module = made.release();
+  ++modules;
   return SUCCESS;
 }
 API int cuModuleUnload(void* module) {
@@ -549,6 +584,7 @@ API int cuModuleUnload(void* module) {
   auto* found = static_cast<Module*>(module);
   dlclose(found->library);
   delete found;
+  --modules;
   return SUCCESS;
 }
 API int cuModuleGetFunction(void** function, void* module, const char* name) {
@@ -590,6 +626,33 @@ API int cuLaunchKernel(void* function, unsigned gx, unsigned gy, unsigned gz, un
     const unsigned grid[3] = {gx, gy, gz}, block[3] = {bx, by, bz};
     return run_kernel(found, grid, block, shared, arguments.data());
   });
+}
+
+// A map of what the driver takes: rows of boxes are multiples of 16 bytes, as addresses and strides are; no interleaved tensors.
+API int cuTensorMapEncodeTiled(void* map, int kind, unsigned rank, uint64_t address, const uint64_t* shape, const uint64_t* strides,
+                               const uint32_t* box, const uint32_t* steps, int interleave, int swizzle, int, int) {
+  static const uint8_t bytes[] = {1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4};
+  if (reinterpret_cast<uintptr_t>(map) % 64 || kind < 0 || kind > 12 || rank < 1 || rank > 5 || address % 16 || interleave != 0 ||
+      swizzle < 0 || swizzle > 3)
+    return INVALID_VALUE;
+  CUtensorMap made{};
+  made.address = address;
+  made.rank = uint8_t(rank);
+  made.element_bytes = bytes[kind];
+  made.swizzle = uint8_t(swizzle ? 16 << swizzle : 0);
+  made.known = emulation::known_tensor_map;
+  for (unsigned axis = 0; axis < rank; ++axis) {
+    uint64_t stride = axis ? strides[axis - 1] : made.element_bytes;
+    bool fits = shape[axis] >= 1 && shape[axis] <= 1ull << 32 && box[axis] >= 1 && box[axis] <= 256 && steps[axis] == 1;
+    if (!fits || (axis && (stride % 16 || stride >= 1ull << 40))) return INVALID_VALUE;
+    made.shape[axis] = uint32_t(shape[axis]);
+    made.box[axis] = uint16_t(box[axis]);
+    made.strides[axis] = stride;
+  }
+  unsigned row = box[0] * made.element_bytes;
+  if (row % 16 || (made.swizzle && row > made.swizzle)) return INVALID_VALUE;
+  memcpy(map, &made, sizeof made);
+  return SUCCESS;
 }
 
 // ---------------------------------------------------------------------------------------------------------------- NVML

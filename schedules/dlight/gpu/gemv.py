@@ -8,17 +8,17 @@ from typing import Any
 
 from ir import dtype as dt
 from ir import tir
-from ir.target.gpu_facts import ACCESS_BYTES
+from ir.target.gpu_facts import ACCESS_BYTES, WARP
 
+from ...block_facts import elementwise_consumer, is_one, is_spatial, loop_position, node_of
 from ...error import ScheduleError
 from ...random_variable import BlockRV, LoopRV
-from ...rule.block_facts import elementwise_consumer, is_one, is_spatial, loop_position, node_of
+from ...rule.product_form import extent_of, product_axes
+from ...rule.shared_reduction import move_reduction_inside
 from ...tree import BlockNode
-from .product_form import extent_of, product_axes
 from .rule import GPUScheduleRule, Nests
-from .sharing import move_reduction_inside, share_columns
+from .sharing import share_columns
 
-_WARP = 32
 _THREADS = (8, 16, 32, 64, 128, 256)
 """Candidates of the threads of a row."""
 _STEPS = 4
@@ -149,11 +149,7 @@ def _bind_rows(nests: Nests, loops: list[LoopRV], count: int | None) -> LoopRV:
     """Rows on blocks of threads, some rows each where they are known to share evenly; returns the innermost loop."""
     sch = nests.sch
     row = sch.fuse(*loops)
-    if (
-        count is None
-        or count % _ROWS
-        or count < _ROWS * int(nests.target.attrs.get("multi_processor_count", 1))
-    ):
+    if count is None or count % _ROWS or count < _ROWS * nests.target.multi_processor_count:
         sch.bind(row, "blockIdx.x")
         return row
     blocks, row = sch.split(row, [None, _ROWS])
@@ -195,5 +191,5 @@ def _lanes(node: BlockNode, axes: RowAxes, length: int) -> int:
 def _threads(length: int, lanes: int, fitting: list[int]) -> int:
     """Threads of a row: a warp or less, and more where rows are long."""
     return max(
-        [item for item in fitting if item <= _WARP or item * lanes * _STEPS <= length], default=fitting[0]
+        [item for item in fitting if item <= WARP or item * lanes * _STEPS <= length], default=fitting[0]
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...rule.block_facts import elementwise_consumer, node_of, reduce_vars
+from ...block_facts import elementwise_consumer, node_of, reduce_vars
 from .rows import schedule_rows
 from .rule import GPUScheduleRule, Nests
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ...rule.block_facts import is_one
+from ...block_facts import is_one
+from ...rule.product_form import NARROW, extent_of, product_axes
 from ...tree import BlockNode
 from .gemv import RowAxes, schedule_rows_of_matrix
-from .product_form import NARROW, extent_of, product_axes
 from .rule import GPUScheduleRule, Nests
 
 

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from math import prod
 
-from ir import dtype as dt
 from ir import tir
-from ir.target.gpu_facts import ACCESS_BYTES
+from ir.target.gpu_facts import BANKS
 
-from ...affine import mentions
-from ...analysis import producers_of
-from ...annotation import COOPERATIVE_FETCH
+from ...block_facts import node_of
 from ...error import ScheduleError
 from ...random_variable import BlockRV, LoopRV
-from ...rule.block_facts import elementwise_consumer, is_spatial, node_of
+from ...rule.matrix_form import as_matrices
+from ...rule.product_form import ProductAxes, extent_of, is_matrix_product, product_axes
 from ...schedule import Schedule
 from ...tree import BlockNode, loops_around
-from .matrix_form import as_matrices
-from .product_form import ProductAxes, extent_of, is_matrix_product, product_axes
+from .operand_copies import fetched, lanes_of, staged, writes_neighbours
+from .product_tiles import bind_blocks, only_consumer, rounded_up
 from .rule import GPUScheduleRule, Nests
+from .tensor_core_product import tile_on_tensor_cores
 
 
 @dataclass(frozen=True)
@@ -53,10 +50,8 @@ _TILES = (
 _SYMBOLIC = 512
 """What an unknown extent counts as."""
 _TILES_PER_PROCESSOR = 1
-_MOST_BLOCKS = (1 << 16) - 1
-"""Along ``blockIdx.y`` and ``blockIdx.z``."""
-_BANKS, _OFFSET = 32, 4
-"""Banks of shared memory; rows begin so many words further on, that vectors stay aligned and columns lie in several banks."""
+_OFFSET = 4
+"""Rows begin so many words further on in the banks of shared memory, that vectors stay aligned and columns lie in several."""
 
 
 class Matmul(GPUScheduleRule):
@@ -64,7 +59,8 @@ class Matmul(GPUScheduleRule):
 
     Axes are brought into the order batch, m, n, k and rounded up to tiles; all threads together fetch parts of the operands into shared
     memory, with what is computed of them on the way (a convolution's padding, a cast); each thread keeps a tile of results in
-    registers, and writes it out as the elementwise consumer makes it. Other nests of the function become kernels of their own.
+    registers, and writes it out as the elementwise consumer makes it. Products of types that the target's tensor cores multiply are done by
+    these (:mod:`.tensor_core_product`). Other nests of the function become kernels of their own.
     Products with few rows or columns are left to others.
     """
 
@@ -72,24 +68,20 @@ class Matmul(GPUScheduleRule):
         return is_matrix_product(node)
 
     def schedule(self, nests: Nests) -> bool:
-        sch = nests.sch
-        products = [block for block in nests.blocks() if is_matrix_product(node_of(sch, block))]
+        products = [block for block in nests.blocks() if is_matrix_product(node_of(nests.sch, block))]
         for block in products:
-            _tile(nests, block)
-        if not products:
-            return False
-        return True
+            if not tile_on_tensor_cores(nests, block):
+                _tile(nests, block)
+        return bool(products)
 
 
 def _tile(nests: Nests, block: BlockRV) -> None:
     sch = nests.sch
-    consumer = elementwise_consumer(node_of(sch, block))
-    if consumer is not None and len(producers_of(consumer)) > 1:
-        consumer = None  # it waits for the others
+    consumer = only_consumer(node_of(sch, block))
     followers = [] if consumer is None else [sch.get_block(consumer.name)]
     axes = product_axes(node_of(sch, block))
     assert axes is not None
-    if not axes.is_matrix():
+    if not axes.is_matrix() or not _is_indexed_plainly(node_of(sch, block), axes):
         followers = [as_matrices(sch, block, axes)]
         if consumer is not None:
             sch.reverse_compute_inline(sch.get_block(consumer.name))
@@ -99,13 +91,14 @@ def _tile(nests: Nests, block: BlockRV) -> None:
     node = node_of(sch, block)
     tile = _tile_for(nests, node, axes)
     sizes = {axes.m[0]: tile.m, axes.n[0]: tile.n, axes.k[0]: tile.k}
-    cut = _pad(sch, block, [sizes.get(item.var, 1) for item in node.iter_vars])
+    cut = rounded_up(sch, block, [sizes.get(item.var, 1) for item in node.iter_vars])
     copy = sch.cache_write(block, 0, "local") if cut is None else cut
     for follower in followers:
         sch.reverse_compute_inline(follower)
     loops = _bind_tile(sch, block, axes, tile)
     for position in (axes.lhs, axes.rhs):
-        _fetch(nests, block, position, axes, tile, loops.step)
+        operand = staged(sch, block, position, _rows_last(node_of(sch, block), position, axes))
+        fetched(sch, operand, loops.step, tile.threads[0] * tile.threads[1], (BANKS, _OFFSET))
     sch.reverse_compute_at(copy, loops.thread, preserve_unit_loops=True)
     sch.set_scope(block, 0, "local")
     _write_vectors(sch, copy)
@@ -115,27 +108,13 @@ def _tile(nests: Nests, block: BlockRV) -> None:
 def _tile_for(nests: Nests, node: BlockNode, axes: ProductAxes) -> Tile:
     """The largest tile of which there are enough for all multiprocessors."""
     batch, m, n = (extent_of(node, side) or _SYMBOLIC for side in (axes.batch, axes.m, axes.n))
-    processors = int(nests.target.attrs.get("multi_processor_count", 1))
+    processors = nests.target.multi_processor_count
     fitting = [
         tile
         for tile in _TILES
         if batch * -(-m // tile.m) * -(-n // tile.n) >= processors * _TILES_PER_PROCESSOR
     ]
     return (fitting or _TILES[-1:])[0]
-
-
-def _pad(sch: Schedule, block: BlockRV, sizes: Sequence[int]) -> BlockRV | None:
-    """Round the extents of a product up; returns the block that cuts the result to size, if it has to be."""
-    extents = [item.dom.extent for item in node_of(sch, block).iter_vars]
-    rounded = [
-        not isinstance(extent, tir.IntImm) or extent.value % size != 0
-        for extent, size in zip(extents, sizes, strict=True)
-    ]
-    if not any(rounded):
-        return None
-    result = node_of(sch, block).writes[0].buffer
-    sch.pad_einsum(block, sizes)
-    return None if node_of(sch, block).writes[0].buffer is result else sch.get_consumers(block)[0]
 
 
 @dataclass(frozen=True)
@@ -158,12 +137,7 @@ def _bind_tile(sch: Schedule, block: BlockRV, axes: ProductAxes, tile: Tile) -> 
     sch.reorder(
         *batch, m_block, n_block, m_virtual, n_virtual, m_thread, n_thread, step, within, m_own, n_own
     )  # fmt: skip
-    n_batches = extent_of(node, axes.batch)
-    many = n_batches is None or n_batches > _MOST_BLOCKS
-    if batch:
-        sch.bind(sch.fuse(*batch), "blockIdx.x" if many else "blockIdx.z")
-    sch.bind(m_block, "blockIdx.z" if many else "blockIdx.x")
-    sch.bind(n_block, "blockIdx.y")
+    bind_blocks(sch, batch, m_block, n_block, extent_of(node, axes.batch))
     for loop, axis, count in zip(
         (m_virtual, n_virtual), ("vthread.y", "vthread.x"), tile.virtual, strict=True
     ):
@@ -175,94 +149,35 @@ def _bind_tile(sch: Schedule, block: BlockRV, axes: ProductAxes, tile: Tile) -> 
     return _Loops(n_thread, step)
 
 
+def _is_indexed_plainly(node: BlockNode, axes: ProductAxes) -> bool:
+    """Whether each operand has a dimension for the sum's axis, and one for its rows or columns: not ``A[m, 31 - k]``, nor ``A[m + k]``."""
+    for position, own in ((axes.lhs, axes.m[0]), (axes.rhs, axes.n[0])):
+        indices = [item.min for item in node.reads[position].region]
+        if not all(any(index is var for index in indices) for var in (own, axes.k[0])):
+            return False
+    return True
+
+
 def _split(sch: Schedule, loop: LoopRV, tile: Tile, side: int) -> list[LoopRV]:
     return sch.split(loop, [None, tile.virtual[side], tile.threads[side], tile.results[side]])
 
 
-def _fetch(nests: Nests, block: BlockRV, position: int, axes: ProductAxes, tile: Tile, step: LoopRV) -> None:
-    """Let all threads copy an operand's part of a step into shared memory, in the order in which they find it, with rows along m or n."""
-    sch = nests.sch
-    copy = sch.cache_read(block, position, "shared", consumer_blocks=[block])
-    _inline_makers(sch, copy)
-    region = node_of(sch, block).reads[position].region
+def _rows_last(node: BlockNode, position: int, axes: ProductAxes) -> list[int]:
+    """The dimensions of an operand with that of k before the last one, so that rows are along m or n."""
+    region = node.reads[position].region
     k = next(i for i, item in enumerate(region) if item.min is axes.k[0])
-    count = len(region)
-    order = [i for i in range(count) if i != k]
-    order.insert(count - 2, k)
-    if order != list(range(count)):
-        sch.transform_layout(copy, ("write", 0), lambda *indices: [indices[i] for i in order])
-    sch.compute_at(copy, step, preserve_unit_loops=True)
-    node, loops = node_of(sch, copy), sch.get_loops(copy)[-count:]
-    contiguous = _contiguous(node, count)
-    if contiguous is not None and contiguous != count - 1:
-        sch.reorder(loops[-1], loops[contiguous])
-        loops[-1], loops[contiguous] = loops[contiguous], loops[-1]
-    lanes = 1 if contiguous is None else _lanes(node, node.reads[0])
-    while lanes > 1 and tile.threads[0] * tile.threads[1] * lanes > _elements_of(node, count):
-        lanes //= 2
-    sch.fuse(*loops)
-    sch.annotate(copy, COOPERATIVE_FETCH, lanes)
-    sch.storage_align(copy, 0, axis=count - 2, factor=_BANKS, offset=_OFFSET)
-
-
-def _inline_makers(sch: Schedule, copy: BlockRV) -> None:
-    """Compute in a copy what is computed of an operand element by element, a convolution's padding included."""
-    while makers := [item for item in sch.get_producers(copy) if _can_go(node_of(sch, item))]:
-        sch.compute_inline(makers[0])
-
-
-def _can_go(node: BlockNode) -> bool:
-    """Whether a block computes every element once, and is not what writes out another product's tiles."""
-    return is_spatial(node) and all(loop.thread_binding is None for loop in loops_around(node))
-
-
-def _elements_of(node: BlockNode, count: int) -> int:
-    """How often the innermost loops of a block run."""
-    return prod(
-        loop.extent.value for loop in loops_around(node)[-count:] if isinstance(loop.extent, tir.IntImm)
-    )
-
-
-def _contiguous(node: BlockNode, count: int) -> int | None:
-    """The loop, among the innermost ones of a copy, along which the memory that it reads is contiguous."""
-    for item, dim in zip(reversed(node.reads[0].region), reversed(node.reads[0].buffer.shape), strict=True):
-        if isinstance(dim, tir.IntImm) and dim.value == 1:
-            continue
-        if not isinstance(item.min, tir.Var):
-            return None
-        value = dict(zip([axis.var for axis in node.iter_vars], node.iter_values, strict=True)).get(item.min)
-        own = loops_around(node)[-count:]
-        found = [i for i, loop in enumerate(own) if value is not None and mentions(value, {loop.var})]
-        return found[0] if len(found) == 1 else None
-    return None
-
-
-def _lanes(node: BlockNode, region: tir.BufferRegion) -> int:
-    """Elements that a thread accesses at once in rows of a buffer."""
-    row = region.buffer.shape[-1]
-    lanes = ACCESS_BYTES // max(dt.bytes_of(item.buffer.dtype) for item in (*node.reads, *node.writes))
-    while lanes > 1 and (not isinstance(row, tir.IntImm) or row.value % lanes):
-        lanes //= 2
-    return max(lanes, 1)
+    order = [i for i in range(len(region)) if i != k]
+    order.insert(len(region) - 2, k)
+    return order
 
 
 def _write_vectors(sch: Schedule, copy: BlockRV) -> None:
     """Write out neighbouring results at once."""
     node, loop = node_of(sch, copy), sch.get_loops(copy)[-1]
-    lanes = _lanes(node, node.writes[0])
+    lanes = lanes_of(node, node.writes[0])
     extent = loops_around(node)[-1].extent
-    if _contiguous_result(node) and lanes > 1 and isinstance(extent, tir.IntImm):
+    if writes_neighbours(node) and lanes > 1 and isinstance(extent, tir.IntImm):
         if extent.value > lanes and extent.value % lanes == 0:
             loop = sch.split(loop, [None, lanes])[-1]
         if extent.value % lanes == 0 or lanes % extent.value == 0:
             sch.vectorize(loop)
-
-
-def _contiguous_result(node: BlockNode) -> bool:
-    """Whether the innermost loop of a copy runs through neighbours in the memory that it writes."""
-    last = node.writes[0].region[-1].min
-    innermost = loops_around(node)[-1].var
-    return any(
-        item.var is last and mentions(value, {innermost})
-        for item, value in zip(node.iter_vars, node.iter_values, strict=True)
-    )

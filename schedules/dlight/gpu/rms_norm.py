@@ -5,8 +5,8 @@ from __future__ import annotations
 from ir import tir
 from ir.arith.deep_equal import expr_deep_equal
 
+from ...block_facts import is_injective, node_of, operand_loads, reduce_vars
 from ...random_variable import BlockRV
-from ...rule.block_facts import is_injective, node_of, operand_loads, reduce_vars
 from ...tree import BlockNode, LeafNode
 from .rows import schedule_rows
 from .rule import GPUScheduleRule, Nests

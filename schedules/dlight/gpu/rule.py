@@ -10,13 +10,15 @@ from ir.target import Target
 from ir.tir import PrimFunc
 
 from ...analysis import consumers_of
+from ...block_facts import is_spatial
 from ...error import ScheduleError
 from ...postproc.base import Postproc
 from ...postproc.rewrite_cooperative_fetch import RewriteCooperativeFetch
 from ...postproc.rewrite_reduction_block import RewriteReductionBlock
+from ...postproc.rewrite_tensorize import RewriteTensorize
 from ...postproc.verify_gpu_code import VerifyGPUCode
 from ...random_variable import BlockRV, ExprRV
-from ...rule.block_facts import is_spatial
+from ...rule.group_axes import split_groups
 from ...schedule import Schedule
 from ...tree import BlockNode, child_blocks
 from ..base import ScheduleRule
@@ -58,16 +60,22 @@ class Nests:
 class GPUScheduleRule(ScheduleRule):
     """A rule for GPUs: subclasses schedule the nests that they know; what is left over becomes kernels as :class:`Fallback` makes them."""
 
+    splits_groups = True
+    """Whether axes of groups are taken apart first, so that each group is a product of its own; heads that share keys stay one axis."""
+
     def apply(self, func: PrimFunc, target: Target, tunable: bool = False) -> Schedule | None:
         if not target.is_gpu:
             return None
         sch = Schedule(func, error_render_level="fast")
         nests = Nests(sch, target, tunable)
+        if self.splits_groups:
+            for block in nests.blocks():
+                split_groups(sch, block)
         self._inline_spatial_blocks(nests)
         try:
             if not self.schedule(nests):
                 return None
-            sch = bind_unbound_blocks(sch, target)
+            sch = bind_unbound_blocks(nests.sch, target)
             return sch if _is_valid(sch, target) else None
         except ScheduleError as refusal:
             _LOG.debug("%s does not apply: %s", type(self).__name__, refusal)
@@ -97,7 +105,9 @@ class GPUScheduleRule(ScheduleRule):
 
 def _is_valid(sch: Schedule, target: Target) -> bool:
     sch.enter_postproc()
-    steps: list[Postproc] = [RewriteCooperativeFetch(), RewriteReductionBlock(), VerifyGPUCode()]
+    steps: list[Postproc] = [
+        RewriteCooperativeFetch(), RewriteReductionBlock(), VerifyGPUCode(), RewriteTensorize()
+    ]  # fmt: skip
     for step in steps:
         step.initialize(target)
     return all(step.accepts(sch) for step in steps)

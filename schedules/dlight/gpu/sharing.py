@@ -2,55 +2,27 @@
 
 from __future__ import annotations
 
-from math import prod
 from typing import Any
 
-from ir import tir
-
+from ...block_facts import node_of, reduction_loops
 from ...random_variable import BlockRV, ExprRV, LoopRV
-from ...rule.block_facts import node_of, reduction_loops
+from ...rule.shared_reduction import move_reduction_inside, reduced_elements, share_reduction
 from ...schedule import Schedule
-from ...tree import BlockNode, loops_around
+from ...tree import BlockNode
 
 SHORT = 32
 """Elements of reductions that a thread rather computes alone."""
 COLUMNS, SHARING = 32, 8
 """Threads side by side on neighbouring columns, and threads that share each column."""
 
-
-def number_of(extent: tir.PrimExpr) -> int | None:
-    """An extent that is known."""
-    return extent.value if isinstance(extent, tir.IntImm) else None
-
-
-def reduced_elements(node: BlockNode) -> int | None:
-    """How many elements each result of a reduction is of; None where that is symbolic."""
-    loops = loops_around(node)
-    numbers = [number_of(loops[position].extent) for position in reduction_loops(node)]
-    return None if None in numbers else prod(number for number in numbers if number is not None)
+PART_THREADS = 256
+"""Threads that share a part of a reduction."""
 
 
 def is_short(node: BlockNode) -> bool:
     """Whether a reduction is known to be over a few elements."""
     count = reduced_elements(node)
     return count is not None and count < SHORT
-
-
-def move_reduction_inside(sch: Schedule, block: BlockRV) -> None:
-    """Put the reduction loops of a block inside of all others."""
-    positions = reduction_loops(node_of(sch, block))
-    loops = sch.get_loops(block)
-    if positions != list(range(len(loops) - len(positions), len(loops))):
-        moved = [i for i in range(positions[0], len(loops)) if i not in positions]
-        sch.reorder(*[loops[i] for i in moved], *[loops[i] for i in positions])
-
-
-def share_reduction(sch: Schedule, block: BlockRV, threads: int | ExprRV, axis: str = "threadIdx.x") -> None:
-    """Bind the fused reduction loops of a block to threads; its other loops stay outside of them."""
-    move_reduction_inside(sch, block)
-    loops = [sch.get_loops(block)[position] for position in reduction_loops(node_of(sch, block))]
-    _outer, own = sch.split(sch.fuse(*loops), [None, threads])
-    sch.bind(own, axis)
 
 
 def share_rows(sch: Schedule, block: BlockRV, threads: int | ExprRV) -> None:

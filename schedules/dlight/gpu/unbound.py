@@ -8,31 +8,31 @@ from math import prod
 from ir import dtype as dt
 from ir import tir
 from ir.target import Target
-from ir.target.gpu_facts import ACCESS_BYTES
+from ir.target.gpu_facts import ACCESS_BYTES, WARP
 from ir.tir.kernel_attributes import LAYOUT_REWRITE_PREPROC
 
 from ...analysis import producers_of, why_not_reduction
-from ...random_variable import BlockRV
-from ...rule.auto_bind import bind_block, is_in_blocks
-from ...rule.base import unless_refused
-from ...rule.block_facts import (
+from ...block_facts import (
     elementwise_consumer,
     extent_at,
     is_injective,
     is_plain_nest,
     node_of,
+    number_of,
     reduce_vars,
     reduces_side_by_side,
     stands_alone,
 )
+from ...block_threads import bind_block, is_in_blocks
+from ...random_variable import BlockRV
+from ...rule.base import unless_refused
 from ...rule.memory_order import contiguous_loop
 from ...schedule import Schedule
 from ...tree import BlockNode, child_blocks, loops_around
-from .sharing import is_short, number_of, share_columns, share_rows
+from .sharing import is_short, share_columns, share_rows
 
 THREADS = 256
 """Of a block: of elementwise kernels as good as any number on every architecture."""
-_WARP = 32
 _BLOCKS = 1 << 16
 """At most where the extent is known; the rest becomes a loop of each thread."""
 _WORK_PER_PROCESSOR = 2048
@@ -65,7 +65,7 @@ def _threads(target: Target) -> int:
 
 def _busy(target: Target) -> int:
     """How many threads keep a device busy."""
-    return int(target.attrs.get("multi_processor_count", 1)) * _WORK_PER_PROCESSOR
+    return target.multi_processor_count * _WORK_PER_PROCESSOR
 
 
 def _bind_reduction(sch: Schedule, name: str, target: Target) -> list[Schedule]:
@@ -82,7 +82,7 @@ def _bind_reduction(sch: Schedule, name: str, target: Target) -> list[Schedule]:
         if reduces_side_by_side(node):
             share_columns(sch, block, last)
         else:
-            share_rows(sch, block, _WARP)
+            share_rows(sch, block, WARP)
         return [sch]
     return [] if last is None else _bind_with_consumer(sch, block, last, target)
 

@@ -84,6 +84,7 @@ def test_every_rule_is_in_some_space() -> None:
         "ScheduleRule",
         "PyScheduleRule",
         "FunctionRule",
+        "WarpGroupTiling",  # of targets that are told to the rules
     }  # candidates are compared exactly
 
 
@@ -112,10 +113,10 @@ def test_some_candidates_pass(target: str, capsys: pytest.CaptureFixture[str]) -
 
 
 @pytest.mark.slow
-def test_candidates_of_a_hundred_spaces_pass() -> None:
+def test_candidates_of_thirty_spaces_pass() -> None:
     """The same ones on each machine, however fast it is: spaces that no earlier run has seen would make this test fail by chance."""
     kind, options = KINDS["candidates"](), argparse.Namespace(target=None)
-    seeds = range(100_000 * ROWS, 100_100 * ROWS)
+    seeds = range(100_000 * ROWS, 100_030 * ROWS)
     verdicts = kind.judge_together(seeds, options)
     assert not [(seed, str(item)) for seed, item in zip(seeds, verdicts, strict=True) if item.failed]
 

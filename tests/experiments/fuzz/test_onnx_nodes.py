@@ -28,20 +28,21 @@ def test_a_representative_part() -> None:
     assert kinds.count("ok") > 50 and kinds.count(REFUSED) >= 1
 
 
-_PARTS = 8
+_PARTS = 4
 """Parts that workers share."""
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(_PARTS))
 def test_all_operators(part: int) -> None:
-    """Each operator's tests; every fourth of what expands one into others, which have tests of their own. The command runs all."""
+    """Every other test of each operator; every eighth of what expands one into others, which have tests of their own. The command runs
+    all."""
     cases = list(node_cases())
     own = [case for case in cases if "expanded" not in case.name]
     expanded = [case for case in cases if "expanded" in case.name]
-    pairs = judged((own + expanded[::4])[part::_PARTS], 1)
+    pairs = judged((own[::2] + expanded[::8])[part::_PARTS], 1)
     assert [(case.name, str(verdict)) for case, verdict in pairs if verdict.kind not in FINE] == []
-    assert sum(verdict.kind == "ok" for _, verdict in pairs) > 1000 // _PARTS
+    assert sum(verdict.kind == "ok" for _, verdict in pairs) > 500 // _PARTS
 
 
 def test_wrong_results_shapes_and_dtypes_are_seen() -> None:

@@ -132,7 +132,7 @@ def test_where_it_is_never_quiet_it_is_told() -> None:
 
 def test_calls_are_timed() -> None:
     assert 0.005 <= seconds_of(lambda: time.sleep(0.005)) < 0.25
-    found = measure_round(lambda: time.sleep(0.01), 3)
+    found = measure_round(Ready(lambda: time.sleep(0.01)), 3)
     assert found["min_secs"] >= 0.01
     assert (
         found["others"] >= 0.0

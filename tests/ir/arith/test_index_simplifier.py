@@ -137,6 +137,12 @@ def test_quotients_and_remainders_of_numbers_that_differ_by_a_multiple_are_one_n
     assert text((I * 9 + J) // 7 * 7 + (I + J) % 7) != "i * 9 + j"
 
 
+def test_remainders_of_quotients_and_remainders_are_one_digit():
+    assert text(N // 2 % 4 * 32 + N % 2 * 16) == text(N % 8 * 16)
+    assert text(N % 8 // 2 * 2 + N % 2) == text(N % 8)
+    assert text(N // 2 % 4 * 2 + (N + 1) % 2) != text(N % 8)
+
+
 _STEPS = st.integers(-12, 12)
 
 
@@ -157,6 +163,28 @@ def test_random_quotients_and_remainders_keep_their_sum(divisor, first, apart, o
     second = [step + divisor * more for step, more in zip(first, apart)]
     second[2] += off
     whole = linear(first) // divisor * (divisor * factor) + linear(second) % divisor * factor
+    simplified = simplifier().simplify(whole)
+    for i in range(8):
+        for j in (0, 1, 5, 15):
+            values = {I: i, J: j}
+            assert evaluate(simplified, values) == evaluate(whole, values)
+
+
+@settings(max_examples=200)
+@given(
+    divisor=st.sampled_from([2, 3, 8]),
+    outer=st.sampled_from([2, 4, 5]),
+    first=st.tuples(_STEPS, _STEPS, _STEPS),
+    apart=st.tuples(st.integers(-3, 3), st.integers(-3, 3), st.integers(-3, 3)),
+    factor=st.sampled_from([-2, 1, 3]),
+)
+def test_random_digits_of_two_parts_keep_their_sum(divisor, outer, first, apart, factor):
+    def linear(steps):
+        return I * steps[0] + J * steps[1] + steps[2]
+
+    second = [step + divisor * more for step, more in zip(first, apart)]
+    upper = linear(first) // divisor % outer
+    whole = upper * (divisor * factor) + linear(second) % divisor * factor
     simplified = simplifier().simplify(whole)
     for i in range(8):
         for j in (0, 1, 5, 15):

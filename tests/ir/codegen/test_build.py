@@ -19,6 +19,7 @@ from ir.codegen.error import CodegenError
 from ir.conversion import round_float
 from ir.script import tir as T
 from runners.native import build_native
+from schedules import Schedule
 
 
 @T.prim_func
@@ -307,3 +308,15 @@ def test_narrow_floats_are_passed_as_floats(dtype: str) -> None:
 def test_what_is_no_program_is_named(program: object) -> None:
     with pytest.raises(CodegenError, match="build takes a PrimFunc or an IRModule, got"):
         build(program, "cpu")  # type: ignore[arg-type]
+
+
+def test_what_is_bound_to_threads_is_named_with_the_ways_out() -> None:
+    x = te.placeholder((64,), name="x")
+    sch = Schedule(te.create_prim_func([x, te.compute((64,), lambda i: x[i] + 1.0, name="y")]))
+    with pytest.raises(CodegenError, match="got Schedule; its program is .mod"):
+        build(sch, "cpu")  # type: ignore[arg-type]
+    sch.bind(sch.get_loops("y")[0], "threadIdx.x")
+    with pytest.raises(
+        CodegenError, match="bound to threadIdx.x .* the target cuda, or schedule with parallel"
+    ):
+        build(sch.mod, "cpu")

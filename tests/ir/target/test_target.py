@@ -10,6 +10,7 @@ import pytest
 import ir
 from ir.json_format import load_json, save_json
 from ir.target import Target, TargetError, fingerprint, host_info, list_kinds, list_tags, register_tag
+from ir.target.gpu_facts import architecture_number
 from ir.target.kind import get_kind
 
 ROOT = Path(ir.__file__).parent
@@ -143,7 +144,12 @@ def test_equality_is_by_value() -> None:
     [
         ("", "empty string"),
         ("cpuu", "did you mean 'cpu'"),
-        ("gpu", "unknown target kind 'gpu'; there are: cpu, c, cuda"),
+        ("gpu", "unknown target kind 'gpu'; there are: cpu, c, cuda.*; did you mean 'cuda'?"),
+        ("CUDA", "unknown target kind 'CUDA'.*; did you mean 'cuda'?"),
+        ("a100", "'a100' is no target; did you mean 'nvidia/a100'?"),
+        ("nvidia/NVIDIA-A100", "unknown target tag 'nvidia/NVIDIA-A100'; did you mean 'nvidia/nvidia-a100'"),
+        ("cuda:1", "'cuda:1' is a device; write 'cuda'; .*-from_device=1"),
+        ("cpu:0", "'cpu:0' is a device; write 'cpu'"),
         (
             "nvidia/rtx4090",
             "unknown target tag 'nvidia/rtx4090'; did you mean 'nvidia/rtx-4090'.*list_tags",
@@ -156,7 +162,9 @@ def test_equality_is_by_value() -> None:
         ("llvm -num-cores=two", "-num-cores of target kind 'llvm' takes int, got 'two'"),
         ("llvm -mcpu", "needs a value"),
         ("llvm -num-cores=0", "-num-cores .* must be at least 1, got 0; leave it out"),
-        ({"kind": "cuda", "thread_warp_size": -32}, "must be at least 1, got -32"),
+        ({"kind": "metal", "thread_warp_size": -32}, "must be at least 1, got -32"),
+        ({"kind": "cuda", "thread_warp_size": 16}, "must be at least 32, got 16"),
+        ({"kind": "cuda", "thread_warp_size": 64}, "must be at most 32, got 64"),
         ("llvm -opt-level=-1", "must be at least 0, got -1"),
         ("llvm znver4", "cannot read 'znver4'"),
         ("{not json", "JSON cannot be read"),
@@ -165,7 +173,7 @@ def test_equality_is_by_value() -> None:
         ("llvm -fast-math", "option -fast-math of target kind 'llvm' is not there: what floating-point"),
         ({"kind": "llvm", "jit": "orcjit"}, "option -jit .* loaded in one way"),
         ("cuda -libs=cublas", "option -libs of target kind 'cuda' is not there: .* RunCodegen"),
-        ("rocm -mattr=+x", "code for this kind is not generated yet"),
+        ("rocm -mattr=+x", "LLVM makes no code for this kind"),
         ("vulkan -supports_float16=1", "nothing asks which types"),
     ],
 )
@@ -200,3 +208,10 @@ def test_every_option_of_a_kind_is_asked_for() -> None:
     )
     options = {name for kind in list_kinds() for name in get_kind(kind).options}
     assert {name for name in options if f'"{name}"' not in readers} == set()
+
+
+def test_an_architecture_is_a_text() -> None:
+    with pytest.raises(TargetError, match="got Target; that of a target is target.arch"):
+        architecture_number(Target("nvidia/nvidia-a100"))  # type: ignore[arg-type]
+    with pytest.raises(TargetError, match="got int$"):
+        architecture_number(80)  # type: ignore[arg-type]

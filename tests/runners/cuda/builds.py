@@ -70,7 +70,7 @@ def build_faulty(mod: Any, target: Any) -> Any:
     else:
         text = text.replace("= threadIdx.x;", f"= threadIdx.x; {_INSERTED[fault]}", 1)
     assert text != module.source()
-    changed = CudaModule(replace(module._source, text=text), module.host, module.arch)
+    changed = CudaModule(replace(module.device_source, text=text), module.host, module.arch)
     return DeviceKernel(changed, changed.functions()[0])
 
 
@@ -96,5 +96,5 @@ class _Shared(DeviceKernel):
 
         of = current_device()
         kernel = next(iter(self._module.kernels_on(of).values()))
-        kernel._allow(1 << 20)
+        kernel._dynamic.allow(1 << 20)
         return time.perf_counter()

@@ -121,17 +121,31 @@ def test_arrays_of_others_are_shared():
 
 
 def test_what_a_capsule_holds_lives_until_its_consumer_is_done():
-    before = len(dlpack._given_away)
+    pool = runners.cuda.memory.allocator(0)
+    gc.collect()
+    before = pool.used
     shared = from_dlpack(array(np.arange(4, dtype=np.float32), cuda(0)))
     gc.collect()
     np.testing.assert_array_equal(shared.numpy(), [0, 1, 2, 3])
     del shared
     gc.collect()
+    assert pool.used == before
     unused = array([1.0], cuda(0)).__dlpack__()
-    assert len(dlpack._given_away) == before + 1
+    assert pool.used > before
     del unused
     gc.collect()
-    assert len(dlpack._given_away) == before
+    assert pool.used == before
+
+
+def test_numpy_says_that_it_takes_no_device_arrays():
+    """What it was given is freed while its error is on its way."""
+    pool = runners.cuda.memory.allocator(0)
+    gc.collect()
+    before = pool.used
+    with pytest.raises((RuntimeError, BufferError), match="[Dd]evice"):
+        np.from_dlpack(array([1.0, 2.0], cuda(0)))
+    gc.collect()
+    assert pool.used == before
 
 
 def test_refusals_of_dlpack():

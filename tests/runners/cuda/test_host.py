@@ -23,9 +23,7 @@ def test_an_allocation_is_a_number_that_calls_give_and_take_back():
 
     @T.prim_func
     def after(A: T.Buffer((128,), "float32")):
-        B: T.int64 = T.call_packed(
-            "loopsmith.cuda.allocate", T.int64(4) * T.Cast("int64", 128), dtype="int64"
-        )
+        B: T.int64 = T.call_packed("loopsmith.cuda.allocate", T.int64(512), dtype="int64")
         T.call_packed("main_kernel", B, A.data, 4, 32)
         T.call_packed("loopsmith.cuda.free", B)
 

@@ -53,3 +53,19 @@ def test_a_launch_that_the_driver_refuses_names_the_kernel():
     ):
         launch.start(context(0), context(0).stream.handle)
     np.testing.assert_array_equal(a.numpy(), 0)  # the device can still be used
+
+
+def test_launches_are_of_whole_clusters():
+    program = from_source("""
+@T.prim_func
+def note(A: T.Buffer((64,), "int32"), n: T.int32):
+    T.func_attr({"tir.cluster_dims": [4, 1, 1]})
+    bx = T.launch_thread("blockIdx.x", n)
+    tx = T.launch_thread("threadIdx.x", 8)
+    A[bx * 8 + tx] = bx
+""")
+    module, a = build_module(program, "nvidia/nvidia-h200", compiled=False), empty((64,), "int32", cuda(0))
+    module["note"](a, 8)
+    np.testing.assert_array_equal(a.numpy(), np.arange(64) // 8)
+    with pytest.raises(CudaError, match="kernel note_kernel: 6 blocks along x are no whole clusters of 4"):
+        module["note"](a, 6)

@@ -103,6 +103,7 @@ def test_a_lost_device_costs_its_process_and_others_are_kept(runner, workers):
 
 def test_two_devices_are_used_at_a_time(workers):
     runner = CudaRunner(30.0, QUICK, devices=(0, 1), pool=workers)
+    assert runner.measures_at_once == 2
     items = [RunnerInput(_artifact(workers), "cuda", reference=REFERENCE) for _ in range(4)]
     assert [future.result().kind for future in runner.run(items)] == [ResultKind.OK] * 4
 

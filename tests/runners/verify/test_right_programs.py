@@ -56,6 +56,22 @@ def test_a_question_for_what_may_have_overflowed(reference_of: Any, dtype: str, 
     assert is_accepted(reference_of, original, original)
 
 
+@pytest.mark.parametrize(
+    "value", ["T.round_to_tf32(A[i])", "T.round_to_tf32(A[i] * B[i])", "T.round_to_tf32(A[i]) * B[i]"]
+)
+def test_bits_that_are_rounded_away(reference_of: Any, value: str) -> None:
+    params = ", ".join(f'{name}: T.Buffer((N,), "float32")' for name in "ABC")
+    original = elementwise(params, 1000, value)
+    assert is_accepted(reference_of, original, original)
+
+
+@pytest.mark.parametrize("other", ["A[i]", "T.round_to_tf32(A[i] * T.float32(1.0001))"])
+def test_what_is_not_rounded_or_of_another_number_is_refused(reference_of: Any, other: str) -> None:
+    params = ", ".join(f'{name}: T.Buffer((N,), "float32")' for name in "AC")
+    original, wrong = (elementwise(params, 1000, value) for value in ("T.round_to_tf32(A[i])", other))
+    assert not is_accepted(reference_of, original, wrong)
+
+
 def test_a_sine_of_a_long_sum(reference_of: Any) -> None:
     body = """
 S = T.alloc_buffer((64,), "float32")

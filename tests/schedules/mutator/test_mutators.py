@@ -15,7 +15,9 @@ from schedules.mutator import (
     MutateUnroll,
     Mutator,
 )
+from schedules.population import Sketch, SketchSchedule, TileDecision
 from tests.programs import kernels
+from tests.programs.expressions import matmul
 from tuner import TuneContext
 
 from ..checks import assert_same_meaning
@@ -108,6 +110,25 @@ def test_nothing_to_change(position: int) -> None:
     assert mutators()[position].apply(sch.trace) is None
 
 
+@pytest.mark.parametrize(
+    ("mutator", "func"),
+    [(MutateTileSize(), matmul(64)), (MutateUnroll(), matmul(64)), (MutateThreadBinding(), program)],
+    ids=lambda item: type(item).__name__,
+)
+def test_rows_change_where_traces_do(mutator: Mutator, func: PrimFunc) -> None:
+    sketch = TuneContext(func, "nvidia/nvidia-a100").sketches()[0]
+    rows = sketch.sample(4, np.random.default_rng(0))
+    changed: set[int] = set()
+    for row in rows.repeat(40, axis=0):
+        trace = mutator.apply(sketch.trace_of(row))
+        assert trace is not None
+        found = sketch.row_of(trace)
+        assert found is not None
+        (column,) = np.flatnonzero(found != row)
+        changed.add(int(column))
+    assert changed and changed == set(mutator.columns(sketch) or ())
+
+
 def test_create() -> None:
     found = Mutator.create("llvm")
     assert {type(item) for item in found} >= {
@@ -150,3 +171,25 @@ def test_there_are_no_more_jobs_than_a_core_may_have() -> None:
 
     assert outer_factors(2) == {2}
     assert outer_factors(4) == {2, 8}
+
+
+def test_rows_have_no_more_jobs_than_a_core_may_have() -> None:
+    """As traces; of a row all tiles are near that differ in the outer factor and the next."""
+    sch = SketchSchedule(program)
+    loop = sch.get_loops("C")[0]
+    outer, _ = sch.split(loop, sch.sample_perfect_tile(loop, 2))
+    sch.annotate(outer, "meta_schedule.parallel", 1)
+    sketch = Sketch(sch)
+    (tile,) = sketch.decisions
+    assert isinstance(tile, TileDecision)
+    rows = np.full((60, 1), tile.number_of([4, 4]))
+
+    def outer_factors(max_jobs_per_core: int) -> set[int]:
+        mutator = MutateParallel(max_jobs_per_core)
+        mutator.initialize_with_tune_context(TuneContext(program, "llvm -num-cores 2", seed=0))
+        made = mutator.mutate_rows(sketch, rows, np.random.default_rng(0))
+        return set(tile.table[made[:, 0], 0].tolist())
+
+    assert outer_factors(2) == {1, 2}
+    assert outer_factors(4) == {1, 2, 8}
+    assert outer_factors(8) == {1, 2, 8, 16}

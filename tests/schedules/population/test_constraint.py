@@ -35,6 +35,15 @@ def test_constraints_join_columns_through_others() -> None:
     assert sorted(len(group.constraints) for group in groups) == [1, 2]
 
 
+def test_a_constraint_joins_all_groups_that_it_touches() -> None:
+    a, b, c, d, e = decisions = tiles(64, 64, 64, 64, 64)
+    constraints = [at_most(8, e), at_most(8, a, c), at_most(8, b, d), at_most(8, a, b)]
+    groups = groups_of(decisions, constraints)
+    assert sorted(group.columns for group in groups) == [[0, 1, 2, 3], [4]]
+    matrix = Sampler(decisions, constraints).sample(20, np.random.default_rng(0), attempts=8)
+    assert len(matrix) == 20 and all(keeps(matrix, decisions, item).all() for item in constraints)
+
+
 def test_columns_without_constraints_are_in_one_group() -> None:
     a, b, c = decisions = tiles(64, 64, 64)
     assert [group.columns for group in groups_of(decisions, [])] == [[0, 1, 2]]
@@ -61,6 +70,17 @@ def test_what_is_hardly_ever_drawn_is_repaired() -> None:
     matrix = Sampler(decisions, joined).sample(50, np.random.default_rng(0), attempts=4)
     assert len(matrix) == 50
     assert all(keeps(matrix, decisions, constraint).all() for constraint in constraints)
+
+
+def test_repairs_pass_through_rows_that_are_no_better() -> None:
+    """Three choices must be right together: until the last of them is, nothing tells that the others are. Nothing is drawn before."""
+    choices = [CategoricalDecision.create(f"c{number}", range(8), [1.0] * 8) for number in range(3)]
+    together = Constraint(
+        frozenset(item.variable for item in choices),
+        lambda values: np.all([values[item.variable] == 5 for item in choices], axis=0),
+    )
+    rows = Sampler(choices, [together]).sample(64, np.random.default_rng(0), attempts=0)
+    assert rows.tolist() == [[5, 5, 5]] * 64
 
 
 def test_groups_are_drawn_apart_from_each_other() -> None:

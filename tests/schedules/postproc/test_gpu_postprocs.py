@@ -132,6 +132,17 @@ def test_facts_of_a_gpu_are_limits(option: str, fewer: int, enough: int) -> None
         assert apply(VerifyGPUCode(), sch, Target(f"cuda -arch=sm_80 -{option}={limit}")) is valid
 
 
+@pytest.mark.parametrize(
+    ("axis", "blocks", "valid"), [("y", 65535, True), ("z", 65536, False), ("x", 65536, True)]
+)
+def test_launches_have_so_many_blocks_along_an_axis(axis: str, blocks: int, valid: bool) -> None:
+    """As code generation says: where it would refuse a kernel, no candidate is proposed."""
+    sch = Schedule(elementwise(blocks, 1))
+    sch.compute_inline("B")
+    sch.bind(sch.get_loops("C")[0], f"blockIdx.{axis}")
+    assert apply(VerifyGPUCode(), sch) is valid
+
+
 def test_tightly_coupled_memory_is_limited() -> None:
     sch = Schedule(matmul(32))
     copy = sch.cache_read("C", 0, "global.vtcm")
@@ -229,6 +240,23 @@ def test_operands_in_order_and_in_windows_stay() -> None:
     w = te.reduce_axis((0, 5), name="w")
     window = te.create_prim_func([a, te.compute((16,), lambda i: te.sum(a[i + w], axis=w), name="B")])
     sch = Schedule(window.with_attr("layout_free_buffers", [0]))
+    before = sch.mod.script()
+    assert apply(RewriteLayout(), sch, TARGET) and sch.mod.script() == before
+
+
+def test_operands_whose_tiles_are_read_in_order_stay() -> None:
+    sch = Schedule(matmul(16).with_attr("layout_free_buffers", [1]))
+    i, j, k = sch.get_loops("C")
+    sch.reorder(i, *sch.split(k, [4, 4]), j)
+    before = sch.mod.script()
+    assert apply(RewriteLayout(), sch, TARGET) and sch.mod.script() == before
+
+
+def test_operands_of_which_tiles_leave_out_a_part_stay() -> None:
+    sch = Schedule(matmul(12).with_attr("layout_free_buffers", [1]))
+    i, j, k = sch.get_loops("C")
+    j0, j1 = sch.split(j, [None, 8])
+    sch.reorder(i, j0, k, j1)
     before = sch.mod.script()
     assert apply(RewriteLayout(), sch, TARGET) and sch.mod.script() == before
 
@@ -338,3 +366,61 @@ def test_kernels_share_global_memory_only(scope: str, valid: bool) -> None:
     for name in ("y", "z"):
         sch.bind(sch.get_loops(name)[0], "threadIdx.x")
     assert apply(VerifyGPUCode(), sch) is valid
+
+
+@pytest.mark.parametrize(
+    ("scope", "valid"), [("shared", True), ("local", False), ("warp", False), ("global", True)]
+)
+def test_threads_read_of_their_own_memory_what_they_wrote(scope: str, valid: bool) -> None:
+    """In a kernel, memory of the device that its blocks allocate is shared memory."""
+    x = te.placeholder((128,), name="x")
+    y = te.compute((128,), lambda i: x[i] + 1, name="y")
+    sch = Schedule(
+        te.create_prim_func([x, te.compute((128,), lambda i: y[i // 64 * 64 + 63 - i % 64], name="z")])
+    )
+    blocks, threads = sch.split(sch.get_loops("z")[0], [2, 64])
+    sch.bind(blocks, "blockIdx.x")
+    sch.compute_at("y", blocks)
+    sch.set_scope("y", 0, scope)
+    for loop in (threads, sch.get_loops("y")[-1]):
+        sch.bind(loop, "threadIdx.x")
+    assert apply(VerifyGPUCode(), sch) is valid
+
+
+def in_dynamic_memory(size: int, alignment: int, barriers: int) -> PrimFunc:
+    """A kernel that asks for shared memory at its launch, beside barriers that it declares."""
+
+    @T.prim_func
+    def main(A: T.Buffer((32,), "uint8"), B: T.Buffer((32,), "uint8")):
+        S = T.alloc_buffer((size,), "uint8", scope="shared.dyn", align=alignment)
+        for _ in T.thread_binding(1, thread="blockIdx.x"):
+            for t in T.thread_binding(32, thread="threadIdx.x"):
+                with T.block("turn"):
+                    v = T.axis.spatial(32, t)
+                    T.reads(A[v])
+                    T.writes(B[v])
+                    T.evaluate(T.create_barriers(barriers))
+                    S[v] = A[v]
+                    S[size - 32 + v] = A[v]
+                    T.tvm_storage_sync("shared")
+                    B[v] = S[31 - v] + S[size - 1 - v]
+
+    return main
+
+
+@pytest.mark.parametrize(
+    ("left", "alignment", "barriers", "fits"),
+    [
+        (0, 16, 0, True),
+        (-16, 16, 0, False),
+        (16, 16, 2, True),
+        (16, 16, 3, False),  # of 8 bytes each
+        (1024, 1024, 1, True),
+        (512, 1024, 1, False),  # it begins behind a whole multiple of its alignment
+    ],
+)
+def test_dynamic_memory_lies_behind_what_a_kernel_declares(
+    left: int, alignment: int, barriers: int, fits: bool
+) -> None:
+    size = GPU.max_shared_memory_per_block_optin - left
+    assert apply(VerifyGPUCode(), Schedule(in_dynamic_memory(size, alignment, barriers))) == fits

@@ -248,3 +248,27 @@ def main(A: T.Buffer((8, 9), "int32"), C: T.Buffer((8,), "int32"), n: T.int32):
             Interpreter(IRModule({"main": program})).call(program, [array, found, n])
             results.append(found)
         np.testing.assert_array_equal(*results)
+
+
+def test_a_clause_that_is_no_bound_of_the_bindings_decides_the_new_block() -> None:
+    """Neither of its loops is an axis: all of the tile runs, or nothing of it; the mark keeps lowering from splitting loops by it."""
+    sch = Schedule(
+        from_source(
+            """
+@T.prim_func
+def main(A: T.Buffer((8, 8), "int32"), B: T.Buffer((8, 8), "int32")):
+    for i0, j0, i1, j1 in T.grid(2, 2, 4, 4):
+        with T.block("B"):
+            vi = T.axis.spatial(8, i0 * 4 + i1)
+            vj = T.axis.spatial(8, j0 * 4 + j1)
+            T.where(T.ignore_loop_partition(i0 * 4 - j0 * 4 + 3 >= 0))
+            B[vi, vj] = A[vi, vj] + 1
+"""
+        )
+    )
+    before = sch.mod["main"]
+    unit = sch.blockize(sch.get_loops("B")[2])
+    assert_same_meaning(before, sch)
+    assert "T.where(T.ignore_loop_partition(" in sch.mod.script()
+    assert sch.mod.script().count("T.where") == 1
+    assert sch.get(unit).name_hint == "B_o"

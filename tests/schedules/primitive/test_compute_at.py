@@ -279,6 +279,38 @@ def test_moving_what_was_split_over_a_symbolic_extent() -> None:
     np.testing.assert_array_equal(b, a * 2 + 1)
 
 
+def test_a_row_is_told_by_quotients_of_an_extent_that_is_zero_only_where_there_is_no_row() -> None:
+    """Also where the consumer itself may not run: the loop over rows does only if n is not zero."""
+
+    @T.prim_func
+    def program(a: T.handle, b: T.handle):
+        n = T.int32()
+        k = T.int32()
+        A = T.match_buffer(a, (2, n, k), "int32")
+        B = T.match_buffer(b, (2, n, k), "int32")
+        P = T.alloc_buffer((2, n), "int32")
+        for h, i, j in T.grid(2, n, k):
+            with T.block("P"):
+                vh, vi, vj = T.axis.remap("SSR", [h, i, j])
+                with T.init():
+                    P[vh, vi] = 0
+                P[vh, vi] += A[vh, vi, vj]
+        for h, i, j in T.grid(2, n, k):
+            with T.block("B"):
+                vh, vi, vj = T.axis.remap("SSS", [h, i, j])
+                B[vh, vi, vj] = P[vh, vi] + vj
+
+    sch = Schedule(program)
+    row = sch.fuse(*sch.get_loops("B")[:2])
+    sch.compute_at("P", row)
+    assert [str(sch.get(loop).extent) for loop in sch.get_loops("P")] == ["2 * n", "k"]
+    run = build(IRModule({"main": main_of(sch)}), Target("llvm"))["program"]
+    for n, k in ((3, 4), (1, 7), (0, 3), (3, 0)):
+        a, b = np.arange(2 * n * k, dtype="int32").reshape(2, n, k), np.zeros((2, n, k), "int32")
+        run(a, b)
+        np.testing.assert_array_equal(b, a.sum(2, keepdims=True) + np.arange(k))
+
+
 def test_a_block_stays_in_a_loop_that_writes_what_other_iterations_read() -> None:
     """The first rows of C are what B held before, the last ones what the loop wrote."""
 

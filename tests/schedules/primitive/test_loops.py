@@ -321,6 +321,25 @@ def test_reorder_refusals() -> None:
         assert_refused(sch, lambda sch=sch, i=i, j=j: sch.reorder(j, i), word)
 
 
+def test_loops_inside_of_a_scan_are_reordered() -> None:
+    """What runs in order is the loop around them, which stays where it is."""
+    func = from_source("""
+@T.prim_func
+def main(A: T.Buffer((3, 4, 5), "float32"), B: T.Buffer((4, 5), "float32")):
+    for t, i, j in T.grid(3, 4, 5):
+        with T.block("B"):
+            vt = T.axis.scan(3, t)
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = T.if_then_else(vt == 0, T.float32(0), B[vi, vj] * T.float32(2)) + A[vt, vi, vj]
+""")
+    sch = Schedule(func)
+    t, i, j = sch.get_loops("B")
+    sch.reorder(j, i)
+    assert [sch.get(loop).loop_var.name for loop in sch.get_loops("B")] == ["t", "j", "i"]
+    assert_same_meaning(func, sch)
+    assert_refused(sch, lambda: sch.reorder(j, t), "must run in order")
+
+
 # ---- add_unit_loop ----------------------------------------------------------------------------------------------
 
 

@@ -17,7 +17,7 @@ from ir.script import from_source
 from ir.script import tir as T
 from ir.tir import PrimFunc
 from schedules import Schedule, ScheduleError
-from schedules.rule.block_facts import node_of, reduction_loops
+from schedules.block_facts import node_of, reduction_loops
 from schedules.tree import all_blocks
 from tests.programs import chains
 

@@ -204,7 +204,10 @@ def test_tensorize_refusals_say_what_differs() -> None:
     sch = Schedule(matmul)
     i, j, k = sch.get_loops("C")
     k0, k1 = sch.split(k, [None, 2])
-    assert_refused(sch, lambda: sch.tensorize(k1, "test.unknown"), "no tensor intrinsic", "test.dot4")
+    assert_refused(
+        sch, lambda: sch.tensorize(k1, "test.dot5"), "no tensor intrinsic", "did you mean", "test.dot4"
+    )
+    assert_refused(sch, lambda: sch.tensorize(k1, "nothing"), "TensorIntrin.names() lists")
     assert_refused(sch, lambda: sch.tensorize(k1, "test.dot4"), "extent 2", "has 4")
     other = Schedule(elementwise)
     _, inner = other.split(other.get_loops("B")[1], [None, 4])

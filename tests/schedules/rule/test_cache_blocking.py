@@ -16,11 +16,11 @@ from ir.tir import PrimFunc
 from runners.kernel import pack_arguments
 from runners.native import build_native
 from schedules import Schedule, ScheduleError, Trace
+from schedules.block_facts import node_of
 from schedules.layout_rewrite import split_module
 from schedules.population import Sketch
 from schedules.postproc import postprocess
 from schedules.rule import RegisterTiling, cpu_rules
-from schedules.rule.block_facts import node_of
 from schedules.rule.cache_blocking import Blocking, may_be_blocked, most_blocks, turned_axes
 from schedules.rule.register_tile import FactorLimits
 from schedules.space import PostOrderApply

@@ -19,11 +19,11 @@ from ir.tir.kernel_attributes import DOT_PRODUCT, LAYOUT_FREE_BUFFERS, LAYOUT_RE
 from ir.tir.lower import lower
 from runners.native import build_native
 from schedules import Schedule
+from schedules.block_facts import contiguous_var, node_of
 from schedules.dlight import default_schedule
 from schedules.layout_rewrite import split_module
 from schedules.postproc import postprocess
 from schedules.rule import cpu_rules
-from schedules.rule.block_facts import contiguous_var, node_of
 from schedules.rule.dot_product import dot_product_of
 from schedules.rule.float_dot_products import FloatDotProducts
 from schedules.space import PostOrderApply

@@ -13,10 +13,10 @@ from ir import te, tir, topi
 from ir.script import from_source
 from ir.target import Target
 from schedules import Schedule
+from schedules.block_facts import node_of, reduce_vars
 from schedules.population.sketch import SketchSchedule
 from schedules.postproc import postprocess
 from schedules.rule import Im2col, ScheduleRule
-from schedules.rule.block_facts import node_of, reduce_vars
 from schedules.space import PostOrderApply
 
 from ..checks import assert_replays, assert_same_meaning

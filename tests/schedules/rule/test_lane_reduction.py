@@ -14,10 +14,10 @@ from ir.target import Target
 from ir.tir import PrimFunc
 from schedules import Schedule
 from schedules.analysis import lanes_of
+from schedules.block_facts import node_of
 from schedules.population.sketch import Sketch, SketchSchedule
 from schedules.postproc import postprocess
 from schedules.rule import LaneReduction, ScheduleRule
-from schedules.rule.block_facts import node_of
 from schedules.rule.lane_reduction import loops_along_memory
 from schedules.rule.padding import padded_extent
 from tests.programs import expressions

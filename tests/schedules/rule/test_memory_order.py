@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ir import te
 from schedules import Schedule
-from schedules.rule.block_facts import node_of
+from schedules.block_facts import node_of
 from schedules.rule.memory_order import contiguous_loop, transposed_operands, walk_through
 from schedules.tree import BlockNode
 

@@ -18,11 +18,11 @@ from ir.tir.lower import lower
 from runners.kernel import pack_arguments
 from runners.native import build_native
 from schedules import Schedule, Trace
+from schedules.block_facts import node_of
 from schedules.layout_rewrite import split_module
 from schedules.population import Extraction, Sketch
 from schedules.postproc import postprocess
 from schedules.rule import RegisterTiling
-from schedules.rule.block_facts import node_of
 from schedules.rule.padding import RegisterFile, choose_padding
 from schedules.space import PostOrderApply
 from schedules.tree import child_blocks

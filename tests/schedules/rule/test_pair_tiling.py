@@ -14,11 +14,11 @@ from ir.target import Target
 from ir.tir.kernel_attributes import LAYOUT_FREE_BUFFERS
 from schedules import Schedule
 from schedules.annotation import PARALLEL, VECTORIZE
+from schedules.block_facts import node_of, reduce_vars
 from schedules.population import Sketch
 from schedules.population.sketch import SketchSchedule
 from schedules.postproc import postprocess
 from schedules.rule import AutoInline, PairTiling, ScheduleRule
-from schedules.rule.block_facts import node_of, reduce_vars
 from schedules.space import PostOrderApply
 from schedules.tree import all_blocks, loops_around
 

@@ -13,11 +13,11 @@ from ir.target import Target
 from ir.tir import PrimFunc
 from runners.native import build_native
 from schedules import Schedule, Trace
+from schedules.block_facts import node_of
 from schedules.layout_rewrite import split_module
 from schedules.population.sketch import SketchSchedule
 from schedules.postproc import postprocess
 from schedules.rule import ReductionChain, RegisterTiling, cpu_rules
-from schedules.rule.block_facts import node_of
 from schedules.rule.register_tile import registers_for
 from schedules.space import PostOrderApply
 from tests.programs import chains

@@ -17,10 +17,10 @@ from ir.tir import PrimFunc
 from ir.tir.kernel_attributes import DOT_PRODUCT, LAYOUT_FREE_BUFFERS, LAYOUT_REWRITE_PREPROC
 from schedules import Schedule, ScheduleError
 from schedules.annotation import PARALLEL, UNROLL, VECTORIZE
+from schedules.block_facts import node_of
 from schedules.population import Sketch
 from schedules.population.sketch import SketchSchedule
 from schedules.rule import RegisterTiling
-from schedules.rule.block_facts import node_of
 from schedules.rule.padding import RegisterFile, choose_padding
 from schedules.rule.register_tile import (
     FactorLimits,

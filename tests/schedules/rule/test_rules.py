@@ -15,7 +15,8 @@ from ir.target import Target
 from ir.tir import PrimFunc, TensorIntrin
 from ir.tir.kernel_attributes import LAYOUT_REWRITE_PREPROC
 from schedules import BlockRV, RuleError, Schedule, ScheduleError
-from schedules.population import Sketch
+from schedules.block_threads import bind_block
+from schedules.population import Sketch, TileDecision
 from schedules.population.sketch import SketchSchedule
 from schedules.postproc import DisallowDynamicLoop, postprocess
 from schedules.rule import (
@@ -35,7 +36,6 @@ from schedules.rule import (
     ScheduleRule,
     SpatialTiling,
 )
-from schedules.rule.auto_bind import bind_block
 from schedules.rule.default import default_rules
 from tests.programs.expressions import elementwise, matmul_bias, row_sum
 
@@ -233,6 +233,19 @@ class TestAddRFactor(RuleContract):
         sch = Schedule(row_sum(), seed=0)
         (found,) = self.ready().apply(sch, sch.get_block("B"))
         assert self.blocks(found.mod["main"]) == ["B_rf", "B"]
+
+    @pytest.mark.parametrize("cores", [2, 8])
+    def test_parts_keep_all_cores_busy_and_are_not_too_many(self, cores: int) -> None:
+        a, k = te.placeholder((1 << 14,), name="A"), te.reduce_axis((0, 1 << 14), "k")
+        func = te.create_prim_func([a, te.compute((), lambda: te.sum(a[k], axis=k), name="B")])
+        rule = AddRFactor()
+        rule.initialize(Target(f"llvm -mcpu=skylake-avx512 -num-cores {cores}"))
+        start = SketchSchedule(func, seed=0)
+        (item,) = rule.apply(start, start.get_block("B"))
+        assert isinstance(item, SketchSchedule)
+        (tile,) = Sketch(item).decisions
+        assert isinstance(tile, TileDecision)
+        assert sorted(tile.table[:, 0].tolist()) == [cores << shift for shift in range(7)]
 
 
 class TestRegisterTiling(RuleContract):

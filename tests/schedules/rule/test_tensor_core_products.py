@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from ir.codegen.cuda.codegen import generate
 from ir.codegen.cuda.emulation.compile import has_compiler
 from ir.codegen.cuda.emulation.program import EmulatedProgram
 from ir.codegen.cuda.nvrtc import compile_cuda
+from ir.codegen.cuda.resources import resource_usage
 from ir.codegen.cuda.toolkit import toolkit
 from ir.codegen.error import CudaToolkitError
 from ir.target import Target
@@ -26,7 +28,12 @@ from schedules.rule.default import default_rules
 from schedules.space import PostOrderApply
 from tests.programs.tensor_cores import drawn
 
-T4, A100 = "nvidia/nvidia-t4", "nvidia/nvidia-a100"
+T4, A100, ADA, HOPPER = (
+    "nvidia/nvidia-t4",
+    "nvidia/nvidia-a100",
+    "nvidia/geforce-rtx-4090",
+    "nvidia/nvidia-h200",
+)
 
 
 def has_nvrtc() -> bool:
@@ -88,7 +95,24 @@ CASES: list[tuple[str, dict[str, Any], str, float]] = [
     (A100, {"dtype": "int8", "total": "int32"}, "row", 0),
     (A100, {"dtype": "float16", "total": "float32", "batch": 2}, "row", 1e-5),
     (A100, {"dtype": "int8", "total": "int32", "shape": (30, 47, 60)}, "row", 0),
+    (ADA, {"dtype": "float8_e4m3fn", "total": "float32", "out": "float16", "transposed": True}, "", 2e-3),
+    (HOPPER, {"dtype": "float8_e5m2", "total": "float16"}, "", 2e-2),
 ]
+
+
+def structures(name: str, options: dict[str, Any]) -> set[tuple[str, str, bool]]:
+    """Which tensor cores, where results leave registers to, and whether copies are asynchronous."""
+    if name == T4:
+        return {("wmma", "shared", False)}
+    families = {("mma", "shared")} | ({("wmma", "shared")} if "float8" not in options["dtype"] else set())
+    if "out" not in options:  # nothing reads what is written
+        families.add(("mma", "global"))
+    return {(*family, is_pipelined) for family in families for is_pipelined in (False, True)}
+
+
+def structure_of(trace: str) -> tuple[str, str, bool]:
+    kind = "mma" if "mma_ldmatrix" in trace else "wmma"
+    return kind, "global" if "_global" in trace else "shared", "software_pipeline_async_stages" in trace
 
 
 @needs_both
@@ -97,7 +121,8 @@ def test_candidates(name: str, options: dict[str, Any], layout: str, tolerance: 
     target, func = Target(name), product(**options)
     module = IRModule({"main": func})
     sketches = tensor_core_sketches(func, target)
-    assert len(sketches) == (1 if name == T4 else 2)
+    found_structures = [structure_of(str(sketch.trace)) for sketch in sketches]
+    assert sorted(found_structures) == sorted(structures(name, options))
     *inputs, out = func.buffer_map.values()
     arrays = [
         drawn(tuple(int(item) for item in buffer.shape), buffer.dtype, seed)
@@ -112,12 +137,18 @@ def test_candidates(name: str, options: dict[str, Any], layout: str, tolerance: 
         source = generate(lowered)
         code = compile_cuda(source.text, str(target.attrs["arch"]))
         assert not code.warnings
-        assert f"wmma.mma.sync.aligned.row.{layout}" in code.ptx
-        assert ("cp.async" in code.ptx) == (position == 1)
-        for compute in (
-            EmulatedProgram(lowered, source),
-            lambda *given, lowered=lowered: run(lowered, *given),
-        ):
+        kind, _, is_pipelined = found_structures[position]
+        if kind == "wmma":
+            assert f"wmma.mma.sync.aligned.row.{layout}" in code.ptx
+        else:
+            assert "ldmatrix.sync.aligned" in code.ptx and "mma.sync.aligned.m16n8k" in code.ptx
+            assert max(item.local_bytes for item in resource_usage(code.cubin).values()) == 0
+        if not is_pipelined or "shape" not in options:  # else rows may be no multiples of what is copied so
+            assert ("cp.async" in code.ptx) == is_pipelined
+        ways: list[Any] = [EmulatedProgram(lowered, source)]
+        if is_pipelined or name == T4:  # which looks for races, and takes its time
+            ways.append(partial(run, lowered))
+        for compute in ways:
             found = np.zeros(expected.shape, expected.dtype)
             compute(*arrays, found)
             difference = np.abs(found.astype("float64") - expected.astype("float64")).max()
@@ -131,14 +162,22 @@ def test_float32_is_not_rounded_unless_the_program_says_so() -> None:
 
 
 def test_the_rules_of_a_target_have_what_its_architecture_multiplies() -> None:
-    def kinds(name: str) -> set[str]:
+    def kinds(name: str, prefix: str) -> set[str]:
         rules = [rule for rule in default_rules(Target(name)) if isinstance(rule, MultiLevelTilingTensorCore)]
-        return {group["compute"].rpartition("_")[2] for rule in rules for group in rule.intrin_groups} - {
-            "trans"
+        names = {group["compute"] for rule in rules for group in rule.intrin_groups}
+        return {
+            item.removeprefix(prefix).partition("_trans")[0].removesuffix("_a").rpartition("_")[2]
+            for item in names
+            if item.startswith(prefix)
         }
 
-    assert kinds(T4) == {"f16f16f32", "f16f16f16", "s8s8s32", "u8u8s32"}
-    assert kinds(A100) == kinds(T4) | {"bf16bf16f32", "tf32tf32f32"}
+    assert kinds(T4, "wmma_sync_") == {"f16f16f32", "f16f16f16", "s8s8s32", "u8u8s32"}
+    assert kinds(T4, "mma_") == set()  # whose products have half the depth there
+    assert kinds(A100, "wmma_sync_") == kinds(T4, "wmma_sync_") | {"bf16bf16f32", "tf32tf32f32"}
+    of_a100 = {"f16f16f32", "f16f16f16", "bf16bf16f32", "tf32tf32f32", "i8i8i32", "u8u8i32"}
+    assert kinds(A100, "mma_") == of_a100
+    of_float8 = {f"{a}{a}{c}" for a in ("e4m3", "e5m2") for c in ("f16", "f32")}
+    assert kinds(ADA, "mma_") == kinds(HOPPER, "mma_") == of_a100 | of_float8
 
 
 def test_a_row_times_a_matrix_is_not_padded_to_tiles() -> None:

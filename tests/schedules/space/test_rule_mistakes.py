@@ -194,7 +194,29 @@ def compares(sch: Schedule) -> None:
         pass
 
 
-@pytest.mark.parametrize("function", [reads_by_int, counts, compares])
+def compares_it(sch: Schedule) -> None:
+    """Likewise."""
+    if sch.sample_categorical([0, 1], [0.5, 0.5]) == 1:
+        sch.parallel(sch.get_loops("B")[0])
+
+
+def compares_a_factor(sch: Schedule) -> None:
+    """Likewise."""
+    loop = sch.get_loops("B")[0]
+    _, inner = sch.sample_perfect_tile(loop, n=2)
+    if inner != 1:
+        sch.parallel(loop)
+
+
+def looks_it_up(sch: Schedule) -> None:
+    """Likewise."""
+    if sch.sample_categorical([1, 2, 4], [0.3, 0.3, 0.4]) in (2, 4):
+        sch.parallel(sch.get_loops("B")[0])
+
+
+@pytest.mark.parametrize(
+    "function", [reads_by_int, counts, compares, compares_it, compares_a_factor, looks_it_up]
+)
 def test_who_takes_a_sample_for_a_number_is_told_of_get(function: Any) -> None:
     with pytest.raises(IRError, match=r"schedule.get\(\w+\) is the number"):
         ScheduleFn(function).generate_sketches(chain(), Target("cpu"))

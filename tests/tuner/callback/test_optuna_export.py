@@ -14,13 +14,14 @@ import optuna
 import pytest
 from optuna.trial import TrialState
 
-from database import Database, MemoryDatabase, open_database, pareto_front
+from database import Database, MemoryDatabase, TuningRecord, open_database, pareto_front
 from ir import structural_hash
 from runners import ReplayBuilder, ReplayRunner, RunnerResult
 from tests.programs.expressions import matmul, softmax
 from tuner import MeasureCallback, OptunaExport, OptunaSearch, TuneContext
 from tuner.cli import main as entry
 from tuner.error import TunerError
+from tuner.search.optuna_storage import StudyWriter
 from tuner.tune import tune_tasks
 
 
@@ -63,6 +64,22 @@ class _Watcher(MeasureCallback):
 
 def _count(storage: Any) -> int:
     return sum(item.n_trials for item in optuna.get_all_study_summaries(storage))
+
+
+def test_each_record_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at: list[int] = []
+    write = StudyWriter.write
+
+    def counted(writer: StudyWriter, records: list[TuningRecord]) -> int:
+        looked_at.extend(map(id, records))
+        return write(writer, records)
+
+    monkeypatch.setattr(StudyWriter, "write", counted)
+    store = MemoryDatabase()
+    for trials in (8, 16):  # the second session looks at what the first has left
+        looked_at.clear()
+        _tune(store, trials, OptunaExport(":memory:"))
+        assert sorted(looked_at) == sorted(map(id, store.get_all_tuning_records()))
 
 
 @pytest.mark.parametrize("strategy", ["evolutionary", "replay-trace", "optuna:tpe"])

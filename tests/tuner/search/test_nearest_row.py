@@ -52,9 +52,14 @@ def test_known_rows_are_left_out() -> None:
         known.add(row.tobytes())
 
 
-def test_a_decision_is_as_far_as_its_factors_are_doubled() -> None:
+def test_a_row_is_as_far_as_it_is_for_the_diversity_of_a_batch() -> None:
     (sketch, *_) = TuneContext(matmul(64), "cpu").sketches()
     tile = sketch.decisions[0]
     row = np.array([tile.number_of([16, 2, 1, 2]), 0, 0])
     other = np.array([tile.number_of([4, 2, 4, 2]), 0, 0])
-    assert distances(sketch, row, np.stack([row, other])).tolist() == [0.0, 4.0]
+    rows = np.stack([row, other, *sketch.sample(5, np.random.default_rng(0))])
+    found = distances(sketch, row, rows)
+    assert found[0] == 0.0
+    np.testing.assert_allclose(found[1], np.hypot(2, 2))
+    places = sketch.coordinates(rows)
+    np.testing.assert_allclose(found, [np.linalg.norm(place - places[0]) for place in places])

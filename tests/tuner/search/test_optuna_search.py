@@ -16,6 +16,10 @@ from database.pareto import domination_counts
 from ir.target import Target
 from ir.tir import PrimFunc
 from runners import ReplayBuilder, ReplayRunner
+from schedules import Schedule
+from schedules.population import Sketch
+from schedules.population.decision import TileDecision
+from schedules.space import ScheduleFn
 from tests.programs.expressions import matmul, row_sum, softmax
 from tests.tuner.strategy_contract import StrategyContract, made_up_seconds
 from tuner import (
@@ -28,7 +32,6 @@ from tuner import (
     tune_tir,
 )
 from tuner.error import TunerError
-from tuner.search.nearest_row import distances
 from tuner.search.optuna_search import MEASURED, SAMPLERS
 
 TARGET = Target("llvm -mcpu=haswell -num-cores=2")
@@ -219,6 +222,17 @@ def test_a_record_without_an_objective_is_no_trial_and_is_not_measured_again() -
     assert not {item.row.tobytes() for item in found} & {item.row.tobytes() for item in batch}
 
 
+def _doublings(sketch: Sketch, one: np.ndarray, other: np.ndarray) -> float:
+    """How many doublings lie between the factors of two rows; one for each other choice in which they differ."""
+    total = 0.0
+    for decision, a, b in zip(sketch.decisions, one, other, strict=True):
+        if isinstance(decision, TileDecision):
+            total += float(np.abs(np.log2(decision.table[a] / decision.table[b])).sum())
+        else:
+            total += a != b
+    return total
+
+
 @pytest.mark.parametrize(("sampler", "trials"), [("tpe", 64), ("cmaes", 320), ("gp", 40), ("nsga2", 192)])
 def test_samplers_come_nearer_than_chance(sampler: str, trials: int) -> None:
     def best(strategy: SearchStrategy, seed: int) -> float:
@@ -227,7 +241,7 @@ def test_samplers_come_nearer_than_chance(sampler: str, trials: int) -> None:
         wanted = sketch.sample(1, np.random.default_rng(seed))[0]
 
         def seconds(item: MeasureCandidate) -> float:
-            return 1e-3 * (1 + float(distances(item.sketch, wanted, item.row[None])[0]))
+            return 1e-3 * (1 + _doublings(item.sketch, wanted, item.row))
 
         return min(map(seconds, _search(strategy, seconds)))
 
@@ -303,6 +317,35 @@ def test_what_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch, missing
     monkeypatch.setitem(sys.modules, missing, None)
     with pytest.raises(TunerError, match=r"pip install 'loopsmith\[search"):
         OptunaSearch(sampler)
+
+
+def looks_at_tiles(sch: Schedule) -> None:
+    """Structures of one candidate each: four of one loop, two of another."""
+    for loop, limit in zip(sch.get_loops("C"), (8, 2), strict=False):
+        first, last = (sch.get(item) for item in sch.sample_perfect_tile(loop, 2, limit))
+        sch.split(loop, [first, last])
+
+
+@pytest.mark.parametrize("sampler", ["tpe", "cmaes", "nsga2", "random"])
+def test_structures_with_which_a_search_does_not_begin_are_searched(sampler: str) -> None:
+    store = MemoryDatabase()
+    seen: list[str] = []
+    for seed, trials in ((0, 5), (1, 100)):
+        context = TuneContext(
+            matmul(16), TARGET, seed=seed, space_generator=ScheduleFn(looks_at_tiles, samples=2)
+        )
+        workload = store.commit_workload(context.mod)
+        context.mod = workload.mod
+        strategy = OptunaSearch(sampler)
+        strategy.initialize_with_tune_context(context)
+        strategy.pre_tuning(trials, 2, context.sketches(), store, RandomModel(seed=0))
+        for item in _search(strategy):
+            trace = item.trace(context)
+            assert trace is not None
+            seen.append(str(trace.as_json()))
+            store.commit_tuning_record(TuningRecord(trace, workload, [1e-3], context.target))
+        strategy.post_tuning()
+    assert len(context.sketches()) == len(seen) == len(set(seen)) == 8
 
 
 def test_an_instance_tells_the_studies_of_all_tasks_that_it_was_given_to() -> None:

@@ -117,11 +117,14 @@ def test_models_that_learn_nothing_are_not_taught(store: MemoryDatabase) -> None
         assert pretrain(model, store, [TuneContext(matmul(64), TARGET)]) == 0
 
 
-def test_no_more_workloads_are_read_once_there_is_enough(store: MemoryDatabase) -> None:
+def test_no_more_records_are_read_than_are_enough(store: MemoryDatabase) -> None:
     _records(store, TuneContext(matmul(16), TARGET), 3)
     spy = _Spy()
-    assert pretrain(spy, store, [TuneContext(matmul(64), TARGET)], max_records=2) == 4
-    assert [len(seconds) for _, seconds in spy.told] == [3]
+    assert pretrain(spy, store, [TuneContext(matmul(64), TARGET)], max_records=2) == 2
+    assert not spy.told  # two workloads are alike, and each gives its newest record, which failed
+    assert pretrain(spy, store, [TuneContext(matmul(64), TARGET)], max_records=8) == 8
+    # Four of each would be half; the newest of all fill up: all four of the later workload, and four of the other.
+    assert sorted(len(seconds) for _, seconds in spy.told) == [3, 3]
 
 
 class _Idle(TaskScheduler):

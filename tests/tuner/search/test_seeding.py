@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,8 @@ from schedules.postproc import postprocess
 from schedules.space import PostOrderApply, ScheduleFn
 from tests.programs.expressions import matmul, softmax
 from tuner import EvolutionarySearch, TuneContext
-from tuner.search.seeding import shape_distance, similar_rows
+from tuner.compile import default_of_builds
+from tuner.search.seeding import similar_rows
 
 TARGET = Target("llvm -mcpu=znver3 -num-cores 1")
 
@@ -36,15 +36,6 @@ def _commit(store: MemoryDatabase, context: TuneContext, count: int, failed: boo
                 verified=not failed, failure_kind="crash" if failed else None,
             )
         )  # fmt: skip
-
-
-def test_distances_are_doublings_and_infinite_for_other_programs() -> None:
-    store = MemoryDatabase()
-    small, large, other = (
-        store.commit_workload(func).summary for func in (matmul(32), matmul(64), softmax(16, 64))
-    )
-    assert shape_distance(small, large) == 6.0 == shape_distance(large, small)
-    assert shape_distance(small, small) == 0.0 and math.isinf(shape_distance(small, other))
 
 
 def test_the_best_of_the_nearest_workloads_come_first() -> None:
@@ -186,9 +177,9 @@ def test_the_default_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def counted(*args: Any, **options: Any) -> Schedule:
         made.append(args)
-        return default_schedule(*args, **options)
+        return default_of_builds(*args, **options)
 
-    monkeypatch.setattr("tuner.context.default_schedule", counted)
+    monkeypatch.setattr("tuner.context.default_of_builds", counted)
     store = MemoryDatabase()
     contexts = [TuneContext(matmul(64), TARGET, seed=seed) for seed in (1, 1)]
     for context in contexts:

@@ -19,6 +19,7 @@
 #include "warp.h"
 #include "atomics.h"
 #include "tensor_cores.h"
+#include "warp_groups.h"
 #include "wmma.h"
 #include "launch.h"
 
@@ -29,6 +30,7 @@
 #define __grid_constant__
 #define __managed__
 #define __launch_bounds__(...)
+#define __cluster_dims__(...)
 #define __align__(n) __attribute__((aligned(n)))
 #define __forceinline__ inline __attribute__((always_inline))
 #undef __noinline__

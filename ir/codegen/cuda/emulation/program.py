@@ -5,12 +5,18 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+import numpy as np
+
+from .... import dtype as dt
 from ....module import IRModule
 from ....registry import registered
+from ....tir.interpreter.bulk_copies import TensorMap
 from ....tir.interpreter.machine import run
 from ....tir.kernel_launch import DYNAMIC_SHARED_MEMORY, KernelLaunch, is_kernel
 from ..codegen import CudaSource
 from .compile import EmulatedModule, emulate
+from .errors import LaunchError
+from .tensor_map import encoded_tensor_map
 
 
 class EmulatedProgram:
@@ -58,5 +64,24 @@ def _launch(kernels: EmulatedModule, name: str, launch: KernelLaunch, seed: int,
     extents = {tag: int(value) for tag, value in zip(params, values, strict=True)}
     if any(extents[tag] == 0 for tag in launch.extents):
         return
+    if (misfit := launch.misfit(extents)) is not None:
+        raise LaunchError(f"kernel {name}: {misfit}")
     grid, block = ([extents.get(f"{kind}.{axis}", 1) for axis in "xyz"] for kind in ("blockIdx", "threadIdx"))
-    kernels.launch(name, grid, block, extents.get(DYNAMIC_SHARED_MEMORY, 0), args, seed)
+    encoded = [
+        _encoded(arg) if isinstance(arg, TensorMap) else _codes(arg, param.dtype)
+        for arg, param in zip(args, kernels.parameters[name], strict=True)
+    ]
+    kernels.launch(name, grid, block, extents.get(DYNAMIC_SHARED_MEMORY, 0), encoded, seed)
+
+
+def _codes(arg: Any, dtype: str) -> Any:
+    """An argument; of an array of narrow floats the codes, where the kernel takes those (:class:`ir.tir.transform.FP8StorageLegalize`)."""
+    is_narrow = isinstance(arg, np.ndarray) and arg.itemsize <= 2 and dt.is_float(dt.from_numpy(arg.dtype))
+    return arg.view(dtype) if is_narrow and dtype in ("uint8", "uint16") else arg
+
+
+def _encoded(tensor_map: TensorMap) -> Any:
+    """The bytes of a tensor map that the host's part has made."""
+    address = tensor_map.pointer.handed_out().ctypes.data
+    of = tensor_map
+    return encoded_tensor_map(address, dt.bytes_of(of.dtype), of.shape, of.strides, of.box, of.swizzle)

@@ -38,5 +38,5 @@ def _as_pointer(found: re.Match[str]) -> str:
 def declared_kernels(source: str) -> list[str]:
     """Names of the ``__global__`` functions of a source, in its order."""
     text = re.sub(r"//[^\n]*|/\*.*?\*/", " ", source, flags=re.S)
-    text = re.sub(r"\b__launch_bounds__\s*\([^()]*\)", " ", text)
+    text = re.sub(r"\b__(?:launch_bounds|cluster_dims)__\s*\([^()]*\)", " ", text)
     return list(dict.fromkeys(re.findall(r"\b__global__\b[^;{}()]*?\b([A-Za-z_]\w*)\s*\(", text)))

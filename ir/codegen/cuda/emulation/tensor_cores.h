@@ -148,6 +148,10 @@ EMULATION_MMA(ptx_mma_m16n8k32_e4m3_e4m3_f32, 16, 8, 32, __nv_fp8_e4m3, __nv_fp8
 EMULATION_MMA(ptx_mma_m16n8k32_e4m3_e5m2_f32, 16, 8, 32, __nv_fp8_e4m3, __nv_fp8_e5m2, float, float)
 EMULATION_MMA(ptx_mma_m16n8k32_e5m2_e4m3_f32, 16, 8, 32, __nv_fp8_e5m2, __nv_fp8_e4m3, float, float)
 EMULATION_MMA(ptx_mma_m16n8k32_e5m2_e5m2_f32, 16, 8, 32, __nv_fp8_e5m2, __nv_fp8_e5m2, float, float)
+EMULATION_MMA(ptx_mma_m16n8k32_e4m3_e4m3_f16, 16, 8, 32, __nv_fp8_e4m3, __nv_fp8_e4m3, __half, void)
+EMULATION_MMA(ptx_mma_m16n8k32_e4m3_e5m2_f16, 16, 8, 32, __nv_fp8_e4m3, __nv_fp8_e5m2, __half, void)
+EMULATION_MMA(ptx_mma_m16n8k32_e5m2_e4m3_f16, 16, 8, 32, __nv_fp8_e5m2, __nv_fp8_e4m3, __half, void)
+EMULATION_MMA(ptx_mma_m16n8k32_e5m2_e5m2_f16, 16, 8, 32, __nv_fp8_e5m2, __nv_fp8_e5m2, __half, void)
 #undef EMULATION_MMA
 
 inline float ptx_cvt_rna_tf32(float x) { return emulation::to_tf32(x); }

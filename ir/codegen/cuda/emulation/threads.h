@@ -20,7 +20,9 @@
 #include <vector>
 
 #include "async_copies.h"
+#include "transaction_barriers.h"
 #include "vectors.h"
+#include "warp_group_products.h"
 
 static uint3 threadIdx, blockIdx;
 static dim3 blockDim, gridDim;
@@ -41,6 +43,8 @@ struct Thread {
   unsigned converged = 0;  // the lanes that were with it when it last asked
   jmp_buf registers;
   AsyncCopies copies;
+  const TransactionBarrier* awaited = nullptr;  // whose phase it waits for
+  WarpGroupProducts products;
 };
 
 // Lanes of a warp that execute one instruction together: those of a mask, at one place of the program.
@@ -76,6 +80,7 @@ struct Launch {
   std::vector<unsigned> order;
   unsigned converging = 0;  // threads that ask which lanes are with them
   Barrier barrier;
+  TransactionBarriers barriers;
   Thread* current;
   unsigned char* stacks = nullptr;
   unsigned char* shared = nullptr;  // all that __shared__ declares
@@ -264,15 +269,20 @@ inline void converge() {
   }
 }
 
+inline bool complete_awaited_copies();
+
 // Runs all threads of one block to their end.
 inline void run_block() {
   launch.barrier = Barrier();
+  launch.barriers.clear();
   launch.converging = 0;
   for (Warp& warp : launch.warps) warp.meetings.clear();
   for (Thread& thread : launch.threads) {
     thread.state = State::ready;
     thread.yields = 0;
     thread.copies.clear();
+    thread.awaited = nullptr;
+    thread.products.clear();
   }
   size_t running = launch.threads.size();
   while (running > 0) {
@@ -289,7 +299,7 @@ inline void run_block() {
     }
     if (launch.converging > 0) {
       converge();
-    } else if (!progress) {
+    } else if (!progress && !complete_awaited_copies()) {
       launch.fault = Fault::barrier;
       launch.message = "block " + name_of(blockIdx) + ": no thread can go on: " + describe_threads();
       return;

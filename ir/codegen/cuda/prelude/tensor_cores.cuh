@@ -23,6 +23,7 @@
 //   m16n8k16  {s8,u8} {s8,u8} s32  2 1   int[4]         sm_80
 //   m16n8k32  {s8,u8} {s8,u8} s32  4 2   int[4]         sm_80
 //   m16n8k32  {e4m3,e5m2} {e4m3,e5m2} f32  4 2  float[4]  sm_89
+//   m16n8k32  {e4m3,e5m2} {e4m3,e5m2} f16  4 2  f16[4]    sm_89
 // Sums of s32 wrap. d and c may be the same array; the arrays are aligned to registers.
 //
 // float ptx_cvt_rna_tf32(float x): to nearest tf32, ties away from zero; the low 13 bits of operands of type tf32 are ignored.
@@ -181,6 +182,10 @@ PTX_MMA_A4_B2_F32(ptx_mma_m16n8k32_e4m3_e4m3_f32, "m16n8k32.row.col.f32.e4m3.e4m
 PTX_MMA_A4_B2_F32(ptx_mma_m16n8k32_e4m3_e5m2_f32, "m16n8k32.row.col.f32.e4m3.e5m2.f32")
 PTX_MMA_A4_B2_F32(ptx_mma_m16n8k32_e5m2_e4m3_f32, "m16n8k32.row.col.f32.e5m2.e4m3.f32")
 PTX_MMA_A4_B2_F32(ptx_mma_m16n8k32_e5m2_e5m2_f32, "m16n8k32.row.col.f32.e5m2.e5m2.f32")
+PTX_MMA_A4_B2_F16(ptx_mma_m16n8k32_e4m3_e4m3_f16, "m16n8k32.row.col.f16.e4m3.e4m3.f16")
+PTX_MMA_A4_B2_F16(ptx_mma_m16n8k32_e4m3_e5m2_f16, "m16n8k32.row.col.f16.e4m3.e5m2.f16")
+PTX_MMA_A4_B2_F16(ptx_mma_m16n8k32_e5m2_e4m3_f16, "m16n8k32.row.col.f16.e5m2.e4m3.f16")
+PTX_MMA_A4_B2_F16(ptx_mma_m16n8k32_e5m2_e5m2_f16, "m16n8k32.row.col.f16.e5m2.e5m2.f16")
 #endif
 
 #if __CUDA_ARCH__ >= 900

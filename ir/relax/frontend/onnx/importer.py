@@ -149,16 +149,30 @@ def _graph_and_opsets(model: Any, opset: int | None) -> tuple[Any, dict[str, int
         raise InvalidModelError(
             f"from_onnx takes an onnx.ModelProto or the path of a file, got {type(model).__name__}"
         )
+    for node in (*model.graph.node, *(inner for item in model.functions for inner in item.node)):
+        _require_texts(node)
     if model.functions:
         from onnx.inliner import inline_local_functions
 
         model = inline_local_functions(model)
+    for item in model.opset_import:
+        if not 0 <= item.version < _OPSETS:
+            raise InvalidModelError(
+                f"the model says that it has version {item.version} of the operators of {item.domain or 'ONNX'!r}"
+            )
     model = _with_functions_expanded(model)
     opsets = {normalize_domain(item.domain): int(item.version) for item in model.opset_import}
     opsets.setdefault("", 1)
     if opset is not None:
         opsets[""] = opset
     return model.graph, opsets
+
+
+def _require_texts(node: Any) -> None:
+    """Refuse a node whose names are no text: what is no UTF-8 comes as bytes."""
+    for text in (node.op_type, node.domain, node.name, *node.input, *node.output):
+        if not isinstance(text, str):
+            raise InvalidModelError(f"a node has the name {text!r}, which is no text in UTF-8")
 
 
 def _with_functions_expanded(model: Any) -> Any:
@@ -212,6 +226,8 @@ def _with_weights_as_inputs(model: Any) -> Any:
     return copied
 
 
+_OPSETS = 2**31
+"""Versions of operators are less: ONNX keeps them in 64 bits, and looks them up in 32."""
 _DATA_DEPENDENT = frozenset({"NonZero", "Unique"})
 
 
@@ -266,15 +282,10 @@ class GraphImporter:
 
     # --------------------------------------------------------------------------------------------- inputs, weights
     def _add_weights(self) -> None:
-        from onnx import numpy_helper
-
         for tensor in self.graph.initializer:
             if not tensor.name:
                 raise InvalidModelError("a weight of the graph has no name")
-            try:
-                array = numpy_helper.to_array(tensor)
-            except (ValueError, TypeError, OSError) as error:
-                raise InvalidModelError(f"the weight {tensor.name!r} cannot be read: {error}") from error
+            array = _array_of(tensor, f"the weight {tensor.name!r}")
             self.values[tensor.name] = self._weight(tensor.name, array)
         if len(self.graph.sparse_initializer):
             raise ConversionError("sparse weights are not supported; store them densely")
@@ -315,6 +326,10 @@ class GraphImporter:
             elem = item.type.tensor_type.elem_type
             dtype = self.dtypes.get(item.name)
             if dtype is None and elem != TensorProto.UNDEFINED:
+                if elem not in TensorProto.DataType.values():
+                    raise InvalidModelError(
+                        f"input {item.name!r} has elements of the type {elem}, which ONNX does not have"
+                    )
                 dtype = computed_dtype(helper.tensor_dtype_to_np_dtype(elem), f"input {item.name!r}")
             shape = self._input_shape(item)
             var = Var(
@@ -371,7 +386,9 @@ class GraphImporter:
     def _check_operators(self) -> None:
         missing: dict[tuple[str, str], list[str]] = {}
         for position, node in enumerate(_all_nodes(self.graph)):
+            _require_texts(node)
             domain = normalize_domain(node.domain)
+            _require_arity(node, domain, self._opset(domain))
             if (domain, node.op_type) == ("", "If"):
                 continue  # _branch takes one of its graphs
             if find_converter(node.op_type, domain, self._opset(domain)) is None:
@@ -402,8 +419,9 @@ class GraphImporter:
             self._branch(node, name)
             return
         inputs = [self._value(item, node.op_type, name) if item else None for item in node.input]
+        attributes = _attributes(node, name)
         context = NodeContext(
-            node.op_type, name, inputs, _attributes(node), len(node.output), self._opset(domain), self.builder
+            node.op_type, name, inputs, attributes, len(node.output), self._opset(domain), self.builder
         )
         found = find_converter(node.op_type, domain, context.opset)
         assert found is not None  # _check_operators has looked
@@ -432,10 +450,8 @@ class GraphImporter:
             )
         wanted = "then_branch" if bool(condition.array.reshape(-1)[0]) else "else_branch"
         graph = next(attribute.g for attribute in node.attribute if attribute.name == wanted)
-        from onnx import numpy_helper
-
         for tensor in graph.initializer:
-            self.values[tensor.name] = Known(numpy_helper.to_array(tensor))
+            self.values[tensor.name] = Known(_array_of(tensor, f"the weight {tensor.name!r}"))
         for inner in graph.node:
             self._convert(inner)
         for output, result in zip(node.output, graph.output):
@@ -528,26 +544,68 @@ def _declared_shape(item: Any) -> list[Any] | None:
     return shape
 
 
-def _attributes(node: Any) -> dict[str, Any]:
+def _require_arity(node: Any, domain: str, version: int) -> None:
+    """Refuse a node with more or fewer inputs or outputs than ONNX says that its operator has."""
+    from onnx import defs
+
+    if not defs.has(node.op_type, version, domain):
+        return
+    schema = defs.get_schema(node.op_type, version, domain)
+    for what, values, least, most in (
+        ("inputs", node.input, schema.min_input, schema.max_input),
+        ("outputs", node.output, schema.min_output, schema.max_output),
+    ):
+        if not least <= len(values) <= most:
+            bounds = str(least) if least == most else f"{least} to {most}"
+            raise InvalidModelError(
+                f"{node.op_type} (node {node.name or (node.output[0] if node.output else '')!r}) has {len(values)} {what}, and ONNX"
+                f" has it with {bounds}"
+            )
+
+
+def _attributes(node: Any, name: str) -> dict[str, Any]:
+    """The attributes of a node by their names, as plain values; ``name`` is the node's."""
     from onnx import helper
 
     found: dict[str, Any] = {}
     for attribute in node.attribute:
-        value = helper.get_attribute_value(attribute)
-        found[attribute.name] = _plain(value)
+        what = f"the attribute {attribute.name!r} of {node.op_type} (node {name!r})"
+        try:
+            found[attribute.name] = _plain(helper.get_attribute_value(attribute), what)
+        except ValueError as error:  # of an unknown type, or text that is none
+            raise InvalidModelError(f"{what} cannot be read: {error}") from error
     return found
 
 
-def _plain(value: Any) -> Any:
-    from onnx import TensorProto, numpy_helper
+def _plain(value: Any, what: str) -> Any:
+    from onnx import TensorProto
 
     if isinstance(value, bytes):
         return value.decode("utf-8")
     if isinstance(value, TensorProto):
-        return numpy_helper.to_array(value)
+        return _array_of(value, what)
     if isinstance(value, list | tuple) or type(value).__name__.startswith("Repeated"):
-        return [_plain(item) for item in value]
+        return [_plain(item, what) for item in value]
     return value
+
+
+def _array_of(tensor: Any, what: str) -> np.ndarray:
+    """The numbers of a tensor of a file.
+
+    Raises:
+        InvalidModelError: they are of no type that ONNX has, fewer or more than its shape says, or not there.
+    """
+    from onnx import numpy_helper
+
+    try:
+        found: np.ndarray = numpy_helper.to_array(tensor)
+    except KeyError as error:
+        raise InvalidModelError(
+            f"{what} has elements of the type {error}, which ONNX does not have"
+        ) from error
+    except (ValueError, TypeError, OSError) as error:
+        raise InvalidModelError(f"{what} cannot be read: {error}") from error
+    return found
 
 
 def _describe(value: Value | None) -> str:

@@ -71,7 +71,9 @@ def np_attention(
     causal_mask: str | None = None,
     window_size: int | None = None,
 ) -> np.ndarray:
-    """Attention by the definition, in float32; a row that sees nothing is zero, and what it does not see may be anything."""
+    """Attention by the definition, in float32, with weights of the operands' dtype; a row that sees nothing is zero, and what it does not
+    see may be anything.
+    """
     dtype = q.dtype
     q, k, v = (x.astype("float32").transpose(0, 2, 1, 3) for x in (q, k, v))
     group = q.shape[1] // k.shape[1]
@@ -90,12 +92,13 @@ def np_attention(
     peak = score.max(-1, keepdims=True)
     e = np.exp(score - np.where(np.isneginf(peak), 0, peak))
     total = e.sum(-1, keepdims=True)
-    share = e / np.where(total == 0, 1, total)
+    weight = e.astype(dtype).astype("float32")
     if keep.all():
-        mixed = share @ v
+        mixed = weight @ v
     else:
-        rows = [share[..., i : i + 1, seen] @ v[..., seen, :] for i, seen in enumerate(keep)]
+        rows = [weight[..., i : i + 1, seen] @ v[..., seen, :] for i, seen in enumerate(keep)]
         mixed = np.concatenate(rows, -2)
+    mixed = np.where(total == 0, 0, mixed / np.where(total == 0, 1, total))
     return mixed.transpose(0, 2, 1, 3).astype(dtype)
 
 
@@ -156,12 +159,19 @@ def _legalize_attention(bb: Any, node: Call) -> Expr:
             (batch, heads, seq_q), lambda b, h, i: te.sum(weight[b, h, i, s], axis=s), name="attention_sum"
         )
         r = te.reduce_axis((0, seq_k), name="r")
+        rounded = weight
+        if (
+            dtype != acc
+        ):  # the product takes operands of one dtype, as tensor cores do; the sum is one of unrounded weights
+            rounded = te.compute(
+                (batch, heads, seq_q, seq_k), lambda *at: weight[at].astype(dtype), name="attention_weight"
+            )
 
         def mix(b: Any, i: Any, h: Any, e: Any) -> Any:
             # Hidden values are zeros, whatever they hold: tiles of keys that a row does not see need not be looked at.
             value = v[b, r, head_of(h), e].astype(acc)
             value = value if causal is None else if_then_else(sees(i, r), value, const(0, acc))
-            return te.sum(weight[b, h, i, r] * value, axis=r)
+            return te.sum(rounded[b, h, i, r].astype(acc) * value, axis=r)
 
         mixed = te.compute((batch, seq_q, heads, dim_v), mix, name="attention_mix")
 

@@ -27,6 +27,7 @@ needs_compiler = pytest.mark.skipif(not has_compiler(), reason="no C++ compiler"
 SIGNED, UNSIGNED = ("int8", "int16", "int32", "int64"), ("uint8", "uint16", "uint32", "uint64")
 INTEGERS = (*SIGNED, *UNSIGNED)
 FLOATS = ("float16", "bfloat16", "float32", "float64")
+FP8 = ("float8_e4m3fn", "float8_e5m2")
 COUNT = 64
 
 Compute = Callable[..., tir.PrimExpr]
@@ -60,7 +61,7 @@ def numbers(dtype: str, seed: int) -> np.ndarray:
 
 
 def numpy_dtype(dtype: str) -> np.dtype[Any]:
-    return np.dtype(getattr(ml_dtypes, dtype)) if dtype == "bfloat16" else np.dtype(dtype)
+    return np.dtype(getattr(ml_dtypes, dtype)) if dtype in ("bfloat16", *FP8) else np.dtype(dtype)
 
 
 def check(kernels: dict[str, PrimFunc], inputs: dict[str, list[np.ndarray]], ulps: int = 0) -> None:
@@ -175,14 +176,14 @@ def test_functions_of_floats(dtype: str) -> None:
 
 
 @needs_compiler
-@pytest.mark.parametrize("source", (*INTEGERS, *FLOATS, "bool"))
+@pytest.mark.parametrize("source", (*INTEGERS, *FLOATS, *FP8, "bool"))
 def test_casts(source: str) -> None:
     """From a dtype to all others: once rounded, saturated, wrapped."""
     kernels, inputs = {}, {}
-    for target in (*INTEGERS, *FLOATS, "bool"):
+    for target in (*INTEGERS, *FLOATS, *FP8, "bool"):
         kernels[target] = kernel(lambda x, target=target: tir.Cast(target, x), [source], target)
         inputs[target] = [numbers(source, 1)]
-        if target in ("float16", "bfloat16"):  # rounded where it is cast, not where it is stored
+        if target in ("float16", "bfloat16", *FP8):  # rounded where it is cast, not where it is stored
             kernels[f"{target}_and_on"] = kernel(
                 lambda x, target=target: tir.Cast("float64", tir.Cast(target, x)) + tir.const(1, "float64"),
                 [source],
@@ -190,6 +191,21 @@ def test_casts(source: str) -> None:
             )
             inputs[f"{target}_and_on"] = [numbers(source, 1)]
     check(kernels, inputs)
+
+
+@needs_compiler
+@pytest.mark.parametrize("dtype", FP8)
+def test_where_floats_of_8_bits_end(dtype: str) -> None:
+    """Ties beyond the largest number, and its neighbours, of float32 and float64."""
+    largest = {"float8_e4m3fn": 448.0, "float8_e5m2": 57344.0}[dtype]
+    half_step = {"float8_e4m3fn": 16.0, "float8_e5m2": 4096.0}[dtype]
+    edges = [largest, largest + half_step, np.nextafter(np.float32(largest + half_step), np.float32(np.inf))]
+    edges += [np.nextafter(np.float32(largest + half_step), np.float32(0)), np.inf, np.nan, 0.0, 2.0**-20]
+    values = np.resize([*edges, *[-item for item in edges]], COUNT)
+    kernels = {
+        source: kernel(lambda x: tir.Cast(dtype, x), [source], dtype) for source in ("float32", "float64")
+    }
+    check(kernels, {source: [values.astype(source)] for source in kernels})
 
 
 @needs_compiler
@@ -265,6 +281,7 @@ VECTORS = """
         ("float32", 4, 8, True),
         ("float16", 8, 8, True),
         ("int8", 16, 16, True),
+        ("float8_e4m3fn", 16, 16, True),
         ("float64", 2, 2, True),
     ],
 )
@@ -315,11 +332,11 @@ def test_names_of_cpp_and_of_cuda_are_left_to_them(printed: Callable[[str], str]
         (
             """
             @T.prim_func
-            def main(A: T.Buffer((32,), "float8_e4m3fn"), B: T.Buffer((32,), "float8_e4m3fn")):
+            def main(A: T.Buffer((32,), "float4_e2m1fn"), B: T.Buffer((32,), "float4_e2m1fn")):
                 for i in T.thread_binding(32, thread="threadIdx.x"):
                     B[i] = A[i]
             """,
-            "do not compute with float8_e4m3fn",
+            "do not compute with float4_e2m1fn",
         ),
         (
             """

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from ir.error import IRValueError
 from ir.registry import register_func
 from ir.relax import transform
 from ir.relax.op.memory_effect import EFFECT, declare_external
@@ -191,3 +194,53 @@ def test_declared_functions_are_no_kernels():
     captured = [names for name, names in called.items() if "capture" in name]
     assert any("tests.clear" in names for names in captured)
     assert not any("tests.look" in names for names in captured)
+
+
+def _symbolic(names):
+    """Two kernels on memory that is planned by a bound, of which the second is captured for each value of ``n``."""
+
+    @I.ir_module(check_well_formed=False)
+    class Module:
+        @T.prim_func(private=True)
+        def exp(a: T.handle, b: T.handle):
+            n = T.int64()
+            A = T.match_buffer(a, (n,), "float32")
+            B = T.match_buffer(b, (n,), "float32")
+            for i in range(n):
+                B[i] = T.exp(A[i] / T.float32(8))
+
+        @R.function
+        def main(x: R.Tensor(("n",), "float32")) -> R.Tensor(("n",), "float32"):
+            n = T.int64()
+            R.func_attr({"relax.force_pure": True, "relax.rewrite_cuda_graph.capture_symbolic_vars": names})
+            cls = Module
+            storage = R.memory.alloc_storage(
+                R.shape([32]), R.prim_value(0), R.str("global"), R.dtype("uint8")
+            )
+            a = R.memory.alloc_tensor(storage, R.prim_value(0), R.shape([n]), R.dtype("float32"))
+            _ = cls.exp(x, a)
+            _1 = cls.exp(a, a)
+            y = R.builtin.alloc_tensor(R.shape([n]), R.dtype("float32"), R.prim_value(0))
+            _2 = cls.exp(a, y)
+            return y
+
+    return Module
+
+
+def test_a_capture_is_keyed_by_the_variables_that_a_function_names():
+    with PassContext(config=ON):
+        made = transform.RewriteCUDAGraph()(_symbolic(["n"]))
+        text = made["main"].script()
+        lifted = made["main_cuda_graph_capture"].script()
+        left = transform.RewriteCUDAGraph()(_symbolic([]))
+    assert "(main_cuda_graph_capture, (a, R.shape([n])), R.prim_value(0), R.shape([n]))" in text
+    assert 'shape_expr: R.Shape(["n"])' in lifted and "exp(a, a)" in lifted
+    assert "main_cuda_graph_capture" not in [var.name_hint for var in left.functions]
+
+
+def test_a_variable_that_no_parameter_defines_is_refused():
+    with (
+        PassContext(config=ON),
+        pytest.raises(IRValueError, match="names 'k', which no parameter defines; they define n"),
+    ):
+        transform.RewriteCUDAGraph()(_symbolic(["k"]))

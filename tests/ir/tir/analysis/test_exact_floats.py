@@ -48,6 +48,8 @@ def marked(statement: str) -> int:
         ("A[i] = A[T.Cast('int32', A[i] * B[i] + B[i])] * B[i]", 2),
         ("D[i] = T.Cast('int32', T.exp(A[i] * B[i]) + B[i])", 2),
         ("A[i] = T.floor(A[i] * B[i]) * B[i]", 1),
+        ("D[i] = T.reinterpret('int32', A[i] * B[i] + B[i])", 2),
+        ("D[i] = T.reinterpret('int32', T.as_data(A[i] * B[i] + B[i]))", 0),
         ("A[i] = T.Select(A[i] * B[i] < T.float32(3), A[i] * B[i] + B[i], B[i])", 1),
         ("A[i] = T.Cast('float32', A[i] * B[i] == B[i]) * B[i]", 1),
         ("if A[i] * B[i] + B[i] > B[i]: A[i] = B[i] * B[i]", 2),

@@ -69,3 +69,48 @@ def test_what_is_shared_is_looked_at_once() -> None:
         value = value * value
     found = stored_params(tir.PrimFunc([A], tir.BufferStore(A, value, [0])))
     assert found == (0,)
+
+
+def test_intrinsics_write_where_they_are_given_an_address() -> None:
+    @T.prim_func
+    def product(A: T.Buffer((16, 16), "float16"), B: T.Buffer((16, 16), "float16"), C: T.Buffer((16, 16))):
+        left = T.alloc_buffer((16, 16), "float16", scope="wmma.matrix_a")
+        sums = T.alloc_buffer((16, 16), scope="wmma.accumulator")
+        with T.block("product"):
+            T.reads(A[0:16, 0:16])
+            T.writes(C[0:16, 0:16])
+            source = T.match_buffer(A[0:16, 0:16], (16, 16), "float16", offset_factor=16)
+            target = T.match_buffer(C[0:16, 0:16], (16, 16), offset_factor=16)
+            T.tvm_storage_sync("shared")
+            T.tvm_load_matrix_sync(left.data, 16, 16, 16, 0, source.access_ptr("r"), 16, "row_major")
+            T.tvm_store_matrix_sync(sums.data, 16, 16, 16, 0, target.access_ptr("w"), 16, "row_major")
+
+    assert written_params(product) == (2,)
+    assert stored_params(product) == ()
+
+
+def test_a_tensor_map_is_read_and_an_address_with_a_name_is_what_it_leads_into() -> None:
+    @T.prim_func
+    def copies(A: T.Buffer((64, 64), "float16"), B: T.Buffer((64,)), C: T.Buffer((64,)), k: T.int32):
+        S = T.alloc_buffer((64, 64), "float16", scope="shared")
+        tensor: T.handle("uint8", "tensor_map") = T.tensor_map_encode_tiled(
+            A.data, "float16", 128, 64, 64, 64, 1, 64, 64
+        )
+        T.ptx_cp_async_bulk_tensor("float16", S.data, 0, tensor, 0, 0, 0)
+        place: T.handle("float32") = T.address_of(C[4])
+        T.evaluate(T.atomic_add("float32", place, B[k]))
+
+    assert written_params(copies) == (2,)
+
+
+def test_an_address_that_comes_from_somewhere_may_be_any() -> None:
+    @T.prim_func
+    def unknown(A: T.Buffer((4,)), B: T.Buffer((4,))):
+        place: T.handle("float32") = T.call_pure_extern("handle", "somewhere")
+        T.evaluate(T.atomic_add("float32", place, A[0]))
+
+    @T.prim_func
+    def at_once(A: T.Buffer((4,)), B: T.Buffer((4,))):
+        T.evaluate(T.atomic_add("float32", T.call_pure_extern("handle", "somewhere"), A[0]))
+
+    assert written_params(unknown) == written_params(at_once) == (0, 1)

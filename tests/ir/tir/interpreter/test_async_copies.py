@@ -121,6 +121,15 @@ def test_a_barrier_shows_to_others_what_has_arrived() -> None:
     )
 
 
+@pytest.mark.meaning("async-copy", "thread-race")
+def test_several_may_begin_to_copy_the_same() -> None:
+    a, b = arrays()
+    run(kernel(copy("tx // 2", "tx // 2", 4), COMMIT, wait(0), SYNC, "B[tx] = S[tx // 2]"), a, b)
+    assert (b[:8] == a[np.arange(8) // 2]).all()
+    stored = kernel(copy("tx", "tx", 4), COMMIT, "S[7 - tx] = 3", wait(0))
+    refused(stored, arrays(), "thread-race", "bytes at byte 16 of s")
+
+
 @pytest.mark.meaning("async-copy")
 @pytest.mark.parametrize(
     ("lines", "rule", "told"),

@@ -624,9 +624,51 @@ def test_blocks_have_no_barriers() -> None:
         "block (blockIdx.x = 1) writes B[0], which block (blockIdx.x = 0) writes, and blocks have no order",
         "tx = 0",
     )
-    refused(script(PAIR, *lines, "B[tx] = 1"), arrays(), "thread-race", *told)
+    refused(script(PAIR, *lines, "B[tx] = bx"), arrays(), "thread-race", *told)
     reads = ("if bx == 0:", "    B[tx] = 1", SYNC, "if bx == 1:", "    B[tx + 32] = B[tx]")
     refused(script(PAIR, *lines, *reads), arrays(), "thread-race", "block (blockIdx.x = 1) reads B[0]")
+
+
+SHARED = ('s = T.allocate([32], "int32", "shared")', 'S = T.Buffer((32,), "int32", data=s, scope="shared")')
+
+
+@pytest.mark.meaning("thread-race")
+def test_several_may_write_the_same() -> None:
+    """Copies that threads make of one element, and blocks of a launch: whoever runs first, it is there behind the barrier."""
+    lines = ('bx = T.launch_thread("blockIdx.x", 2)', 'tx = T.launch_thread("threadIdx.x", 32)')
+    copies = script(PAIR, *lines, *SHARED, "S[tx // 4] = A[tx // 4]", SYNC, "B[tx] = S[7 - tx // 4]")
+    for order in (Interpreter, Backwards):
+        a, b = arrays()
+        order().call(copies, [a, b])
+        assert (b[:32] == a[7 - np.arange(32) // 4]).all()
+
+
+@pytest.mark.meaning("thread-race")
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["S[tx // 4] = A[tx // 4]", "B[tx] = S[tx // 4]"],  # each has to wait for those that write the same
+        ["S[tx // 4] = A[tx // 4]", "S[tx // 4] = 7"],
+        ["if tx == 0:", "    S[0] = 1", "    S[0] = 2", "if tx == 3:", "    S[0] = 2"],
+        ["if tx == 3:", "    S[0] = 1", "    S[0] = 2", "if tx == 0:", "    S[0] = 2"],
+        ["S[0] = tx // 16"],
+        ["S[0] = 5", 'T.evaluate(T.atomic_add("int32", T.address_of(S[0]), 0))'],
+    ],
+)
+def test_several_that_write_the_same_at_times_disturb_each_other(lines: Sequence[str]) -> None:
+    program = script(PAIR, 'tx = T.launch_thread("threadIdx.x", 32)', *SHARED, *lines)
+    for order in (Interpreter, Backwards):
+        with pytest.raises(InterpreterError, match="thread-race"):
+            order().call(program, list(arrays()))
+
+
+@pytest.mark.meaning("thread-race")
+def test_the_same_means_the_same_bits() -> None:
+    """NaN is what NaN is, and 0.0 is not -0.0."""
+    pair = {"A": ((32,), "float32"), "B": ((32,), "float32")}
+    program = script(pair, 'tx = T.launch_thread("threadIdx.x", 32)', "B[0] = A[tx]")
+    run(program, np.full(32, np.nan, "float32"), np.zeros(32, "float32"))
+    refused(program, [np.where(np.arange(32) == 9, -0.0, 0.0).astype("float32")] * 2, "thread-race")
 
 
 @pytest.mark.meaning("thread-race")

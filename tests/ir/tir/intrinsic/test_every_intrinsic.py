@@ -57,7 +57,7 @@ SAMPLES: dict[str, list[Any]] = {
     **{name: [F] for name in UNARY},
     **{name: [F, G] for name in "pow fmod atan2 hypot copysign nextafter".split()},
     **{name: [I, J] for name in "bitwise_and bitwise_or bitwise_xor shift_left shift_right".split()},
-    **{name: [I] for name in "bitwise_not popcount clz ret optimization_barrier in_order".split()},
+    **{name: [I] for name in "bitwise_not popcount clz ret optimization_barrier in_order as_data".split()},
     **{name: [P] for name in "likely ignore_loop_partition assume tvm_thread_invariant".split()},
     **{name: [] for name in "undef vscale tvm_warp_activemask ptx_commit_group tvm_throw_last_error".split()},
     **{name: ["int32", "f", I] for name in ("call_extern", "call_pure_extern")},
@@ -77,10 +77,19 @@ SAMPLES: dict[str, list[Any]] = {
     "get_active_lane_mask": ["boolx4", I, 8], "matrix_load": [ROWS, address_of(LOAD_OF_BYTES), 64],
     "matrix_store": [address_of(LOAD_OF_BYTES), ROWS, 64], "matrix_accumulate": [TOTALS, ROWS, ROWS],
     "tvm_storage_sync": ["shared"], "tvm_thread_allreduce": [1, F, P, H, I], "atomic_add": ["float32", H, F],
+    "launch_kernel": [H, 0, 4, 1, 1, 32, 1, 1, 0, F], "encode_tensor_map": [H, 6, H, 0, 3, 3, 0, 256, 64, 512, 64, 64],
     "tvm_fill_fragment": [H, 16, 16, 16, 0, F], "ptx_mma": ["float32", *MATRIX, False],
     "ptx_mma_sp": ["float32", *MATRIX, H, 0, 0, False], "ptx_ldmatrix": ["float16", False, 4, ".b16", H, 0, H, 0],
     "ptx_stmatrix": ["float16", False, 4, ".b16", H, 0, H, 0],
     "mma_store": ["float32", 16, 16, H, H, 0, 8], "mma_fill": ["float32", 8, H, 0],
+    "ptx_fence_proxy_async": [], "ptx_wgmma_fence": [], "ptx_wgmma_commit_group": [],
+    "create_barriers": [4], "ptx_init_barrier_thread_count": [I, 128], "ptx_arrive_barrier": [I],
+    "ptx_arrive_barrier_expect_tx": [I, 4096], "ptx_wait_barrier": [I, J], "ptx_wgmma_wait_group": [1],
+    "tensor_map_encode_tiled": [H, "float16", 128, 64, 256, 256, 1, 64, 64], "ptx_cp_async_bulk": ["float16", H, 0, H, 0, 64, 0],
+    "ptx_cp_async_bulk_tensor": ["float16", H, 0, H, 0, I, J],
+    "ptx_wgmma_mma_async": [
+        "float32", "m64n64k16", "row", "col", "float16", "float16", "float32", H, 0, H, 0, H, 0, P, 128, 16, 1024, 16, 1024
+    ],
     "ptx_cp_async": ["float16", H, 0, H, 0, 16], "ptx_ldg32": [H, P, LOAD, 0], "texture2d_load": ["float32", H, I, J],
     "texture2d_store": [H, I, J, F], "tvm_check_return": [0, -1, I], "tvm_tuple": [I, 1],
     "tvm_struct_get": [H, 0, 1, "handle"], "tvm_struct_set": [H, 0, 1, I], "tvm_stack_alloca": ["shape", 4],
@@ -185,7 +194,8 @@ def test_functions_that_take_long_are_costly_and_single_instructions_are_not() -
 def test_the_emitter_prints_what_is_declared_as_primitive_and_nothing_else() -> None:
     declared = {name for name, record in INTRINSICS.items() if record.lowering_for("llvm") is primitive}
     in_statements = {"tir.ret", "tir.type_annotation"}  # a statement; an argument that is no value
-    assert declared - in_statements == set(PRIMITIVES)
+    of_hosts = {"tir.tensor_map_encode_tiled"}  # who launches a device's kernels makes another call of it
+    assert declared - in_statements - of_hosts == set(PRIMITIVES)
 
 
 def test_an_intrinsic_is_declared_once() -> None:

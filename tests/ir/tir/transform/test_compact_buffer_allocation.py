@@ -206,6 +206,26 @@ def test_shared_memory_holds_what_all_threads_of_a_block_access():
     assert shapes(compacted_for_threads(rows)) == {"S": ([1, 32], []), "L": ([1, 1], [])}
 
 
+def test_one_start_in_parts_and_as_a_whole(apply):
+    """As of a grouped convolution: the channel where a half of a group begins."""
+
+    @T.prim_func
+    def parts(A: T.Buffer((128,), "float32"), C: T.Buffer((128,), "float32")):
+        B = T.alloc_buffer((128,))
+        for y in range(16):
+            for j in range(16):
+                with T.block("B"):
+                    vi = T.axis.spatial(128, y % 8 * 16 + j)
+                    B[vi] = A[vi] * T.float32(2)
+            for j in range(16):
+                with T.block("C"):
+                    vg = T.axis.spatial(4, y % 8 // 2)
+                    vf = T.axis.spatial(32, y % 2 * 16 + j)
+                    C[vg * 32 + vf] = B[vg * 32 + vf] + T.float32(1)
+
+    assert shapes(compact(apply, parts)) == {"B": ([16], [])}
+
+
 def test_virtual_threads_share_memory_too():
     @T.prim_func
     def tiles(A: T.Buffer((4, 64), "float32"), C: T.Buffer((4, 64), "float32")):
@@ -297,3 +317,26 @@ def main(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
     run(tir.transform.LowerMatchBuffer()(IRModule({"main": compacted})), numbers, after)
     assert before.any()
     assert np.array_equal(before, after)
+
+
+OF_A_WARP = """@T.prim_func
+def main(A: T.Buffer((4, 64), "float32"), B: T.Buffer((4, 64), "float32")):
+    with T.block("root"):
+        W = T.alloc_buffer((4, 64), scope="warp")
+        for tx in T.thread_binding({x}, thread="threadIdx.x"):
+            for ty in T.thread_binding(4, thread="threadIdx.y"):
+                with T.block("W"):
+                    W[ty, tx] = A[ty, tx]
+                with T.block("B"):
+                    B[ty, tx] = W[ty, tx]
+"""
+
+
+@pytest.mark.parametrize(("x", "shape"), [(32, [1, 32]), (64, [1, 64]), (16, [4, 16])])
+def test_warps_have_memory_of_their_own(x, shape):
+    """Where threads along x are whole warps, those along y are others'."""
+    func = from_source(OF_A_WARP.format(x=x))
+    assert (
+        shapes(tir.transform.CompactBufferAllocation()(PREPARE(IRModule({"main": func})))["main"])["W"][0]
+        == shape
+    )

@@ -382,6 +382,31 @@ def main(A: T.Buffer((3, 100), "int32"), B: T.Buffer((3, 100), "int32")):
     assert_same_on_threads(program)
 
 
+@T.prim_func
+def rows_of_any_length(a: T.handle, B: T.Buffer((4,), "float32"), limit: T.int64):
+    n = T.int64()
+    A = T.match_buffer(a, (4, n), "float32")
+    for i in T.thread_binding(4, thread="blockIdx.x"):
+        for k_0 in range((n + 31) // 32):
+            for k_1 in T.thread_binding(32, thread="threadIdx.x"):
+                with T.block("B"):
+                    vi = T.axis.spatial(4, i)
+                    vk = T.axis.reduce(n, k_0 * 32 + k_1)
+                    T.where(k_0 * 32 + k_1 < n and i < limit)
+                    with T.init():
+                        B[vi] = T.float32(0)
+                    B[vi] = B[vi] + A[vi, vk]
+
+
+@pytest.mark.parametrize("n", [0, 1, 40])
+def test_a_reduction_over_nothing_writes_its_identity(n: int) -> None:
+    rows, limit = np.arange(4 * n, dtype="float32").reshape(4, n), 3
+    for func in (rows_of_any_length, on_threads(rows_of_any_length)):
+        found = np.full(4, 7, "float32")
+        run(func, rows, found, limit)
+        np.testing.assert_array_equal(found, [*rows.sum(1)[:limit], 7])
+
+
 def test_threads_along_an_axis_that_the_reduction_does_not_know_run_it_too() -> None:
     program: Any = from_source("""@T.prim_func
 def main(A: T.Buffer((64,), "int32"), B: T.Buffer((2, 64), "int32")):

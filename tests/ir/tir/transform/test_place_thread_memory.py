@@ -123,6 +123,38 @@ def test_virtual_threads_share_what_none_of_them_changes(value: str, found: list
     assert common_positions(STAGED.format(value=value)) == found
 
 
+@pytest.mark.parametrize(("source", "found"), [("given", [[0]]), ("own", [])])
+def test_a_kernel_is_given_what_an_earlier_one_wrote(source: str, found: list[list[int]]) -> None:
+    """Its virtual threads share copies of that; copies of what it writes itself they may not."""
+    text = f"""
+    @T.prim_func
+    def main(A: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")):
+        given = T.alloc_buffer((8,))
+        own = T.alloc_buffer((8,))
+        for i in T.thread_binding(8, thread="threadIdx.x"):
+            with T.block("given"):
+                vi = T.axis.spatial(8, i)
+                given[vi] = A[vi] + T.float32(1)
+        for b in T.thread_binding(1, thread="blockIdx.x"):
+            for v in T.thread_binding(2, thread="vthread.x"):
+                for i in T.thread_binding(4, thread="threadIdx.x"):
+                    with T.block(""):
+                        T.reads(given[0:8])
+                        T.writes(own[0:8], C[0:8])
+                        rows = T.alloc_buffer((8,), scope="shared")
+                        with T.block("own"):
+                            vi = T.axis.spatial(8, v * 4 + i)
+                            own[vi] = given[vi] * T.float32(2)
+                        with T.block("stage"):
+                            vi = T.axis.spatial(8, v * 4 + i)
+                            rows[vi] = {source}[vi]
+                        with T.block("use"):
+                            vi = T.axis.spatial(8, v * 4 + i)
+                            C[vi] = rows[vi]
+    """
+    assert common_positions(text) == found
+
+
 @pytest.mark.parametrize("scope", ("local", "shared", "shared.dyn"))
 def test_what_several_kernels_use_is_global(scope: str) -> None:
     """The first one adds to it, once; the second one reads what all blocks of the first have written."""

@@ -1,6 +1,8 @@
+# ruff: noqa: E501  scripts have long calls
 """PlanAndUpdateBufferAllocationLocation: buffers move inwards, but not into the reduction that fills them."""
 
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -403,6 +405,15 @@ def main(A: T.Buffer((16, 8), "float32"), C: T.Buffer((16, 8), "float32")):
 
 
 UNSURE = {
+    "all between two places but one": """
+        for i in range(16):
+            if i == 0:
+                for k in range(16):
+                    B[k] = A[k]
+            for k in range(T.max(i, 15 - i) - T.min(i, 15 - i)):
+                B[T.min(i, 15 - i) + k] = A[k]
+            C[i] = B[15 - i] + B[i]
+""",
     "a write that is only stated": """
         for i in range(16):
             with T.block("B"):
@@ -693,6 +704,14 @@ def main(A: T.Buffer((16,), "int32"), C: T.Buffer((16,), "int32")):
 
 
 SURE = {
+    "all between two places": """
+        for i in range(16):
+            for k in range(T.max(i, 15 - i) - T.min(i, 15 - i) + 1):
+                with T.block("B"):
+                    v = T.axis.spatial(16, T.min(i, 15 - i) + k)
+                    B[v] = A[v]
+            C[i] = B[15 - i] + B[i]
+""",
     "a sum over the iterations of several loops": """
         for i in range(16):
             for k0, j, k1 in T.grid(2, 4, 2):
@@ -807,3 +826,124 @@ def main(A: T.Buffer((16,), "int32"), e: T.handle, C: T.Buffer((16,), "int32")):
             interpreter.run(func, a, np.arange(extent, dtype="int32"), c)
             results.append(c)
         np.testing.assert_array_equal(results[1], results[0])
+
+
+@pytest.mark.meaning("parallel-local")
+@pytest.mark.parametrize("kind", ["T.parallel", "range"])
+def test_iterations_of_a_parallel_loop_have_their_own_whatever_is_around_them(apply, kind):
+    """What is read is written before, but by two stores: a serial loop may carry it, one around a parallel loop does not."""
+    func = from_source(f"""
+@T.prim_func
+def main(A: T.Buffer((8,), "int32"), D: T.Buffer((8, 8), "int32")):
+    C = T.alloc_buffer((8,), "int32")
+    for i in range(8):
+        for j in {kind}(8):
+            for k in range(8):
+                with T.block("C"):
+                    v = T.axis.spatial(8, k)
+                    if v % 2 == 0:
+                        C[v] = A[v] * 2
+                    if v % 2 == 1:
+                        C[v] = A[v] + A[v]
+            with T.block("D"):
+                u, v = T.axis.remap("SS", [i, j])
+                D[u, v] = C[u] + C[v] * 3
+""")
+    after = apply(tir.transform.PlanAndUpdateBufferAllocationLocation(), func)
+    assert isinstance(after.body, tir.BlockRealize)
+    assert bool(after.body.block.alloc_buffers) == (kind == "range")
+    a, d = np.arange(8, dtype="int32"), np.zeros((8, 8), "int32")
+    interpreter.run(lower(func, "cpu"), a, d)  # which looks for races
+    assert (d == 2 * a[:, None] + 6 * a).all()
+
+
+def test_digits_of_a_number_that_ends_where_there_are_no_more_elements(apply):
+    """That the quotient has an end says that the number has one, but only the condition says where its digits end."""
+    func = from_source("""
+@T.prim_func
+def main(A: T.Buffer((3, 4), "int32"), D: T.Buffer((8,), "int32")):
+    B = T.alloc_buffer((3, 4), "int32")
+    for i in range(8):
+        for f, k in T.grid(7, 2):
+            with T.block("B"):
+                v = T.axis.spatial(3, (f * 2 + k) // 4)
+                w = T.axis.spatial(4, (f * 2 + k) % 4)
+                T.where(f * 2 + k < 12)
+                B[v, w] = A[v, w] * 2
+        for v, w in T.grid(3, 4):
+            with T.block("D"):
+                u, x, y = T.axis.remap("SRR", [i, v, w])
+                with T.init():
+                    D[u] = 0
+                D[u] = D[u] + B[x, y]
+""")
+    assert place_of(apply(tir.transform.PlanAndUpdateBufferAllocationLocation(), func)) == ["i"]
+
+
+FRAGMENTS = """@T.prim_func
+def main(A: T.Buffer((4, 16, 16), "float16"), B: T.Buffer((4, 256), "float16")):
+    with T.block("root"):
+        S = T.alloc_buffer((4, 16, 16), "float16", scope="shared")
+        W = T.alloc_buffer((4, 32, 8), "float16", scope="warp")
+        for k in range(4):
+            for i, j in T.grid(16, 16):
+                with T.block("S"):
+                    S[k, i, j] = A[k, i, j]
+            with T.block("load"):
+                T.reads(S[k, 0:16, 0:16])
+                T.writes(W[k, 0:32, 0:8])
+                source = T.match_buffer(S[k, 0:16, 0:16], (16, 16), "float16", strides=("s0", 1), scope="shared", offset_factor=1)
+                held = T.match_buffer(W[k, 0:32, 0:8], (32, 8), "float16", scope="warp", offset_factor=1)
+                for tx in T.thread_binding(32, thread="threadIdx.x"):
+                    T.evaluate(T.ptx_ldmatrix("float16", False, {count}, ".b16", held.data, held.elem_offset + tx * 8, source.data, source.elem_offset + tx * 8))
+            for tx in T.thread_binding(32, thread="threadIdx.x"):
+                for e in range(8):
+                    with T.block("B"):
+                        B[k, tx * 8 + e] = W[k, tx, e]
+"""
+
+
+@pytest.mark.parametrize(("count", "inside"), [(4, ["S", "W"]), (2, ["S"])])
+def test_what_a_warp_loads_whole_lives_in_the_iteration(count: int, inside: list[str]) -> None:
+    """Four matrices are all that lanes hold of a tile; of two, something may be left of an iteration before."""
+    func = from_source(FRAGMENTS.format(count=count))
+    planned = tir.transform.PlanAndUpdateBufferAllocationLocation()(IRModule({"main": func}))["main"]
+    (loop,) = [node for node in all_nodes(planned) if isinstance(node, tir.For) and node.loop_var.name == "k"]
+    found = [
+        buffer.name
+        for node in all_nodes(loop)
+        if isinstance(node, tir.Block)
+        for buffer in node.alloc_buffers
+    ]
+    assert sorted(found) == inside
+
+
+def all_nodes(node: Any) -> list[Any]:
+    """A function or statement with all that is in it."""
+    found: list[Any] = []
+    tir.post_order_visit(getattr(node, "body", node), found.append)
+    return [node, *found]
+
+
+@pytest.mark.parametrize(("other", "inside"), [("C[v]", True), ("C[7 - v]", False)])
+def test_what_both_sides_of_a_choice_write_is_written(apply, other: str, inside: bool) -> None:
+    func = from_source(f"""
+@T.prim_func
+def main(A: T.Buffer((8,), "int32"), D: T.Buffer((8, 8), "int32")):
+    C = T.alloc_buffer((8,), "int32")
+    for i in range(8):
+        for k in range(8):
+            with T.block("C"):
+                u, v = T.axis.remap("SS", [i, k])
+                if u + v < 9:
+                    C[v] = A[v] * 2
+                else:
+                    {other} = A[v] + A[v]
+        for k in range(8):
+            with T.block("D"):
+                u, v = T.axis.remap("SS", [i, k])
+                D[u, v] = C[v] * 3
+""")
+    after = apply(tir.transform.PlanAndUpdateBufferAllocationLocation(), func)
+    assert isinstance(after.body, tir.BlockRealize)
+    assert bool(after.body.block.alloc_buffers) != inside

@@ -714,3 +714,28 @@ def test_warps_of_unknown_blocks():
     func = func.replace(params=[*func.params, n], body=func.body.replace(body=unknown))
     with pytest.raises(IRValueError, match="number of threads is not constant"):
         synchronized(func, "warp")
+
+
+MATRICES = """@T.prim_func
+def main(C: T.Buffer((256,), "float32")):
+    tx = T.launch_thread("threadIdx.x", 32)
+    S = T.allocate([256], "float16", "shared")
+    left = T.allocate([256], "float16", "warp")
+    right = T.allocate([128], "float16", "warp")
+    sums = T.allocate([128], "float32", "warp")
+    T.evaluate(T.mma_fill("float32", 4, sums, tx * 4))
+    for k in range(4):
+        T.evaluate(T.ptx_ldmatrix("float16", False, 4, ".b16", left, tx * 8, S, tx * 8))
+        T.evaluate(T.ptx_ldmatrix("float16", False, 2, ".b16", right, tx * 4, S, tx * 4))
+        T.evaluate(T.ptx_mma("float32", "m16n8k16", "row", "col", "fp16", "fp16", "fp32", left, tx * 8, right, {read}, sums, tx * 4, False))
+    T.evaluate(T.mma_store("float32", 16, 8, T.tvm_access_ptr(T.type_annotation("float32"), C.data, 0, 128, 2), sums, tx * 4, 8))
+"""
+
+
+@pytest.mark.parametrize(("read", "barriers"), [("tx * 4", 0), ("(tx + 1) % 32 * 4", 2)])
+def test_lanes_do_not_wait_for_what_they_hold_themselves(read, barriers):
+    """Registers that an instruction is given are the lane's own; those of another lane are waited for, in each iteration twice."""
+    assert (
+        str(synchronized(from_source(MATRICES.format(read=read)), "warp").script()).count("storage_sync")
+        == barriers
+    )

@@ -274,3 +274,19 @@ def test_statements_beside_each_other_add_up(apply, limit, left):
                 B[i, k] = T.float32(0)
 
     assert loops(apply(UnrollLoop(auto_max_step=limit), main)) == left
+
+
+@pytest.mark.parametrize("scope", ["local", "warp"])
+def test_loops_over_registers_that_instructions_are_given(scope):
+    """The offset behind the address of registers counts as an index; that of shared memory does not."""
+    func = from_source(f"""@T.prim_func
+def main(A: T.Buffer((512,), "float16")):
+    tx = T.launch_thread("threadIdx.x", 32)
+    S = T.allocate([1024], "float16", "shared")
+    W = T.allocate([1024], "float16", "{scope}")
+    for k in range(4):
+        for i in range(4):
+            T.evaluate(T.ptx_ldmatrix("float16", False, 4, ".b16", W, i * 256 + tx * 8, S, k * 256 + tx * 8))
+""")
+    after = tir.transform.UnrollLoop(expand=False, unroll_local_access=True)(IRModule({"main": func}))["main"]
+    assert loops(after) == [("i", "UNROLLED"), ("k", "SERIAL")]

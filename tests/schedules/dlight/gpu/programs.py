@@ -87,6 +87,22 @@ def softmax(rows: bool = True) -> Program:
     )
 
 
+def scores_softmax(heads: bool = False) -> Program:
+    """Of n queries by n keys, for each of 3 heads, or for each of n heads."""
+    n = _size()
+    x = _input(1, n if heads else 3, n, n, name="x")
+
+    def reference(data: np.ndarray) -> np.ndarray:
+        e = np.exp(data - data.max(3, keepdims=True))
+        return np.asarray(e / e.sum(3, keepdims=True))
+
+    return Program(
+        te.create_prim_func([x, topi.nn.softmax(x)]),
+        lambda extent: [(1, extent if heads else 3, extent, extent)],
+        reference,
+    )
+
+
 def rms_norm() -> Program:
     """Of n rows of 96."""
     x, weight = _input(_size(), 96, name="x"), _input(96, name="weight")
@@ -145,3 +161,35 @@ def column_sum() -> Program:
         lambda extent: [(extent, 40)],
         lambda data: data.sum(0),
     )
+
+
+def group_convolution() -> Program:
+    """Of n images, in two groups of two channels, with windows of 3 x 3."""
+    data, weight = _input(_size(), 4, 5, 6, name="data"), _input(4, 2, 3, 3, name="weight")
+
+    def reference(image: np.ndarray, taps: np.ndarray) -> np.ndarray:
+        padded = np.pad(image, ((0, 0), (0, 0), (1, 1), (1, 1)))
+        windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (2, 3))
+        groups = [np.einsum("nchwyx,ocyx->nohw", windows[:, at : at + 2], taps[at : at + 2]) for at in (0, 2)]
+        return np.concatenate(groups, 1)
+
+    return Program(
+        te.create_prim_func([data, weight, topi.nn.group_conv2d_nchw(data, weight, 1, 1, 1, 2)]),
+        lambda extent: [(extent, 4, 5, 6), (4, 2, 3, 3)],
+        reference,
+    )
+
+
+def pool(kind: str, stride: int) -> Program:
+    """Of two channels of n by n, with windows of 3 x 3 and a border of one element, which counts in means."""
+    n = _size()
+    data = _input(1, 2, n, n, name="data")
+    out = topi.nn.pool2d(data, [3, 3], [stride, stride], [1, 1], [1, 1, 1, 1], kind, count_include_pad=True)
+
+    def reference(image: np.ndarray) -> np.ndarray:
+        border = -np.inf if kind == "max" else 0
+        padded = np.pad(image, ((0, 0), (0, 0), (1, 1), (1, 1)), constant_values=border)
+        windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (2, 3))[:, :, ::stride, ::stride]
+        return np.asarray(windows.max((4, 5)) if kind == "max" else windows.mean((4, 5)))
+
+    return Program(te.create_prim_func([data, out]), lambda extent: [(1, 2, extent, extent)], reference)

@@ -88,6 +88,35 @@ def test_tiles_of_a_product_pass_through_shared_memory_and_stay_in_registers() -
     assert 'thread="vthread.x"' in text and "T.vectorized(4)" in text and "T.where" not in text
 
 
+@pytest.mark.parametrize(
+    ("shape", "rows_of"),
+    [
+        ((24, 20), lambda a: a[:, ::-1]),
+        ((43,), lambda a: np.lib.stride_tricks.sliding_window_view(a, 20)),
+        ((48, 20), lambda a: a[1::2]),
+    ],
+    ids=["reversed", "windows", "every other row"],
+)
+def test_operands_of_a_product_may_be_indexed_by_sums(shape: tuple[int, ...], rows_of: Any) -> None:
+    a, b = te.placeholder(shape, "float32", "A"), te.placeholder((32, 20), "float32", "B")
+    k = te.reduce_axis((0, 20), "k")
+
+    def left(i: Any) -> Any:
+        if len(shape) == 1:
+            return a[i + k]
+        return a[i, 19 - k] if shape[0] == 24 else a[2 * i + 1, k]
+
+    func = te.create_prim_func(
+        [a, b, te.compute((24, 32), lambda i, j: te.sum(left(i) * b[j, k], axis=k), name="C")]
+    )
+    assert rule_of(func) == "Matmul"
+    lowered = lower(default_schedule(func, TARGET).mod, TARGET)
+    x, y = (np.random.default_rng(0).integers(-9, 9, size).astype("float32") for size in (shape, (32, 20)))
+    found = np.empty((24, 32), "float32")
+    EmulatedProgram(lowered, generate(lowered))(x, y, found)
+    np.testing.assert_array_equal(found, rows_of(x) @ y.T)
+
+
 def test_a_device_with_fewer_multiprocessors_has_larger_tiles() -> None:
     func = product(256, 256, 64)
     small = gpu.Matmul().apply(func, Target("nvidia/nvidia-t4"))
@@ -158,9 +187,19 @@ def test_short_reductions_are_left_to_one_thread_each() -> None:
     assert len(kernels_of(mod)) == 1 and "shfl" not in generate(lower(mod, TARGET)).text
 
 
-@pytest.mark.parametrize("name", ["layer_norm", "rms_norm", "group_norm", "softmax", "argmax", "SFM", "NRM"])
+@pytest.mark.parametrize("name", ["layer_norm", "rms_norm", "group_norm", "softmax", "argmax", "SFM"])
 def test_normalisations_and_the_like_are_one_kernel(name: str) -> None:
     assert len(kernels_of(default_schedule(suite.workload(name), TARGET).mod)) == 1
+
+
+def test_sums_of_few_columns_are_computed_in_parts_first() -> None:
+    """The norm of a matrix, and sums of 64 columns: too few results to keep a card busy."""
+    assert len(kernels_of(default_schedule(suite.workload("NRM"), TARGET).mod)) == 2
+    func = reduction((4096, 64), [0], tir.sqrt)
+    sch = gpu.Reduction().apply(func, TARGET)
+    assert sch is not None and len(kernels_of(sch.mod)) == 2
+    data = np.random.default_rng(0).random((4096, 64)).astype("float32")
+    assert_computes(sch.mod, [([data], np.sqrt(data.sum(0, dtype="float64")))])
 
 
 def test_rms_norm_is_known_by_its_squares() -> None:
@@ -188,15 +227,25 @@ def test_grids_keep_within_what_devices_have() -> None:
     assert sch is not None and 'T.thread_binding(70000, thread="blockIdx.x")' in sch.mod.script()
 
 
-def test_vectors_are_taken_where_there_is_enough_work() -> None:
-    def scaled(count: int) -> PrimFunc:
-        x = te.placeholder((count, 64), "float32", "x")
+def test_vectors_are_taken_where_there_is_enough_work_and_rows_are_whole_ones() -> None:
+    def scaled(count: int, columns: int = 64) -> PrimFunc:
+        x = te.placeholder((count, columns), "float32", "x")
         return te.create_prim_func([x, te.compute(x.shape, lambda i, j: x[i, j] * 2.0, name="y")])
 
     assert "load_vec<4>" in source_of(gpu.Fallback(), scaled(1 << 16))
+    assert "load_vec<2>" in source_of(gpu.Fallback(), scaled(1 << 16, 62))
     assert "load_vec" not in source_of(gpu.Fallback(), scaled(64))
 
 
 def test_rules_for_gpus_know_nothing_for_other_targets() -> None:
     func = product(64, 64, 64)
     assert gpu.Matmul().apply(func, Target("llvm")) is None
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(256, 256), (1, 4096)])
+def test_a_card_of_which_nothing_is_said_has_what_targets_say(rows: int, columns: int) -> None:
+    """Estimates, limits and schedules go by the same card."""
+    some = Target("cuda -arch=sm_80")
+    described = Target(f"cuda -arch=sm_80 -multi_processor_count={some.multi_processor_count}")
+    func = product(rows, columns, 256)
+    assert default_schedule(func, some).mod.script() == default_schedule(func, described).mod.script()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from experiments.cuda.coverage import cover_default
+from experiments.cuda.coverage import Computed, cover_default
 from experiments.operators import suite
 from experiments.operators.small_shapes import SMALL
 from ir.target import Target
@@ -17,7 +17,7 @@ _LARGE = {
     "T2D": "Matmul",
     "GMM": "Matmul",
     "TBG": "Matmul",
-    "attention": "Matmul",
+    "attention": "Attention",
     "matvec": "GEMV",
     "global_pool_nchw": "Reduction",
     "argmax": "Reduction",
@@ -27,14 +27,15 @@ _LARGE = {
     "rms_norm": "RMSNorm",
     "transpose": "Transpose",
     "gelu": "Fallback",
-    "sort": "Fallback",
+    "sort": "RowOrder",
+    "cumsum": "Scan",
 }
 """Who schedules operators at the suites' own shapes."""
 
 
 @pytest.mark.parametrize("name", SMALL)
 def test_default_schedules_compile_and_compute(name: str) -> None:
-    counts = cover_default(name, Target("nvidia/nvidia-t4"), at_suite_shapes=False)
+    counts = cover_default(name, Target("nvidia/nvidia-t4"), Computed(name), at_suite_shapes=False)
     assert not counts.failures
     assert (counts.candidates, counts.refused, counts.emulated, counts.interpreted) == (1, 0, 1, 1)
     assert counts.compiled == 1 and not counts.warnings and not counts.spilled

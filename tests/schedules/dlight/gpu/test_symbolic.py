@@ -9,7 +9,7 @@ import pytest
 from schedules.dlight import default_schedule
 
 from . import programs
-from .checks import TARGET, assert_computes, rule_of
+from .checks import TARGET, assert_computes, kernels_of, rule_of
 from .programs import Program
 
 _CASES: dict[str, tuple[Callable[[], Program], str]] = {
@@ -38,3 +38,28 @@ def test_one_program_computes_all_sizes(name: str) -> None:
         inputs = program.inputs(extent)
         cases.append((inputs, program.reference(*[item.astype("float64") for item in inputs])))
     assert_computes(default_schedule(program.func, TARGET).mod, cases)
+
+
+@pytest.mark.parametrize("heads", [False, True])
+def test_rows_of_scores_are_computed_by_a_block_of_threads_each(heads: bool) -> None:
+    """Which row, of which head, are a quotient and a remainder by n, that is not zero where there is a row."""
+    program = programs.scores_softmax(heads)
+    mod = default_schedule(program.func, TARGET).mod
+    inputs = [program.inputs(extent) for extent in (5, 1, 33)]
+    assert_computes(mod, [(item, program.reference(item[0].astype("float64"))) for item in inputs])
+    assert len(kernels_of(mod)) == 1
+
+
+@pytest.mark.parametrize(
+    "make",
+    [programs.group_convolution, lambda: programs.pool("max", 2), lambda: programs.pool("avg", 1)],
+    ids=["convolution of groups", "maxima of windows", "means of windows"],
+)
+def test_results_of_windows_are_of_a_thread_each(make: Callable[[], Program]) -> None:
+    """Channels are two digits of the fused loop, extents are sums that others are divided by."""
+    program = make()
+    inputs = [program.inputs(extent) for extent in (1, 4, 9)]
+    cases = [(item, program.reference(*[array.astype("float64") for array in item])) for item in inputs]
+    mod = default_schedule(program.func, TARGET).mod
+    assert_computes(mod, cases)
+    assert len(kernels_of(mod)) == 1

@@ -1,0 +1,1 @@
+"""Fleets of devices that only pretend to measure: what trackers, servers and connections cost by themselves."""

@@ -1,0 +1,1 @@
+"""Functions with symbolic shapes as native code that C calls."""

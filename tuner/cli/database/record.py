@@ -1,0 +1,121 @@
+"""``loopsmith db show``: all that one record says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+import typer
+
+from database import Database, Session, TuningRecord, open_database, standing
+from database.secrets import masked
+from ir.time_interval import milliseconds
+
+from ..console import out, print_json
+from ..options import JsonOption
+from .kernels import Kernel, chosen_record, kernels_of, program_text, target_text, trace_text
+from .output import Path_, date_text
+
+
+def show(
+    path: Path_,
+    record: Annotated[
+        str,
+        typer.Argument(
+            help="The beginning of a record's id, as `db top` shows it; or the number or name of a kernel, for its best record."
+        ),
+    ],
+    programs: Annotated[bool, typer.Option(help="Print the program before and behind the schedule.")] = True,
+    as_json: JsonOption = False,
+) -> None:
+    """Print a record in full: times and noise, hardware, versions, how it was checked, the trace as Python, and both programs.
+
+    Example: loopsmith db show tuning.db 3f2a91c0
+
+    Example: loopsmith db show tuning.db fused_conv2d_relu --no-programs
+    """
+    store = open_database(path, must_exist=True)
+    kernel, found = chosen_record(kernels_of(store), record)
+    before, after = _programs(found) if programs else (None, None)
+    if as_json:
+        shown: dict[str, Any] = {"id": found.digest, "kernel": kernel.name, **found.as_json()}
+        shown |= {
+            "shapes": kernel.shapes,
+            "stands": found in standing(kernel.records),
+            "verifications": [_verification(item, found) for item in _verifying(store, found)],
+            "python": trace_text(found),
+        }
+        if programs:
+            shown |= {"program": before, "scheduled_program": after}
+        print_json(shown)
+        return
+    for line in _lines(kernel, found, store):
+        out.print(line, soft_wrap=True)
+    for name, text in (("trace", trace_text(found)), ("program", before), ("scheduled program", after)):
+        if text is not None:
+            out.print(f"\n# {name}\n{text}", soft_wrap=True)  # lines of a program stay lines
+
+
+def _lines(kernel: Kernel, found: TuningRecord, store: Database) -> Iterator[str]:
+    """What the record says, a line each."""
+    yield f"record {found.digest} of #{kernel.number} {kernel.name} ({kernel.shapes})"
+    yield f"target: {target_text(found.target)}"
+    if found.is_valid():
+        interval = found.interval
+        noise = (interval.high - interval.middle) / interval.middle
+        yield f"time: {milliseconds(found.secs)} ms, give or take {noise:.1%}{', cut: the first call only' if found.cut else ''}"
+        yield f"runs: {', '.join(milliseconds(secs) for secs in found.run_secs or ())} ms"
+        if kernel.flops:
+            yield f"rate: {kernel.flops / found.secs / 1e9:.1f} GFLOP/s"
+    else:
+        message = found.failure_message or "no message"
+        yield f"failed: {found.failure_kind or 'no time'}: {message}"
+    for name, value in found.metrics.items():
+        yield f"{name}: {value:.6g}"
+    yield f"checked: {'its outputs were those of the program' if found.verified else 'no'}"
+    for session in _verifying(store, found):
+        told = _verification(session, found)
+        yield f"verified: {told['outcome']}, {date_text(told['at'])}, by {_named(told['versions'])} on {_named(told['fingerprint'])}"
+    yield f"counts: {_counts(kernel, found)}"
+    yield f"measured: {date_text(found.created_at)}{', again, in turns with its rivals' if found.remeasured else ''}"
+    yield f"hardware: {_named(found.fingerprint)}"
+    yield f"versions: {_named(found.versions)}"
+    for session in store.get_sessions():
+        if session.id == found.session_id:
+            yield f"session: {session.id}, {masked(session.command) or 'no command'}"
+
+
+def _counts(kernel: Kernel, found: TuningRecord) -> str:
+    """Whether builds look at the record, and where it stands."""
+    rivals = [item for item in kernel.ranked if item.place == found.place]
+    if found in rivals:
+        place = f"number {rivals.index(found) + 1} of {len(rivals)} on its target"
+        return f"{place}; {'it applies' if found.applies() else 'it does not apply any more, and builds pass it over'}"
+    if found.is_valid():
+        return "no: a later measurement of the same candidate supersedes it"
+    return "no: the candidate failed"
+
+
+def _verifying(store: Database, found: TuningRecord) -> list[Session]:
+    """The runs of ``db verify`` that say something of a record."""
+    digest = found.digest
+    return [session for session in store.get_sessions() if digest in session.verified]
+
+
+def _verification(session: Session, found: TuningRecord) -> dict[str, Any]:
+    return {
+        "outcome": session.verified[found.digest],
+        "at": session.finished_at or session.started_at,
+        "versions": session.versions,
+        "fingerprint": session.fingerprint,
+    }
+
+
+def _programs(found: TuningRecord) -> tuple[str, str]:
+    """The program before and behind the schedule."""
+    before = program_text(lambda: found.workload.mod)
+    return before, program_text(lambda: found.schedule_of(found.workload.summary.name).mod)
+
+
+def _named(values: dict[str, Any]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in values.items()) or "unknown"
