@@ -258,7 +258,7 @@ class Connections:
             connection.isolation_level = None
             connection.text_factory = read_text
             if this._reading is None:
-                connection.execute("PRAGMA journal_mode=WAL")
+                _keep_a_log(connection)
                 # In WAL mode NORMAL survives the death of the process; only a power failure may lose the last commits.
                 connection.execute("PRAGMA synchronous=NORMAL")
             connection.execute("PRAGMA foreign_keys=ON")
@@ -398,6 +398,20 @@ class _Reading:
         """Of a file that is opened so."""
         options = {"mode": "ro", "uri": "true", **({} if self.log is not None else {"immutable": "1"})}
         return URL.create("sqlite", database=f"file:{quote(str(path))}", query=options)
+
+
+def _keep_a_log(connection: sqlite3.Connection) -> None:
+    """Switch a file to a write-ahead log; where another process has it meanwhile, as when both make it, SQLite itself does not wait."""
+    end, pause = time.monotonic() + _BUSY_SECONDS, 0.001
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() + pause > end:
+                raise
+            time.sleep(pause)
+            pause = min(2 * pause, _FIRST_PAUSE)
 
 
 def _state_of(path: Path) -> tuple[int, ...]:

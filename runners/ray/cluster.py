@@ -6,6 +6,7 @@ one of it.
 
 from __future__ import annotations
 
+import signal
 import threading
 import time
 from collections.abc import Callable
@@ -54,6 +55,7 @@ def connect(address: str | None) -> None:
     """
     if ray.is_initialized():
         return
+    handler = signal.getsignal(signal.SIGTERM)
     try:
         ray.init(address=address or "auto", log_to_driver=False)
     except ConnectionError as error:
@@ -61,6 +63,10 @@ def connect(address: str | None) -> None:
             f"there is no Ray cluster at {address or 'RAY_ADDRESS, nor on this machine'}: {error}; start one with"
             """ `ray start --head --resources='{"cpu-zen4": 1}'`"""
         ) from error
+    finally:
+        # Ray's own handler ends the process with another status than a shell expects, and the host program's must stay.
+        if handler is not None and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, handler)
 
 
 def hardware_of(actor: Any) -> Any:

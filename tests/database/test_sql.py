@@ -262,6 +262,21 @@ def commit_the_same_at_once(url: Any) -> None:
     assert len(names) == len(set(names)) == 10 + 4 * 10
 
 
+def test_a_file_without_a_log_that_another_process_writes_is_waited_for(tmp_path: Path) -> None:
+    """As one that is being made: SQLite switches to a log at once or not at all."""
+    path = tmp_path / "tuning.db"
+    with closing(open_database(path)) as store:
+        store.commit_workload(matmul())
+    with closing(sqlite3.connect(path, isolation_level=None, check_same_thread=False)) as other:
+        assert other.execute("PRAGMA journal_mode=DELETE").fetchone() == ("delete",)
+        other.execute("BEGIN IMMEDIATE")
+        timer = threading.Timer(0.3, other.execute, ("COMMIT",))
+        timer.start()
+        with closing(open_database(path)) as store:
+            store.commit_workload(scaled())
+        timer.join()
+
+
 def test_what_four_processes_commit_to_a_file_at_once_is_there_once(tmp_path: Path) -> None:
     commit_the_same_at_once(make_url(f"sqlite:///{tmp_path / 'tuning.db'}"))
 

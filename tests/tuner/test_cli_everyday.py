@@ -9,9 +9,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from runners.disturbance import Disturbance
 from tuner import doctor as examination
+from tuner.cli.main import app
 from tuner.cli.reference import reference
 from tuner.doctor import Finding, examine
 from tuner.zoo.catalog import names
@@ -150,6 +152,12 @@ def test_how_much_is_said(
     assert "for example" not in said("--quiet", "zoo")[0]
 
 
+def test_a_command_in_a_process_of_others_begins_anew(here: Path) -> None:
+    for option in ("--json", "-q"):
+        assert CliRunner().invoke(app, ["zoo", option]).exit_code == 0
+        assert "for example" in CliRunner().invoke(app, ["zoo"]).output
+
+
 def test_results_for_programs(
     here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -170,7 +178,9 @@ def test_results_for_programs(
     assert [item["name"] for item in result("zoo")["architectures"]] == names()
     assert result("devices")["devices"][0]["device"] == "cpu"
     assert any(item["tag"] == "nvidia/nvidia-a100" for item in result("devices", "--tags")["tags"])
-    assert result("calibrate")["cores"] >= 1
+    # On a busy machine the measurement is told all the same, and the exit status says that it is not kept.
+    assert command(monkeypatch, "calibrate", "--json") in (0, 2)
+    assert json.loads(capsys.readouterr().out)["cores"] >= 1
 
 
 def test_the_zoo_and_the_devices_are_shown(

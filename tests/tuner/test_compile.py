@@ -64,7 +64,7 @@ def test_a_build_asks_the_database_that_is_named_or_else_that_of_the_block() -> 
 
 def test_what_a_tuned_build_is_compared_with_has_no_records() -> None:
     weights = {"w": np.ones((8, 8), "float32")}
-    model = Model("layer", Layer, weights, {"x": np.ones((4, 8), "float32")})
+    model = Model("layer", Layer, weights, lambda: {"x": np.ones((4, 8), "float32")})
     with Asked() as around:
         compare_builds(model, Target("cpu"), MemoryDatabase())
     assert around.times == 0

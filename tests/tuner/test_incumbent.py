@@ -149,7 +149,9 @@ def test_what_another_tuner_has_found_is_the_best(interrupted: bool) -> None:
         def apply(self, *_: object) -> None:
             (record,) = store.get_all_tuning_records()[:1]
             store.commit_tuning_record(
-                TuningRecord(record.trace, record.workload, [0.5], record.target, verified=True)
+                TuningRecord(
+                    record.trace, record.workload, [0.5], record.target, verified=True, remeasured=True
+                )
             )
             if interrupted:
                 raise KeyboardInterrupt

@@ -130,7 +130,7 @@ def test_a_call_that_is_refused_makes_no_folder(tmp_path: Path, options: dict[st
         (["db", "import", "new.db", "one.onnx"], "one.onnx"),
         (["db", "export", "missing.db", "out.jsonl"], "does not exist"),
         (["db", "export", "tuning.db", "tuning.db"], "name it tuning.jsonl"),
-        (["db", "export", "tuning.db", "taken.jsonl"], "is no file of tuning records"),
+        (["db", "export", "tuning.db", "taken.jsonl"], "is not a file of records"),
         (["db", "import", "tuning.db", "other.db"], "belongs to another program"),
         (["db", "export-study", "other.db", "study.db"], "belongs to another program"),
         (["db", "export-study", "tuning.db", "other.db"], "a database of another program"),

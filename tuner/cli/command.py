@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from .console import Loudness, set_loudness
+from .console import Loudness, set_loudness, speak_json
 
 _PACKAGES = ("ir", "schedules", "cost_models", "database", "runners", "tuner")
 """Whose logs are shown."""
@@ -29,6 +29,12 @@ class Commands(TyperGroup):
         super().__init__(*args, **options)
         for command in (self, *_leaves(self)):
             command.params += _common_options()
+
+    def make_context(self, *args: Any, **options: Any) -> Any:
+        """Begin a command: as loud as usual, and for people, until its options say otherwise."""
+        say(Loudness.USUAL)
+        speak_json(False)
+        return super().make_context(*args, **options)
 
 
 def _leaves(group: Any) -> list[Any]:

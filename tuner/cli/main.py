@@ -33,8 +33,8 @@ from . import (
     tune,
     zoo,
 )
-from .command import Commands, say
-from .console import Loudness, complain, speak_json
+from .command import Commands
+from .console import complain
 
 _COLUMNS = shutil.get_terminal_size().columns
 _NARROW = _COLUMNS < 70
@@ -104,8 +104,6 @@ app.add_typer(rpc.app, name="rpc")
 
 def main() -> None:
     """Run the command line; errors of the user end with one paragraph and status 2, Ctrl-C with status 130."""
-    say(Loudness.USUAL)
-    speak_json(False)
     try:
         status = app(standalone_mode=False, prog_name="loopsmith")
         if status == _INTERRUPTED:  # what typer makes of a KeyboardInterrupt that no command has answered

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -11,6 +12,7 @@ import pytest
 
 pytest.importorskip("ray")
 
+import ray
 from ray.cluster_utils import Cluster
 from ray.exceptions import ActorDiedError
 
@@ -30,7 +32,7 @@ from runners import (
     WorkerPool,
     measure_candidates,
 )
-from runners.ray.cluster import Devices, DevicesLost
+from runners.ray.cluster import Devices, DevicesLost, connect
 from tests.programs.nodes import matmul, scaled
 from tests.runners.contract import RunnerContract
 from tests.runners.ray.conftest import RESOURCE, add_device_node
@@ -158,3 +160,13 @@ def test_without_ray_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPa
     monkeypatch.delitem(sys.modules, "runners.ray.cluster")
     with pytest.raises(RunnerError, match=r"pip install 'loopsmith\[ray\]'"):
         import_module("runners.ray").connect
+
+
+def test_connecting_leaves_the_handlers_of_signals_alone(cluster: Cluster) -> None:
+    ray.shutdown()
+    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    try:
+        connect(cluster.address)
+        assert signal.getsignal(signal.SIGTERM) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGTERM, before)
