@@ -35,6 +35,8 @@ _RUNS_CODE = (
     "pickle.find_class", "marshal.loads", "exec", "compile", "os.remove", "shutil.rmtree",
 )  # fmt: skip
 """Events of Python's that no reading of records may cause."""
+_MAKES_CODE = ("importlib._bootstrap", "sqlalchemy/util/langhelpers.py")
+"""Files whose functions run what belongs to a program, not to its input."""
 
 
 @dataclass
@@ -189,10 +191,12 @@ def _child(attempt: Attempt, seeds: range, out: Any) -> None:
 
 
 def _imports() -> bool:
-    """Whether a module is being imported, which Python does by running it, or the rules of simplification are made, by their own text."""
+    """Whether a module is being imported, which Python does by running it, or a library makes functions of its own text: SQLAlchemy
+    those that look at statements, ours the rules of simplification."""
     frame: Any = sys._getframe()
     while frame is not None:
-        if "importlib._bootstrap" in frame.f_code.co_filename or frame.f_code is parse_rules.__code__:
+        code = frame.f_code
+        if code is parse_rules.__code__ or any(item in code.co_filename for item in _MAKES_CODE):
             return True
         frame = frame.f_back
     return False
