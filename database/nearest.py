@@ -52,7 +52,7 @@ def find_nearest(
     of what they are are left out.
 
     The same program on another target beats another program on the same target, and the same kernel on other shapes
-    beats another kernel.
+    beats another kernel, of whose arguments nothing is compared.
 
     Args:
         wanted, target: for which there is none.
@@ -83,7 +83,7 @@ def find_nearest(
         )
         other_program = int(record.workload.shash != wanted.shash)
         other_kernel = int(any(item.field == "blocks" for item in kernel))
-        rank = (other_kernel, other_program, len(kernel), len(on))
+        rank = (other_kernel, other_program, 0 if other_kernel else len(kernel), len(on))
         if best is None or rank < best[0]:
             best = (rank, NearestRecord(record, kernel + on))
     return None if best is None else best[1]

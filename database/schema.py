@@ -34,7 +34,10 @@ class WorkloadRow(Base):
     """A program, found by its structural hash, or by its features (:class:`database.workload_features.WorkloadFeatures`)."""
 
     __tablename__ = "workloads"
-    __table_args__ = (Index("ix_workloads_kernel", "kernel"), Index("ix_workloads_family", "family"))
+    __table_args__ = (
+        Index("ix_workloads_kernel", "kernel", "family", "id"),
+        Index("ix_workloads_family", "family"),
+    )
 
     id: Mapped[int] = mapped_column(Integer, primary_key=True)
     shash: Mapped[str] = mapped_column(String(128), unique=True)

@@ -10,7 +10,6 @@ import logging
 import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import groupby, islice
-from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +32,7 @@ from .record import Session, TuningRecord, by_speed
 from .schema import CalibrationRow, ClaimRow, FeatureRow, RecordRow, SessionRow, TargetRow, WorkloadRow
 from .sql_commit import Offered, add_records, take_turns
 from .sql_connection import Connections
+from .sql_nearest import workloads_by_differences
 from .sql_removal import delete_candidates, delete_unused, give_room_back
 from .sql_rows import Rows, all_of, calibration_of, session_of
 from .target_key import (
@@ -158,9 +158,10 @@ class SQLDatabase(Database):
 
     def get_top_k(self, workload: Workload, top_k: int) -> list[TuningRecord]:
         check_top_k(top_k)
+        if top_k == 0:
+            return []
         with self._session() as session:
-            row = _workload_id(session, workload.shash)
-            return [] if row is None or top_k == 0 else self._fastest(session, row, None, top_k)
+            return self._fastest(session, sql_queries.workload_of(workload.shash), None, top_k)
 
     def get_all_tuning_records(self) -> list[TuningRecord]:
         return list(self.stream_records())
@@ -196,22 +197,19 @@ class SQLDatabase(Database):
 
     def get_records(self, workload: Workload, target: TargetLike, skip: int = 0) -> list[TuningRecord]:
         with self._session() as session:
-            row, targets = _workload_id(session, workload.shash), _target_ids(session, target)
-            if row is None or not targets:
-                return []
+            targets, is_spelt_as_today = _targets_of(session, target)
             # Who asks has counted the records that could be read, and are of this target; the server counts all.
-            counts_alike = not self._rows.damaged and _is_spelt_as_today(targets)
-            query = select(RecordRow).where(sql_queries.of_places(row, list(targets))).order_by(RecordRow.id)
+            counts_alike = not self._rows.damaged and is_spelt_as_today
+            place = sql_queries.of_places(sql_queries.workload_of(workload.shash), targets)
+            query = select(RecordRow).where(place).order_by(RecordRow.id)
             found = self._read(session, query.offset(skip) if counts_alike else query)
         return _of_target(found, target)[0 if counts_alike else skip :]
 
     def count_trials(self, workload: Workload, target: TargetLike) -> int:
         with self._session() as session:
-            row, targets = _workload_id(session, workload.shash), _target_ids(session, target)
-            if row is None or not targets:
-                return 0
-            if _is_spelt_as_today(targets):
-                place = sql_queries.of_places(row, list(targets))
+            targets, is_spelt_as_today = _targets_of(session, target)
+            if is_spelt_as_today:
+                place = sql_queries.of_places(sql_queries.workload_of(workload.shash), targets)
                 return session.scalar(select(func.count()).where(place, RecordRow.remeasured.is_(False))) or 0
         return super().count_trials(workload, target)
 
@@ -222,8 +220,8 @@ class SQLDatabase(Database):
         self, workload: Workload, target: TargetLike, count: int | None = None
     ) -> list[TuningRecord]:
         with self._session() as session:
-            row, targets = _workload_id(session, workload.shash), _target_ids(session, target)
-            return [] if row is None or not targets else self._fastest(session, row, target, count, targets)
+            targets, _ = _targets_of(session, target)
+            return self._fastest(session, sql_queries.workload_of(workload.shash), target, count, targets)
 
     def recent_records(
         self,
@@ -234,28 +232,28 @@ class SQLDatabase(Database):
         without: Collection[Workload] = (),
     ) -> list[TuningRecord]:
         with self._session() as session:
-            targets = _target_ids(session, target)
+            targets, _ = _targets_of(session, target)
             own = None if of is None else _workload_id(session, of.shash)
             left_out = [_workload_id(session, item.shash) for item in without]
-            if not targets or (of is not None and own is None):
+            if of is not None and own is None:
                 return []
-            query = sql_queries.newest(list(targets), own, [row for row in left_out if row is not None])
+            query = sql_queries.newest(targets, own, [row for row in left_out if row is not None])
             return self._enough(session, query, count, target)
 
     def similar_workloads(self, workload: Workload, target: TargetLike, count: int) -> list[Workload]:
         features = WorkloadFeatures(workload.summary)
         with self._session() as session:
-            targets = _target_ids(session, target)
-            if not targets:
-                return []
-            query = sql_queries.similar(features, workload.shash, list(targets), count)
+            targets, _ = _targets_of(session, target)
+            query = sql_queries.similar(features, workload.shash, targets, count)
             return all_of(self._rows.made(session.scalars(query).all(), self._rows.workload))
 
     def nearest_record(self, mod: Program, target: TargetLike) -> NearestRecord | None:
         wanted = Workload(mod)
         with self._session() as session:
             targets = self._targets_by_differences(session, target)
-            for alike in _workloads_by_differences(session, wanted):
+            for alike in workloads_by_differences(session, wanted):
+                if session.scalar(sql_queries.with_records(alike, None)) is None:
+                    continue
                 for on in targets:
                     for row in session.scalars(sql_queries.with_records(alike, on)):
                         found = [self._fastest(session, row, None, 1, [each]) for each in on]
@@ -375,13 +373,13 @@ class SQLDatabase(Database):
     def _fastest(
         self,
         session: OrmSession,
-        workload: int,
+        workload: sql_queries.Row,
         target: TargetLike | None,
         count: int | None,
-        targets: Iterable[int | None] | None = None,
+        targets: sql_queries.Targets | None = None,
     ) -> list[TuningRecord]:
         """The best records of a workload that stand, of some targets or of all; ``target`` is the one that they must be of, if any."""
-        query = sql_queries.fastest(workload, None if targets is None else list(targets))
+        query = sql_queries.fastest(workload, targets)
         return by_speed(self._enough(session, query, count, target))
 
     def _enough(
@@ -492,30 +490,15 @@ def _opened_sql(url: URL, module_equality: str) -> SQLDatabase:
     return SQLDatabase(url, module_equality=module_equality)
 
 
-def _target_ids(session: OrmSession, target: TargetLike) -> dict[int, bool]:
-    """The rows that may have records of a target, and whether each has the key that it has today."""
+def _targets_of(session: OrmSession, target: TargetLike) -> tuple[sql_queries.Targets, bool]:
+    """The rows that may have records of a target; and whether no older version has kept records under another key, some of which may be
+    another machine's."""
     own, *others = spellings(target)
-    rows = session.execute(select(TargetRow.id, TargetRow.key).where(TargetRow.key.in_([own, *others])))
-    return {row: key == own for row, key in rows}
-
-
-def _is_spelt_as_today(targets: dict[int, bool]) -> bool:
-    """Whether no older version has kept records under another key, some of which may be another machine's."""
-    return all(targets.values())
-
-
-def _workloads_by_differences(session: OrmSession, wanted: Workload) -> Iterator[list[int]]:
-    """Numbers of workloads, those together that differ as much from one, the nearest first: itself, its kernel, others."""
-    own = _workload_id(session, wanted.shash)
-    if own is not None:
-        yield [own]
-    features = WorkloadFeatures(wanted.summary)
-    for same_kernel in (True, False):
-        query = sql_queries.by_differences(features, wanted.shash, same_kernel=same_kernel)
-        for _, rows in groupby(session.execute(query), key=attrgetter("differences")):
-            waiting = iter(rows)
-            while some := [row.id for row in islice(waiting, _PAGE)]:
-                yield some
+    if not others:
+        return [sql_queries.target_of(own)], True
+    query = select(TargetRow.id, TargetRow.key).where(TargetRow.key.in_([own, *others]))
+    found = {row: key for row, key in session.execute(query)}
+    return list(found) or [sql_queries.target_of(own)], all(key == own for key in found.values())
 
 
 def _feature_rows(workload: int, features: WorkloadFeatures) -> list[FeatureRow]:

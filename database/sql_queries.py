@@ -5,16 +5,40 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, and_, case, exists, func, literal, or_, select, tuple_
+from sqlalchemy import (
+    ColumnElement,
+    ScalarSelect,
+    Select,
+    and_,
+    case,
+    exists,
+    false,
+    func,
+    literal,
+    or_,
+    select,
+)
 
-from .schema import FeatureRow, RecordRow, WorkloadRow
+from .schema import FeatureRow, RecordRow, TargetRow, WorkloadRow
 from .workload_features import WorkloadFeatures
 
-Targets = Sequence[int | None]
+Row = int | ScalarSelect[int]
+"""The number of a row, or what finds it within the same statement."""
+Targets = Sequence[Row | None]
 """Rows of targets; None stands for records that have none."""
 
 
-def of_places(workload_id: int, targets: Targets | None) -> ColumnElement[bool]:
+def workload_of(shash: str) -> ScalarSelect[int]:
+    """The row of a workload."""
+    return select(WorkloadRow.id).where(WorkloadRow.shash == shash).scalar_subquery()
+
+
+def target_of(key: str) -> ScalarSelect[int]:
+    """The row of a target."""
+    return select(TargetRow.id).where(TargetRow.key == key).scalar_subquery()
+
+
+def of_places(workload_id: Row, targets: Targets | None) -> ColumnElement[bool]:
     """Records of a workload, on some targets or on any."""
     own = RecordRow.workload_id == workload_id
     return own if targets is None else and_(own, _on(targets))
@@ -33,7 +57,7 @@ def stands() -> ColumnElement[bool]:
     return and_(RecordRow.mean_secs.is_not(None), RecordRow.superseded.is_(False))
 
 
-def fastest(workload_id: int, targets: Targets | None) -> Select[Any]:
+def fastest(workload_id: Row, targets: Targets | None) -> Select[Any]:
     """The best records that stand, by :meth:`database.TuningRecord.merit`."""
     return (
         select(RecordRow)
@@ -81,36 +105,57 @@ def similar(features: WorkloadFeatures, own: str, targets: Targets, count: int) 
     )
 
 
-def by_differences(features: WorkloadFeatures, own: str, *, same_kernel: bool) -> Select[Any]:
-    """Numbers of other workloads, with how many fields of their arguments differ from some, the fewest first.
-
-    They are counted as :func:`database.nearest.workload_differences` does.
-    """
-    count = len(features.summary.args)
-    differences: ColumnElement[Any] = literal(0)
-    if count:
-        same = (
-            select(func.count())
-            .where(
-                FeatureRow.workload_id == WorkloadRow.id,
-                tuple_(FeatureRow.name, FeatureRow.text).in_(list(features.fields.items())),
-            )
-            .scalar_subquery()
-        )
-        differences = 2 * count - same
-    differences = case((WorkloadRow.arguments != count, 1), else_=differences).label("differences")
-    kernel = WorkloadRow.kernel == features.kernel
+def sharing_shapes(features: WorkloadFeatures, own: str) -> Select[Any]:
+    """Other workloads of a kernel that have shapes of arguments in common with one: number, family, and how many shapes."""
+    shared = (
+        select(FeatureRow.workload_id, func.count().label("shapes"))
+        .where(_has_shape(features))
+        .group_by(FeatureRow.workload_id)
+        .subquery()
+    )
+    query: Select[Any] = select(WorkloadRow.id, WorkloadRow.family, shared.c.shapes)
     return (
-        select(WorkloadRow.id, differences)
-        .where(WorkloadRow.shash != own, kernel if same_kernel else ~kernel)
-        .order_by(differences, WorkloadRow.id)
+        query.join(shared, shared.c.workload_id == WorkloadRow.id)
+        .where(*_others_of_kernel(features, own))
+        .order_by(WorkloadRow.id)
     )
 
 
-def with_records(workloads: Collection[int], targets: Targets) -> Select[Any]:
-    """The first of some workloads that have records that stand on some targets."""
-    ran = exists().where(RecordRow.workload_id == WorkloadRow.id, _on(targets), stands())
-    return select(WorkloadRow.id).where(WorkloadRow.id.in_(workloads), ran).order_by(WorkloadRow.id).limit(8)
+def dtypes_of_families(features: WorkloadFeatures) -> Select[Any]:
+    """The families of a kernel, with the name and the dtype of each argument; both are null in the row of one that has no arguments."""
+    firsts: Any = select(WorkloadRow.family, func.min(WorkloadRow.id).label("row"))
+    firsts = firsts.where(WorkloadRow.kernel == features.kernel).group_by(WorkloadRow.family).subquery()
+    is_dtype = and_(FeatureRow.workload_id == firsts.c.row, FeatureRow.name.like("%.dtype"))
+    query: Any = select(firsts.c.family, FeatureRow.name, FeatureRow.text)
+    found: Select[Any] = query.select_from(firsts).outerjoin(FeatureRow, is_dtype)
+    return found
+
+
+def without_shapes(features: WorkloadFeatures, own: str, family: str) -> ColumnElement[bool]:
+    """Other workloads of a family of a kernel that have no shape of an argument in common with one."""
+    shared = exists().where(FeatureRow.workload_id == WorkloadRow.id, _has_shape(features))
+    return and_(*_others_of_kernel(features, own), WorkloadRow.family == family, ~shared)
+
+
+def _has_shape(features: WorkloadFeatures) -> ColumnElement[bool]:
+    # Not a list of pairs, for which SQLite takes no index.
+    shapes = [
+        and_(FeatureRow.name == name, FeatureRow.text == text)
+        for name, text in features.fields.items()
+        if name.endswith(".shape")
+    ]
+    return or_(false(), *shapes)
+
+
+def _others_of_kernel(features: WorkloadFeatures, own: str) -> tuple[ColumnElement[bool], ...]:
+    return WorkloadRow.kernel == features.kernel, WorkloadRow.shash != own
+
+
+def with_records(workloads: ColumnElement[bool], targets: Targets | None) -> Select[Any]:
+    """The first of some workloads that have records that stand on some targets, or on any."""
+    on = [] if targets is None else [_on(targets)]
+    ran = exists().where(RecordRow.workload_id == WorkloadRow.id, *on, stands())
+    return select(WorkloadRow.id).where(workloads, ran).order_by(WorkloadRow.id).limit(8)
 
 
 def targets_of(workload_id: int) -> Select[Any]:

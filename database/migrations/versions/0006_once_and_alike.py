@@ -63,7 +63,7 @@ def upgrade() -> None:
 
 
 def _create_indices() -> None:
-    op.create_index("ix_workloads_kernel", "workloads", ["kernel"])
+    op.create_index("ix_workloads_kernel", "workloads", ["kernel", "family", "id"])
     op.create_index("ix_workloads_family", "workloads", ["family"])
     op.create_index("ix_workload_features_text", "workload_features", ["name", "text", "workload_id"])
     once = ["trace_hash", "measurement"]
