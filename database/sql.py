@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import groupby, islice
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Select, delete, func, or_, select, update
+from sqlalchemy import delete, func, or_, select, update
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session as OrmSession
@@ -161,7 +161,7 @@ class SQLDatabase(Database):
         if top_k == 0:
             return []
         with self._session() as session:
-            return self._fastest(session, sql_queries.workload_of(workload.shash), None, top_k)
+            return self._fastest(session, workload.shash, None, top_k)
 
     def get_all_tuning_records(self) -> list[TuningRecord]:
         return list(self.stream_records())
@@ -200,17 +200,15 @@ class SQLDatabase(Database):
             targets, is_spelt_as_today = _targets_of(session, target)
             # Who asks has counted the records that could be read, and are of this target; the server counts all.
             counts_alike = not self._rows.damaged and is_spelt_as_today
-            place = sql_queries.of_places(sql_queries.workload_of(workload.shash), targets)
-            query = select(RecordRow).where(place).order_by(RecordRow.id)
-            found = self._read(session, query.offset(skip) if counts_alike else query)
+            question = sql_queries.records_of(workload.shash, targets, skip if counts_alike else 0)
+            found = all_of(self._rows.made(session.scalars(*question).all(), self._rows.record))
         return _of_target(found, target)[0 if counts_alike else skip :]
 
     def count_trials(self, workload: Workload, target: TargetLike) -> int:
         with self._session() as session:
             targets, is_spelt_as_today = _targets_of(session, target)
             if is_spelt_as_today:
-                place = sql_queries.of_places(sql_queries.workload_of(workload.shash), targets)
-                return session.scalar(select(func.count()).where(place, RecordRow.remeasured.is_(False))) or 0
+                return session.scalar(*sql_queries.trials_of(workload.shash, targets)) or 0
         return super().count_trials(workload, target)
 
     def fastest_record(self, mod: Program, target: TargetLike) -> TuningRecord | None:
@@ -221,7 +219,7 @@ class SQLDatabase(Database):
     ) -> list[TuningRecord]:
         with self._session() as session:
             targets, _ = _targets_of(session, target)
-            return self._fastest(session, sql_queries.workload_of(workload.shash), target, count, targets)
+            return self._fastest(session, workload.shash, target, count, targets)
 
     def recent_records(
         self,
@@ -237,25 +235,27 @@ class SQLDatabase(Database):
             left_out = [_workload_id(session, item.shash) for item in without]
             if of is not None and own is None:
                 return []
-            query = sql_queries.newest(targets, own, [row for row in left_out if row is not None])
-            return self._enough(session, query, count, target)
+            rows = [row for row in left_out if row is not None]
+            return self._enough(
+                session, lambda asked: sql_queries.newest(targets, own, rows, asked), count, target
+            )
 
     def similar_workloads(self, workload: Workload, target: TargetLike, count: int) -> list[Workload]:
         features = WorkloadFeatures(workload.summary)
         with self._session() as session:
             targets, _ = _targets_of(session, target)
-            query = sql_queries.similar(features, workload.shash, targets, count)
-            return all_of(self._rows.made(session.scalars(query).all(), self._rows.workload))
+            question = sql_queries.similar(features, workload.shash, targets, count)
+            return all_of(self._rows.made(session.scalars(*question).all(), self._rows.workload))
 
     def nearest_record(self, mod: Program, target: TargetLike) -> NearestRecord | None:
         wanted = Workload(mod)
         with self._session() as session:
             targets = self._targets_by_differences(session, target)
             for alike in workloads_by_differences(session, wanted):
-                if session.scalar(sql_queries.with_records(alike, None)) is None:
+                if session.scalar(*sql_queries.with_records(alike, None)) is None:
                     continue
                 for on in targets:
-                    for row in session.scalars(sql_queries.with_records(alike, on)):
+                    for row in session.scalars(*sql_queries.with_records(alike, on)):
                         found = [self._fastest(session, row, None, 1, [each]) for each in on]
                         if any(found):
                             best = [record for records in found for record in records]
@@ -367,9 +367,6 @@ class SQLDatabase(Database):
 
     # -------------------------------------------------------------------------------------- rows
 
-    def _read(self, session: OrmSession, query: Select[Any]) -> list[TuningRecord]:
-        return all_of(self._rows.made(session.scalars(query).all(), self._rows.record))
-
     def _fastest(
         self,
         session: OrmSession,
@@ -379,16 +376,22 @@ class SQLDatabase(Database):
         targets: sql_queries.Targets | None = None,
     ) -> list[TuningRecord]:
         """The best records of a workload that stand, of some targets or of all; ``target`` is the one that they must be of, if any."""
-        query = sql_queries.fastest(workload, targets)
-        return by_speed(self._enough(session, query, count, target))
+        found = self._enough(
+            session, lambda asked: sql_queries.fastest(workload, targets, asked), count, target
+        )
+        return by_speed(found)
 
     def _enough(
-        self, session: OrmSession, query: Select[Any], count: int | None, target: TargetLike | None
+        self,
+        session: OrmSession,
+        question: Callable[[int | None], sql_queries.Question],
+        count: int | None,
+        target: TargetLike | None,
     ) -> list[TuningRecord]:
-        """The first ``count`` records of a query that can be read, and are of a target where one is given."""
+        """The first ``count`` records that can be read, and are of a target where one is given; ``question`` asks for so many at most."""
         asked = count
         while True:
-            rows = session.scalars(query.limit(asked)).all()
+            rows = session.scalars(*question(asked)).all()
             found = all_of(self._rows.made(rows, self._rows.record))
             found = found if target is None else _of_target(found, target)
             if count is None or asked is None or len(found) >= count or len(rows) < asked:
@@ -398,7 +401,7 @@ class SQLDatabase(Database):
     def _best_of_places(self, workload: int) -> list[TuningRecord]:
         """The best record of a workload on each target of those that apply, or else of all."""
         with self._session() as session:
-            targets = session.scalars(sql_queries.targets_of(workload)).all()
+            targets = session.scalars(*sql_queries.targets_of(workload)).all()
             each = [self._fastest(session, workload, None, MISFITS_AT_MOST, [target]) for target in targets]
         # An older version kept one target under several spellings.
         ranked: dict[tuple[str, str], list[TuningRecord]] = {}
@@ -495,10 +498,10 @@ def _targets_of(session: OrmSession, target: TargetLike) -> tuple[sql_queries.Ta
     another machine's."""
     own, *others = spellings(target)
     if not others:
-        return [sql_queries.target_of(own)], True
+        return [own], True
     query = select(TargetRow.id, TargetRow.key).where(TargetRow.key.in_([own, *others]))
     found = {row: key for row, key in session.execute(query)}
-    return list(found) or [sql_queries.target_of(own)], all(key == own for key in found.values())
+    return list(found) or [own], all(key == own for key in found.values())
 
 
 def _feature_rows(workload: int, features: WorkloadFeatures) -> list[FeatureRow]:

@@ -1,15 +1,20 @@
-"""Which rows answer a question: statements whose cost does not grow with the table, since an index leads to each of their rows."""
+"""Which rows answer a question: statements whose cost does not grow with the table, since an index leads to each of their rows.
+
+Making a statement of SQLAlchemy's takes longer than SQLite takes to answer it, so each is made once for all questions of its form.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 from sqlalchemy import (
+    BindParameter,
     ColumnElement,
-    ScalarSelect,
     Select,
     and_,
+    bindparam,
     case,
     exists,
     false,
@@ -17,66 +22,87 @@ from sqlalchemy import (
     literal,
     or_,
     select,
+    true,
 )
 
 from .schema import FeatureRow, RecordRow, TargetRow, WorkloadRow
 from .workload_features import WorkloadFeatures
 
-Row = int | ScalarSelect[int]
-"""The number of a row, or what finds it within the same statement."""
+Row = int | str
+"""The number of a row, or the text by which it is found: the hash of a workload, the key of a target."""
 Targets = Sequence[Row | None]
 """Rows of targets; None stands for records that have none."""
 
 
-def workload_of(shash: str) -> ScalarSelect[int]:
-    """The row of a workload."""
-    return select(WorkloadRow.id).where(WorkloadRow.shash == shash).scalar_subquery()
+class Question(NamedTuple):
+    """What a session executes."""
+
+    statement: Select[Any]
+    values: dict[str, Any]
+    """Of the parameters of the statement."""
 
 
-def target_of(key: str) -> ScalarSelect[int]:
-    """The row of a target."""
-    return select(TargetRow.id).where(TargetRow.key == key).scalar_subquery()
+class Scope(NamedTuple):
+    """Some workloads."""
+
+    form: str
+    shapes: int
+    """How many arguments have a shape that counts."""
+    values: dict[str, Any]
 
 
-def of_places(workload_id: Row, targets: Targets | None) -> ColumnElement[bool]:
-    """Records of a workload, on some targets or on any."""
-    own = RecordRow.workload_id == workload_id
-    return own if targets is None else and_(own, _on(targets))
+def records_of(workload: Row, targets: Targets, skip: int = 0) -> Question:
+    """The records of a workload on some targets in the order in which they came, without the first ones."""
+    form, values = _form_of(targets)
+    skipped = {"skip": skip} if skip else {}
+    statement = _records_of(isinstance(workload, str), form, bool(skip))
+    return Question(statement, {"workload": workload, **values, **skipped})
 
 
-def _on(targets: Targets) -> ColumnElement[bool]:
-    # Behind one value an index has the order that is asked for, behind several it has not.
-    if len(targets) == 1:
-        return RecordRow.target_id.is_(None) if targets[0] is None else RecordRow.target_id == targets[0]
-    named = RecordRow.target_id.in_([target for target in targets if target is not None])
-    return or_(named, RecordRow.target_id.is_(None)) if None in targets else named
+@lru_cache(maxsize=None)
+def _records_of(by_hash: bool, form: str, skips: bool) -> Select[Any]:
+    query = select(RecordRow).where(_of_workload(by_hash), _on(form)).order_by(RecordRow.id)
+    return query.offset(bindparam("skip")) if skips else query
 
 
-def stands() -> ColumnElement[bool]:
-    """Records of candidates that ran, and that no other record of the candidate has superseded."""
-    return and_(RecordRow.mean_secs.is_not(None), RecordRow.superseded.is_(False))
+def trials_of(workload: Row, targets: Targets) -> Question:
+    """How many first measurements a workload has on some targets."""
+    form, values = _form_of(targets)
+    return Question(_trials_of(isinstance(workload, str), form), {"workload": workload, **values})
 
 
-def fastest(workload_id: Row, targets: Targets | None) -> Select[Any]:
-    """The best records that stand, by :meth:`database.TuningRecord.merit`."""
-    return (
-        select(RecordRow)
-        .where(of_places(workload_id, targets), stands())
-        .order_by(
-            RecordRow.verified.desc(), RecordRow.cut, RecordRow.mean_secs, RecordRow.created_at, RecordRow.id
-        )
-    )
+@lru_cache(maxsize=None)
+def _trials_of(by_hash: bool, form: str) -> Select[Any]:
+    first = RecordRow.remeasured.is_(False)
+    return select(func.count()).select_from(RecordRow).where(_of_workload(by_hash), _on(form), first)
 
 
-def newest(targets: Targets, of: int | None, without: Collection[int]) -> Select[Any]:
-    """The records on some targets, the newest first, of one workload or of all but some."""
-    query = select(RecordRow).where(_on(targets)).order_by(RecordRow.id.desc())
+def fastest(workload: Row, targets: Targets | None, count: int | None) -> Question:
+    """The best records that stand, by :meth:`database.TuningRecord.merit`, on some targets or on any: ``count`` at most, or all."""
+    form, values = _form_of(targets)
+    limited = {} if count is None else {"count": count}
+    statement = _fastest(isinstance(workload, str), form, count is not None)
+    return Question(statement, {"workload": workload, **values, **limited})
+
+
+@lru_cache(maxsize=None)
+def _fastest(by_hash: bool, form: str, is_limited: bool) -> Select[Any]:
+    row = RecordRow
+    query = select(row).where(_of_workload(by_hash), _on(form), _stands())
+    query = query.order_by(row.verified.desc(), row.cut, row.mean_secs, row.created_at, row.id)
+    return query.limit(bindparam("count")) if is_limited else query
+
+
+def newest(targets: Targets, of: int | None, without: Collection[int], count: int | None) -> Question:
+    """The records on some targets, the newest first, of one workload or of all but some: ``count`` at most."""
+    form, values = _form_of(targets)
+    query = select(RecordRow).where(_on(form)).order_by(RecordRow.id.desc()).limit(count)
     if of is not None:
         query = query.where(RecordRow.workload_id == of)
-    return query.where(RecordRow.workload_id.not_in(without)) if without else query
+    return Question(query.where(RecordRow.workload_id.not_in(without)) if without else query, values)
 
 
-def similar(features: WorkloadFeatures, own: str, targets: Targets, count: int) -> Select[Any]:
+def similar(features: WorkloadFeatures, own: str, targets: Targets, count: int) -> Question:
     """The workloads of a family with records that ran on some targets, those of the nearest extents first.
 
     Args:
@@ -85,6 +111,7 @@ def similar(features: WorkloadFeatures, own: str, targets: Targets, count: int) 
         targets: where they ran.
         count: at most so many.
     """
+    form, values = _form_of(targets)
     distance: ColumnElement[Any] = literal(0.0)
     if features.doublings:
         wanted = case(features.doublings, value=FeatureRow.name)
@@ -93,71 +120,164 @@ def similar(features: WorkloadFeatures, own: str, targets: Targets, count: int) 
             .where(FeatureRow.workload_id == WorkloadRow.id, FeatureRow.number.is_not(None))
             .scalar_subquery()
         )
-    return (
+    query = (
         select(WorkloadRow)
         .where(
             WorkloadRow.family == features.family,
             WorkloadRow.shash != own,
-            exists().where(RecordRow.workload_id == WorkloadRow.id, _on(targets), stands()),
+            exists().where(RecordRow.workload_id == WorkloadRow.id, _on(form), _stands()),
         )
         .order_by(distance, WorkloadRow.id)
         .limit(count)
     )
+    return Question(query, values)
 
 
-def sharing_shapes(features: WorkloadFeatures, own: str) -> Select[Any]:
-    """Other workloads of a kernel that have shapes of arguments in common with one: number, family, and how many shapes."""
-    shared = (
-        select(FeatureRow.workload_id, func.count().label("shapes"))
-        .where(_has_shape(features))
-        .group_by(FeatureRow.workload_id)
-        .subquery()
-    )
-    query: Select[Any] = select(WorkloadRow.id, WorkloadRow.family, shared.c.shapes)
-    return (
-        query.join(shared, shared.c.workload_id == WorkloadRow.id)
-        .where(*_others_of_kernel(features, own))
-        .order_by(WorkloadRow.id)
-    )
-
-
-def dtypes_of_families(features: WorkloadFeatures) -> Select[Any]:
+def dtypes_of_families(features: WorkloadFeatures) -> Question:
     """The families of a kernel, with the name and the dtype of each argument; both are null in the row of one that has no arguments."""
+    return Question(_dtypes_of_families(), {"kernel": features.kernel})
+
+
+@lru_cache(maxsize=None)
+def _dtypes_of_families() -> Select[Any]:
     firsts: Any = select(WorkloadRow.family, func.min(WorkloadRow.id).label("row"))
-    firsts = firsts.where(WorkloadRow.kernel == features.kernel).group_by(WorkloadRow.family).subquery()
+    firsts = firsts.where(_of_kernel()).group_by(WorkloadRow.family).subquery()
     is_dtype = and_(FeatureRow.workload_id == firsts.c.row, FeatureRow.name.like("%.dtype"))
     query: Any = select(firsts.c.family, FeatureRow.name, FeatureRow.text)
     found: Select[Any] = query.select_from(firsts).outerjoin(FeatureRow, is_dtype)
     return found
 
 
-def without_shapes(features: WorkloadFeatures, own: str, family: str) -> ColumnElement[bool]:
+def sharing_shapes(features: WorkloadFeatures, own: str) -> Question:
+    """Other workloads of a kernel that have shapes of arguments in common with one: number, family, and how many shapes."""
+    shapes = _shapes_of(features)
+    values = {"kernel": features.kernel, "own": own, **shapes}
+    return Question(_sharing_shapes(len(features.summary.args)), values)
+
+
+@lru_cache(maxsize=None)
+def _sharing_shapes(shapes: int) -> Select[Any]:
+    shared = (
+        select(FeatureRow.workload_id, func.count().label("shapes"))
+        .where(_has_shape(shapes))
+        .group_by(FeatureRow.workload_id)
+        .subquery()
+    )
+    query: Select[Any] = select(WorkloadRow.id, WorkloadRow.family, shared.c.shapes)
+    query = query.join(shared, shared.c.workload_id == WorkloadRow.id).where(_of_kernel(), _is_other())
+    return query.order_by(WorkloadRow.id)
+
+
+def itself(shash: str) -> Scope:
+    """One workload."""
+    return Scope("itself", 0, {"own": shash})
+
+
+def among(rows: Sequence[int]) -> Scope:
+    """Workloads by their numbers."""
+    return Scope("rows", 0, {"rows": rows})
+
+
+def without_shapes(features: WorkloadFeatures, own: str, family: str) -> Scope:
     """Other workloads of a family of a kernel that have no shape of an argument in common with one."""
-    shared = exists().where(FeatureRow.workload_id == WorkloadRow.id, _has_shape(features))
-    return and_(*_others_of_kernel(features, own), WorkloadRow.family == family, ~shared)
+    values = {"kernel": features.kernel, "own": own, "family": family, **_shapes_of(features)}
+    return Scope("family", len(features.summary.args), values)
 
 
-def _has_shape(features: WorkloadFeatures) -> ColumnElement[bool]:
-    # Not a list of pairs, for which SQLite takes no index.
-    shapes = [
-        and_(FeatureRow.name == name, FeatureRow.text == text)
-        for name, text in features.fields.items()
-        if name.endswith(".shape")
-    ]
-    return or_(false(), *shapes)
+def of_other_kernels(features: WorkloadFeatures) -> Scope:
+    """Workloads of all other kernels."""
+    return Scope("other kernels", 0, {"kernel": features.kernel})
 
 
-def _others_of_kernel(features: WorkloadFeatures, own: str) -> tuple[ColumnElement[bool], ...]:
-    return WorkloadRow.kernel == features.kernel, WorkloadRow.shash != own
+def _in_scope(form: str, shapes: int) -> ColumnElement[bool]:
+    if form == "itself":
+        return ~_is_other()
+    if form == "rows":
+        return WorkloadRow.id.in_(bindparam("rows", expanding=True))
+    if form == "other kernels":
+        return ~_of_kernel()
+    shared = exists().where(FeatureRow.workload_id == WorkloadRow.id, _has_shape(shapes))
+    return and_(_of_kernel(), WorkloadRow.family == bindparam("family"), _is_other(), ~shared)
 
 
-def with_records(workloads: ColumnElement[bool], targets: Targets | None) -> Select[Any]:
+def with_records(scope: Scope, targets: Targets | None) -> Question:
     """The first of some workloads that have records that stand on some targets, or on any."""
-    on = [] if targets is None else [_on(targets)]
-    ran = exists().where(RecordRow.workload_id == WorkloadRow.id, *on, stands())
-    return select(WorkloadRow.id).where(workloads, ran).order_by(WorkloadRow.id).limit(8)
+    form, values = _form_of(targets)
+    return Question(_with_records(scope.form, scope.shapes, form), {**scope.values, **values})
 
 
-def targets_of(workload_id: int) -> Select[Any]:
+@lru_cache(maxsize=None)
+def _with_records(scope: str, shapes: int, form: str) -> Select[Any]:
+    ran = exists().where(RecordRow.workload_id == WorkloadRow.id, _on(form), _stands())
+    return select(WorkloadRow.id).where(_in_scope(scope, shapes), ran).order_by(WorkloadRow.id).limit(8)
+
+
+def targets_of(workload: int) -> Question:
     """The targets on which a workload has records that stand."""
-    return select(RecordRow.target_id).where(of_places(workload_id, None), stands()).distinct()
+    query = select(RecordRow.target_id).where(_of_workload(by_hash=False), _stands()).distinct()
+    return Question(query, {"workload": workload})
+
+
+# ---- conditions, with parameters ------------------------------------------------------------------------------------------
+
+
+def _of_workload(by_hash: bool) -> ColumnElement[bool]:
+    asked: BindParameter[Any] = bindparam("workload")
+    if not by_hash:
+        return RecordRow.workload_id == asked
+    return RecordRow.workload_id == select(WorkloadRow.id).where(WorkloadRow.shash == asked).scalar_subquery()
+
+
+def _form_of(targets: Targets | None) -> tuple[str, dict[str, Any]]:
+    """What :func:`_on` takes, and the values of its parameters."""
+    if targets is None:
+        return "any", {}
+    if len(targets) == 1:
+        (one,) = targets
+        return ("none", {}) if one is None else ("key" if isinstance(one, str) else "row", {"target": one})
+    rows = [target for target in targets if target is not None]
+    return "rows or none" if None in targets else "rows", {"targets": rows}
+
+
+def _on(form: str) -> ColumnElement[bool]:
+    """Records on some targets. Behind one value an index has the order that is asked for, behind several it has not."""
+    target = RecordRow.target_id
+    if form == "any":
+        return true()
+    if form == "none":
+        return target.is_(None)
+    if form == "row":
+        return target == bindparam("target")
+    if form == "key":
+        return target == select(TargetRow.id).where(TargetRow.key == bindparam("target")).scalar_subquery()
+    named = target.in_(bindparam("targets", expanding=True))
+    return or_(named, target.is_(None)) if form == "rows or none" else named
+
+
+def _stands() -> ColumnElement[bool]:
+    """Records of candidates that ran, and that no other record of the candidate has superseded."""
+    return and_(RecordRow.mean_secs.is_not(None), RecordRow.superseded.is_(False))
+
+
+def _of_kernel() -> ColumnElement[bool]:
+    return WorkloadRow.kernel == bindparam("kernel")
+
+
+def _is_other() -> ColumnElement[bool]:
+    return WorkloadRow.shash != bindparam("own")
+
+
+def _has_shape(shapes: int) -> ColumnElement[bool]:
+    """Features that are the shape of an argument. Not a list of pairs, for which SQLite takes no index."""
+    pairs = [
+        and_(FeatureRow.name == f"{position}.shape", FeatureRow.text == bindparam(f"shape_{position}"))
+        for position in range(shapes)
+    ]
+    return or_(false(), *pairs)
+
+
+def _shapes_of(features: WorkloadFeatures) -> dict[str, str]:
+    return {
+        f"shape_{position}": features.fields[f"{position}.shape"]
+        for position in range(len(features.summary.args))
+    }
