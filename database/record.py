@@ -7,7 +7,7 @@ import json
 import math
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -380,7 +380,7 @@ class TuningRecord:
                 raise DatabaseError(
                     f"record of workload {json_obj['workload']}, but {workload!r} was given for it"
                 )
-            check_kinds(json_obj, _RECORD_FIELDS, "tuning record")
+            check_record_fields(json_obj)
             infos = json_obj.get("args_info")
             return TuningRecord(
                 None,
@@ -442,7 +442,16 @@ _NAMES = ("id", "failure_kind", "session_id")
 _TIMES = ("created_at", "started_at", "finished_at")
 
 
-def check_kinds(fields: dict[str, Any], kinds: dict[str, _Kinds], what: str) -> None:
+def check_record_fields(fields: Mapping[str, Any]) -> None:
+    """Refuse fields of a record, by their names in JSON, that are of another kind than they have to be.
+
+    Raises:
+        DatabaseError: one is.
+    """
+    check_kinds(fields, _RECORD_FIELDS, "tuning record")
+
+
+def check_kinds(fields: Mapping[str, Any], kinds: dict[str, _Kinds], what: str) -> None:
     """Refuse fields that say something else than they do, which some storage would refuse later, and another keep.
 
     Raises:

@@ -17,7 +17,7 @@ from .damage import DAMAGE, DamagedRow, sound
 from .duplicates import measurement_key
 from .error import DatabaseError
 from .machine_calibration import MachineCalibration
-from .record import Session, TuningRecord
+from .record import Session, TuningRecord, check_record_fields
 from .schema import Base, CalibrationRow, RecordRow, SessionRow, TargetRow, WorkloadRow
 from .sql_connection import Connections
 from .target_key import as_target
@@ -119,26 +119,32 @@ class Rows:
         """The record of a row."""
         details = sound(row.details)
         infos = details["args_info"]
+        said = {
+            "verified": row.verified,
+            "cut": row.cut,
+            "remeasured": row.remeasured,
+            "failure_kind": row.failure_kind,
+            "failure_message": details["failure_message"],
+            "metrics": details.get("metrics"),  # records of earlier versions have none
+            "fingerprint": dict(details["fingerprint"]),
+            "versions": dict(details["versions"]),
+            "session_id": row.session_id,
+            "created_at": row.created_at,
+        }
+        check_record_fields({**said, "trace": sound(row.trace), "run_secs": details["run_secs"]})
         return TuningRecord(
             None,
             self.workloads.of_row(row.workload_id) or self.workload(row.workload),
             details["run_secs"],
             None if row.target_id is None else self._targets.get(row.target_id) or self._target(row.target),
             None if infos is None else [ArgInfo.from_json(info) for info in infos],
-            verified=row.verified,
-            cut=row.cut,
-            remeasured=row.remeasured,
-            failure_kind=row.failure_kind,
-            failure_message=details["failure_message"],
-            metrics=details.get("metrics"),  # records of earlier versions have none
-            fingerprint=dict(details["fingerprint"]),
-            versions=dict(details["versions"]),
-            session_id=row.session_id,
-            created_at=row.created_at,
-            trace_json=_trace_of(row),
+            trace_json=row.trace,
+            **said,
         )
 
     def _stored(self, row: WorkloadRow) -> Workload:
+        if not isinstance(row.shash, str) or not isinstance(row.module, str):  # SQLite's columns take anything
+            raise DamagedRow(row, TypeError(f"no hash and program: {row.shash!r:.40}, {row.module!r:.40}"))
         source = f"row {row.id} of table 'workloads' of {self._connections}"
         try:
             summary = WorkloadSummary.from_json(sound(row.summary))
@@ -233,13 +239,6 @@ def values_of(record: TuningRecord, workload_id: int, target_id: int | None) -> 
             "versions": record.versions,
         },
     }
-
-
-def _trace_of(row: RecordRow) -> Any:
-    trace = sound(row.trace)
-    if not isinstance(trace, list | None):
-        raise TypeError(f"no trace: {trace!r}")
-    return trace
 
 
 def _without_nul(text: str | None) -> str | None:

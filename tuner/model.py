@@ -180,6 +180,45 @@ def random_arguments(
     return arrays
 
 
+def read_arguments(specs: Sequence[Mapping[str, Any]], path: Path) -> dict[str, np.ndarray]:
+    """The arrays of an ``.npz`` file for the parameters of a built function.
+
+    Args:
+        specs: the parameters, as :meth:`runners.Executable.signature` has them.
+        path: of the file, which has an array for each.
+
+    Raises:
+        TunerError: there is no such file, it is none that numpy can read, or its arrays are not those of the parameters.
+    """
+    if not path.is_file():
+        raise TunerError(f"there is no file {path} with inputs")
+    names = [str(spec["name"]) for spec in specs]
+    advice = f"write it with numpy.savez('inputs.npz', {', '.join(f'{name}=...' for name in names)})"
+    try:
+        given = np.load(path)
+        if not isinstance(given, np.lib.npyio.NpzFile):
+            raise TunerError(
+                f"{path} holds one array without a name; --inputs takes an .npz file with an array per input: {advice}"
+            )
+        missing = [name for name in names if name not in given]
+        if missing:
+            raise TunerError(f"{path} has no array for input {missing[0]!r}; it has {sorted(given.files)}")
+        extra = sorted(set(given.files).difference(names))
+        if extra:
+            raise TunerError(
+                f"{path} has an array {extra[0]!r}, which is no input of the model; it has the inputs {names}"
+            )
+        return {name: given[name] for name in names}
+    except TunerError:
+        raise
+    except Exception as error:
+        # Of a damaged file zipfile, zlib and numpy raise whatever they come upon, and numpy says of everything that it does not know that
+        # it might be a pickle, which it must not load.
+        raise TunerError(
+            f"{path} is no .npz file that numpy can read, with an array of numbers per input; {advice}"
+        ) from error
+
+
 def random_array(generator: np.random.Generator, shape: list[int], dtype: str) -> np.ndarray:
     """A random array of a dtype."""
     if dtype == "bool":

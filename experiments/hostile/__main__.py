@@ -3,8 +3,9 @@
     python -m experiments.hostile rpc --seeds 0:200000        to a server and a tracker, which run for it
     python -m experiments.hostile programs --seeds 0:50000    to a reader: programs, kernels, replies, targets,
                                                               locks or libraries
-    python -m experiments.hostile jsonl --seeds 0:50000       to databases: records, jsonl or json-databases
+    python -m experiments.hostile jsonl --seeds 0:50000       to databases: records, jsonl, json-databases or sqlite
     python -m experiments.hostile onnx --seeds 0:50000        to the importer of ONNX files
+    python -m experiments.hostile npz --seeds 0:50000         to what reads arrays for a model
 
 The exit code is 1 if anything failed: a process that ended or hung, an error that is none of the compiler's, code that was run.
 """
@@ -18,12 +19,12 @@ from pathlib import Path
 
 from experiments.fuzz.command import seed_range
 
-from . import children, databases, onnx_files
+from . import array_files, children, databases, onnx_files
 from .page import publish
 from .readers import READERS, tried
 from .rpc import campaign
 
-ATTEMPTS = {**databases.ATTEMPTS, **onnx_files.ATTEMPTS}
+ATTEMPTS = {**databases.ATTEMPTS, **onnx_files.ATTEMPTS, **array_files.ATTEMPTS}
 """What is tried in child processes."""
 
 

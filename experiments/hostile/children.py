@@ -35,8 +35,8 @@ _RUNS_CODE = (
     "pickle.find_class", "marshal.loads", "exec", "compile", "os.remove", "shutil.rmtree",
 )  # fmt: skip
 """Events of Python's that no reading of records may cause."""
-_MAKES_CODE = ("importlib._bootstrap", "sqlalchemy/util/langhelpers.py")
-"""Files whose functions run what belongs to a program, not to its input."""
+_MAKES_CODE = ("importlib._bootstrap", "sqlalchemy/util/langhelpers.py", "/ast.py")
+"""Files whose functions run what belongs to a program, not to its input, or parse a text without running it, as numpy does with headers."""
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""Mutated records, files of records and JSON databases, read and used as commands and builds do.
+"""Mutated records, files of records, JSON databases and rows of SQLite, read and used as commands and builds do.
 
 Each is tried in a child process (:mod:`.children`). Whatever a reader refuses must be an error of the compiler's; what it leaves out is
 named in warnings.
@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import json
 import random
+import sqlite3
+import tempfile
 from collections.abc import Sequence
+from contextlib import closing, suppress
 from functools import lru_cache
 from pathlib import Path
 
@@ -169,9 +172,59 @@ def try_json_database(rng: random.Random, folder: Path) -> None:
         again.compact()
 
 
+@lru_cache(maxsize=1)
+def _sqlite_file() -> bytes:
+    """The file of an SQLite database of the examples."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "tuning.db"
+        with closing(open_database(path)) as made:
+            import_records(made, _examples()[0])
+        return path.read_bytes()
+
+
+def try_sqlite(rng: random.Random, folder: Path) -> None:
+    """A file of SQLite with some values of its rows changed, as another program may: opened, used, written, and tidied up."""
+    path = folder / "tuning.db"
+    for suffix in ("", "-wal", "-shm"):
+        Path(f"{path}{suffix}").unlink(missing_ok=True)
+    path.write_bytes(_sqlite_file())
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        for _ in range(rng.choice((1, 1, 2, 4))):
+            _change_row(rng, connection)
+    with closing(open_database(path)) as store:
+        _use(store, folder, rng)
+        if rng.random() < _BUILDS:
+            store.commit_tuning_record(rng.choice(_examples()[0].get_all_tuning_records()))
+            store.remove_records(store.get_all_tuning_records()[:1])
+            store.compact()
+
+
+def _change_row(rng: random.Random, connection: sqlite3.Connection) -> None:
+    table = rng.choice(("workloads", "workload_features", "targets", "sessions", "records"))
+    columns = [row[1] for row in connection.execute(f"PRAGMA table_info({table})")]
+    column, rows = rng.choice(columns), connection.execute(f"SELECT rowid, * FROM {table}").fetchall()
+    if not rows:
+        return
+    row = rng.choice(rows)
+    value = row[1 + columns.index(column)]
+    if isinstance(value, str) and value[:1] in ("[", "{") and rng.random() < 0.7:
+        with suppress(ValueError, RecursionError):  # it was changed before
+            value = json.dumps(mutated_json(rng, json.loads(value)))
+    elif isinstance(value, str) and rng.random() < 0.5:
+        value = mutated_bytes(rng, value.encode())
+        value = value if rng.random() < 0.3 else value.decode("utf-8", "replace")
+    else:
+        value = rng.choice(
+            (None, 0, -1, 2**62, 1e308, float("inf"), "", "x" * 300, b"\xff\x00", "nan", "[" * 3000)
+        )
+    with suppress(sqlite3.Error):  # what the table itself refuses
+        connection.execute(f"UPDATE {table} SET {column} = ? WHERE rowid = ?", (value, row[0]))
+
+
 def _warm_up(folder: Path) -> None:
     """Do once what makes Python import and SQLAlchemy compile, before a child is watched."""
     store, programs = _examples()
+    _ = _lines(), _sqlite_file()
     export_records(store, folder / "records.jsonl", pruned=True)
     copy = open_database(folder / "records.db")
     import_records(copy, folder / "records.jsonl")
@@ -188,4 +241,5 @@ ATTEMPTS = {
     "records": Attempt(try_record, _warm_up),
     "jsonl": Attempt(try_jsonl, _warm_up),
     "json-databases": Attempt(try_json_database, _warm_up),
+    "sqlite": Attempt(try_sqlite, _warm_up),
 }

@@ -59,6 +59,7 @@ DAMAGED_RECORDS = [
     ("details", '{"run_secs": [1], "args_info": null, "failure_message": null, "fingerprint": 3, "versions": {}}'),
     ("details", b'{"run_secs": [1], "args_info": null, "failure_message": "a\xffb", "fingerprint": {}, "versions": {}}'),
     ("created_at", "yesterday"),
+    ("session_id", memoryview(b"bytes")),
 ]  # fmt: skip
 
 
@@ -95,6 +96,20 @@ def test_who_asks_what_has_come_since_gets_each_record_once(tmp_path: Path, row:
             commit(database, secs)
         seen += database.get_records(workload, TARGET, len(seen))
     assert [item.secs for item in seen] == [secs for secs in (1, 2, 3, 5, 6, 7) if secs != row]
+
+
+@pytest.mark.parametrize("column", ["shash", "module"])
+def test_bytes_where_texts_are_kept_are_no_workload(
+    tmp_path: Path, column: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """SQLite's columns take values of any kind."""
+    path = tmp_path / "tuning.db"
+    made(path)
+    change(path, "workloads", column, memoryview(b"bytes"))
+    with closing(SQLDatabase(path)) as database:
+        assert [item.secs for item in database.get_all_tuning_records()] == [4.0]
+        assert export_records(database, tmp_path / "others.jsonl") == 1
+    assert "row 1 of table 'workloads'" in caplog.text
 
 
 @pytest.mark.parametrize("value", ["{}", '{"kind": "nothing"}', "no json", "[]"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,7 +16,7 @@ from ..compare.float64_reference import float64_outputs
 from ..compare.reference import flatten, onnx_session, run_session
 from ..compare.survival import require_survives, runs_in_process
 from ..error import TunerError
-from ..model import random_arguments
+from ..model import random_arguments, read_arguments
 from .console import out, print_json
 from .options import JsonOption, Seed, Shapes, ToleranceOption
 from .output_file import ARRAYS, check_output
@@ -109,30 +108,7 @@ def _arrays(
         return random_arguments(specs, shapes, seed)
     if shapes:
         raise TunerError(f"--shape {shapes[0]} is for random inputs; those of --inputs have their own shapes")
-    if not path.is_file():
-        raise TunerError(f"there is no file {path} with inputs")
-    names = [str(s["name"]) for s in specs]
-    advice = f"write it with numpy.savez('inputs.npz', {', '.join(f'{name}=...' for name in names)})"
-    try:
-        given = np.load(path)
-        if not isinstance(given, np.lib.npyio.NpzFile):
-            raise TunerError(
-                f"{path} holds one array without a name; --inputs takes an .npz file with an array per input: {advice}"
-            )
-        missing = [name for name in names if name not in given]
-        if missing:
-            raise TunerError(f"{path} has no array for input {missing[0]!r}; it has {sorted(given.files)}")
-        extra = sorted(set(given.files).difference(names))
-        if extra:
-            raise TunerError(
-                f"{path} has an array {extra[0]!r}, which is no input of the model; it has the inputs {names}"
-            )
-        return {name: given[name] for name in names}
-    except (ValueError, EOFError, OSError, zipfile.BadZipFile) as error:
-        # numpy says of everything that it does not know that it might be a pickle, which it must not load
-        raise TunerError(
-            f"{path} is no .npz file that numpy can read, with an array of numbers per input; {advice}"
-        ) from error
+    return read_arguments(specs, path)
 
 
 def _compare(path: Path, arrays: list[np.ndarray], found: list[np.ndarray], tolerance: float) -> Accuracy:
