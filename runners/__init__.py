@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from .final import final_choice
     from .local import LocalRunner
     from .measure import MeasureRequest, MeasureResult, finished_results, measure_candidates
-    from .pool import Outcome, WorkerPool, shared_pool
+    from .outcome import Outcome
+    from .pool import WorkerPool, shared_pool
     from . import rpc
     from .rpc.builder import RPCBuilder
     from .rpc.config import RPCConfig
@@ -66,7 +67,7 @@ _LAZY = {
     "finished_results": "measure",
     "final_choice": "final",
     "WorkerPool": "pool",
-    "Outcome": "pool",
+    "Outcome": "outcome",
     "shared_pool": "pool",
 }
 

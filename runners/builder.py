@@ -15,7 +15,8 @@ from ir.pass_context import PassContext
 from . import candidate
 from .error import RunnerError
 from .kernel_code import KernelCode
-from .pool import CONTEXT_LOST, Outcome, Worker, WorkerPool
+from .outcome import CONTEXT_LOST, Outcome
+from .pool import Worker, WorkerPool
 from .result import ResultKind
 from .runner import are_measures
 from .session import SessionPart

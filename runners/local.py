@@ -18,7 +18,8 @@ from .error import RunnerError
 from .evaluator import EvaluatorConfig
 from .final import final_choice
 from .kernel_code import ProgramText
-from .pool import Outcome, WorkerPool
+from .outcome import Outcome
+from .pool import WorkerPool
 from .result import ResultKind
 from .runner import Runner, RunnerFuture, RunnerInput, RunnerResult
 from .session import MeasuringPart, SessionSettings

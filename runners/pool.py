@@ -7,7 +7,6 @@ process, forked in milliseconds from a template. Every call ends in an :class:`O
 from __future__ import annotations
 
 import atexit
-import json
 import logging
 import math
 import os
@@ -15,9 +14,6 @@ import select
 import shutil
 import signal
 import socket
-import subprocess
-import sys
-import tempfile
 import threading
 import time
 from collections import deque
@@ -29,14 +25,14 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from .error import WorkerError
-from .own_folder import own_folder
+from .outcome import CONTEXT_LOST, Outcome, ending, last_output
+from .template_process import Template, TemplateEnded
 from .worker import PHASE, RETURNED, receive, send
 
 if TYPE_CHECKING:
     from .rpc.sandbox import Sandbox
 
 _LOG = logging.getLogger(__package__)
-_START_SECONDS = 120.0
 _MOST_TOLD = 1000
 _PATIENCE = 5.0
 """Seconds after which the user is told what is waited for."""
@@ -44,26 +40,6 @@ _STEP = 1.0
 """Seconds after which a process that waits looks whether it was stopped meanwhile."""
 DEFAULT_MEMORY_LIMIT = 8 << 30
 """Bytes that a worker may map beyond what it starts with; thread stacks count too."""
-
-
-CONTEXT_LOST = "CudaContextLost"
-"""Name of the error (:mod:`runners.cuda.driver`) after which a process can do nothing more with its device."""
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """How a call in a worker ended."""
-
-    kind: str
-    """``returned``, ``raised``, ``died`` or ``timeout``."""
-    value: Any = None
-    """What the function returned."""
-    error: str = ""
-    """Name of the exception, or of the signal."""
-    message: str = ""
-    phase: str = ""
-    """What the worker was doing when it ended."""
-    traceback: str = ""
 
 
 class EndedFromOutside(WorkerError):
@@ -76,171 +52,6 @@ class EndedFromOutside(WorkerError):
     def __init__(self, outcome: Outcome) -> None:
         super().__init__(outcome.message)
         self.outcome = outcome
-
-
-class TemplateEnded(WorkerError):
-    """The process that starts workers was ended by somebody, and all workers with it; the next one is started by another."""
-
-
-class Template:
-    """The parent's side of the template process; started with the first worker, and again where somebody has ended it."""
-
-    def __init__(self, preload: Sequence[str], memory_limit: int, sandbox: Sandbox | None = None) -> None:
-        self._preload = tuple(preload)
-        self._memory_limit = memory_limit
-        self._sandbox = sandbox
-        self._lock = threading.Lock()
-        self._process: subprocess.Popen[bytes] | None = None
-        self._control: socket.socket | None = None
-        self._workers: set[int] = set()
-        """Of this template, which have not been waited for."""
-        self._folder: Path | None = None
-        self._closed = False
-
-    def fork(self) -> tuple[int, socket.socket, IO[bytes]]:
-        """A new worker: its process id, the connection to it, and the file that gets its output.
-
-        Raises:
-            WorkerError: the template does not start.
-            TemplateEnded: it ended while it was asked.
-        """
-        ours, theirs = socket.socketpair()
-        log = tempfile.TemporaryFile()
-        with self._lock:
-            try:
-                reply = self._ask(
-                    {"op": "fork", "memory_limit": self._memory_limit}, [theirs.fileno(), log.fileno()]
-                )
-            except WorkerError:
-                ours.close()
-                log.close()
-                raise
-            finally:
-                theirs.close()
-            self._workers.add(reply["pid"])
-        return reply["pid"], ours, log
-
-    def end(self, pid: int) -> int:
-        """Kill a worker; its wait status, which is its own where it was ending by itself.
-
-        Raises:
-            WorkerError: the pool is closed.
-            TemplateEnded: the worker has ended with its template, which alone could tell how.
-        """
-        with self._lock:
-            self._look()
-            if pid not in self._workers:
-                raise TemplateEnded(_TEMPLATE_ENDED)
-            os.kill(
-                pid, signal.SIGKILL
-            )  # it is there until it is waited for: its number is nobody else's yet
-            status: int = self._ask({"op": "reap", "pid": pid}, [])["status"]
-            self._workers.discard(pid)
-        return status
-
-    def close(self) -> None:
-        """End the template, and with it all workers."""
-        with self._lock:
-            self._closed = True
-            if self._control is not None:
-                self._control.close()
-            if self._process is not None:
-                self._process.wait()
-            self._process = self._control = None
-            if self._folder is not None:
-                shutil.rmtree(self._folder, ignore_errors=True)
-
-    def _ask(self, request: dict[str, Any], fds: list[int]) -> Any:
-        self._look()
-        if self._control is None:
-            self._start()
-        assert self._control is not None
-        try:
-            socket.send_fds(self._control, [json.dumps(request).encode()], fds)
-            data = self._control.recv(65536)
-        except OSError:
-            data = b""
-        if not data:
-            self._discard()
-            raise TemplateEnded(_TEMPLATE_ENDED)
-        return json.loads(data)
-
-    def _look(self) -> None:
-        """Forget a template that has ended.
-
-        Raises:
-            WorkerError: the pool is closed.
-        """
-        if self._closed:
-            raise WorkerError("the worker pool is closed")
-        if self._process is not None and self._process.poll() is not None:
-            self._discard()
-
-    def _discard(self) -> None:
-        assert self._process is not None and self._control is not None
-        self._control.close()
-        self._process.kill()
-        self._process.wait()
-        self._process = self._control = None
-        self._workers.clear()
-
-    def _start(self) -> None:
-        ours, theirs = socket.socketpair()
-        root = str(Path(__file__).resolve().parent.parent)
-        paths = [root, *[path or os.getcwd() for path in sys.path]]
-        self._folder = self._folder or own_folder("pool")
-        # One thread per library in the template: a fork copies only the thread that calls it.
-        threads = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL")}
-        # -P: a folder called runners where the user works is not ours.
-        command = [sys.executable, "-P", "-m", "runners.template", str(theirs.fileno()), *self._preload]
-        with tempfile.TemporaryFile() as errors:
-            self._process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=errors,
-                pass_fds=[theirs.fileno()],
-                env={
-                    **self._environment(),
-                    **threads,
-                    "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths)),
-                    "LOOPSMITH_REFERENCE_FOLDER": str(self.folder),
-                },
-                start_new_session=True,  # Ctrl-C in the terminal is for the parent, which ends us in its own time
-            )
-            theirs.close()
-            ours.settimeout(_START_SECONDS)
-            try:
-                ready, is_late = ours.recv(5), False
-            except TimeoutError:
-                ready, is_late = b"", True
-            if ready != b"ready":
-                self._process.kill()
-                was_killed = self._process.wait() == -signal.SIGKILL
-                self._process = None
-                ours.close()
-                errors.seek(0)
-                said = errors.read().decode(errors="replace")[-2000:].strip()
-                if was_killed and not said and not is_late:
-                    raise TemplateEnded(_TEMPLATE_ENDED)
-                raise WorkerError(f"worker processes do not start: {said}")
-        ours.settimeout(None)
-        self._control = ours
-
-    def _environment(self) -> dict[str, str]:
-        """What the workers get of this process's environment, with their folder prepared for them."""
-        if self._sandbox is None:
-            return dict(os.environ)
-        assert self._folder is not None and self.folder is not None
-        self._sandbox.prepare_folder(self._folder, self.folder)
-        return {**self._sandbox.environment(dict(os.environ)), "TMPDIR": str(self.folder)}
-
-    @property
-    def folder(self) -> Path | None:
-        """What the workers share; None before the first one was started. That of confined ones lies in one that they cannot change."""
-        if self._folder is None or self._sandbox is None:
-            return self._folder
-        return self._folder / "shared"
 
 
 @dataclass(slots=True)
@@ -258,7 +69,6 @@ _TEMPLATES = 3
 """Of which each may end during a call, before the call has failed."""
 _OF_OTHERS = frozenset({"SIGKILL", "SIGTERM", "SIGHUP", "SIGINT", "SIGQUIT"})
 """Signals that kernels do not raise: people and systems send them."""
-_TEMPLATE_ENDED = "the process that starts workers was ended from outside"
 
 
 class Worker:
@@ -406,10 +216,10 @@ class Worker:
             self._waiting_pid = None
 
     def _died(self, phase: str) -> Outcome:
-        log = self._log_tail()
+        log = "" if self._log is None else last_output(self._log)
         status = self._end()
         if status is None and not self._pool.closed:
-            raise TemplateEnded(_TEMPLATE_ENDED)
+            raise TemplateEnded
         if status is None:
             return Outcome("died", error="closed", phase=phase, message="the pool was closed")
         name, text = ending(status, f"in the phase {phase!r}")
@@ -421,13 +231,6 @@ class Worker:
         if name in _OF_OTHERS and not self._is_stale and not self._pool.closed:
             raise EndedFromOutside(outcome)
         return outcome
-
-    def _log_tail(self) -> str:
-        if self._log is None:
-            return ""
-        size = self._log.seek(0, os.SEEK_END)
-        self._log.seek(max(0, size - 2000))
-        return self._log.read().decode(errors="replace").strip()
 
     def _end(self) -> int | None:
         """Let go of the process, which may not have ended by itself: a candidate can close its connection and stay. How it ended, if that
@@ -453,19 +256,6 @@ def _is_stopped(pid: int) -> bool:
     except OSError:  # it has ended, or this is no Linux
         return False
     return stat.rpartition(")")[2].split()[0] in ("T", "t")
-
-
-def ending(status: int, where: str) -> tuple[str, str]:
-    """How a process ended: the name of the signal, or "exit", and a sentence.
-
-    Args:
-        status: of its wait.
-        where: in what it did, as the sentence goes on.
-    """
-    if os.WIFSIGNALED(status):
-        name = signal.Signals(os.WTERMSIG(status)).name
-        return name, f"the process was ended by {name} {where}"
-    return "exit", f"the process ended with status {os.waitstatus_to_exitcode(status)} {where}"
 
 
 def _answers_while_this_runs(connection: socket.socket, seconds: float) -> bool:

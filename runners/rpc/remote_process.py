@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 
 from ..error import WorkerError
-from ..pool import CONTEXT_LOST, Template, ending
+from ..outcome import CONTEXT_LOST, ending, last_output
+from ..template_process import Template
 from ..worker import send
 from .failures import failure
 from .frames import FrameError, receive_message, send_message
 from .proto import remote_pb2 as pb
 from .remote_worker import serve
 
-_LOG_BYTES = 2000
 _GONE = "its arrays and programs are gone: load what you need again"
 
 
@@ -74,17 +73,12 @@ class RemoteProcess:
             return answer
 
     def _how_it_ended(self, what: str) -> str:
-        output = self._output()
+        output = last_output(self._log)
         self.end()
         if self._status is None:
             return f"the session's process was ended while it {what}"
         _, text = ending(self._status, f"while it {what}")
         return text + (f"; its output: {output}" if output else "")
-
-    def _output(self) -> str:
-        size = self._log.seek(0, os.SEEK_END)
-        self._log.seek(max(0, size - _LOG_BYTES))
-        return self._log.read().decode(errors="replace").strip()
 
     def end(self) -> None:
         """Kill the process, with all that it holds."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import grpc
 
 from ..error import RunnerError
-from ..pool import Template
+from ..template_process import Template
 from .content import ContentStore
 from .desk import Session, SessionOver
 from .device_service import abort, answering

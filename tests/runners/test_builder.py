@@ -10,7 +10,7 @@ from ir.target import Target
 from runners import ResultKind, RunnerError
 from runners.builder import failure_kind, message_of
 from runners.candidate import REFERENCE_PHASE, build_candidate
-from runners.pool import Outcome
+from runners.outcome import Outcome
 from tests.programs.nodes import matmul
 
 

@@ -20,7 +20,7 @@ import pytest
 from database import MemoryDatabase
 from runners import MeasureResult, ReplayBuilder, ReplayRunner, RunnerResult
 from runners.builder import answer
-from runners.pool import Outcome
+from runners.outcome import Outcome
 from tests.programs.expressions import matmul
 from tuner import MeasureCallback, tune_tir
 from tuner.interrupt import Interrupts
