@@ -54,8 +54,8 @@ class LockedKernel:
         workload: its hash, by which it is found.
         target: what it is for, spelled out.
         source: ``record``, ``default`` or ``unscheduled``, as in :class:`~database.meta_schedule_apply_database.AppliedKernel`.
-        record: the pinned record as plain data (``id``, ``created_at``, ``run_secs``, ``verified``,
-            ``versions``, ``trace``); None for other sources.
+        record: the pinned record as plain data (``id``, its digest in the database that it came from; ``created_at``, ``run_secs``,
+            ``verified``, ``versions``, ``trace``); None for other sources.
     """
 
     names: tuple[str, ...]
@@ -86,8 +86,8 @@ class LockedKernel:
         """The pinned record, of the program whose hash this is."""
         if self.record is None:
             return None
-        return TuningRecord(
-            None,
+        return _PinnedRecord(
+            self.record["id"],
             Workload(mod),
             self.record["run_secs"] or None,
             self.target,
@@ -200,17 +200,28 @@ class TuningLock:
             LockError: there is another file of that name.
         """
         where = Path(path)
+        TuningLock.require_place(where)
         try:
-            if where.exists() and where.stat().st_size and _NAME.encode() not in where.read_bytes():
-                raise LockError(f"{where} is no lock file, and is not overwritten; name another one")
             with tempfile.TemporaryDirectory(prefix=".loopsmith-", dir=where.parent) as folder:
                 made = Path(folder, where.name)
                 made.write_text(self.as_text(), encoding="utf-8")
                 made.replace(where)
         except OSError as error:
-            raise DatabaseFileError(
-                f"cannot write the lock file {where}: {error.strerror}; choose another place"
-            ) from error
+            raise _unwritable(where, error.strerror) from error
+
+    @staticmethod
+    def require_place(path: str | os.PathLike[str]) -> None:
+        """Refuse a place that :meth:`write` would refuse, before what is to be written is computed; errors as of that."""
+        where = Path(path)
+        try:
+            size = where.stat().st_size if where.exists() else 0
+            if size and (size > _MOST_BYTES or _NAME.encode() not in where.read_bytes()):
+                raise LockError(f"{where} is no lock file, and is not overwritten; name another one")
+        except OSError as error:
+            raise _unwritable(where, error.strerror) from error
+        if not os.access(where.parent, os.W_OK):
+            why = "the folder cannot be written to" if where.parent.is_dir() else "there is no such folder"
+            raise _unwritable(where, why)
 
     @staticmethod
     def read(path: str | os.PathLike[str]) -> TuningLock:
@@ -361,6 +372,20 @@ class TuningLock:
         return schedule
 
 
+class _PinnedRecord(TuningRecord):
+    """What a lock keeps of a record: less than the whole, under the digest of the whole."""
+
+    __slots__ = ("_digest",)
+
+    def __init__(self, digest: str, *args: Any, **fields: Any) -> None:
+        super().__init__(None, *args, **fields)
+        self._digest = digest
+
+    @property
+    def digest(self) -> str:
+        return self._digest
+
+
 class LockedDatabase(Database):
     """Answers queries with what a lock pins, and nothing else."""
 
@@ -400,23 +425,21 @@ class LockedDatabase(Database):
         raise DatabaseError("a lock is not written to record by record; a build with --update-lock writes it")
 
 
-def record_id(record: TuningRecord) -> str:
-    """What names a record in locks and libraries: 16 digits that are the same in every database that has it."""
-    content = [*record.place, record.trace_json, record.run_secs, record.created_at]
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
-
-
 def _pinned(record: TuningRecord | None) -> dict[str, Any] | None:
     if record is None:
         return None
     return {
-        "id": record_id(record),
+        "id": record.digest,
         "created_at": record.created_at,
         "run_secs": list(record.run_secs or ()),
         "verified": record.verified,
-        "versions": {name: record.versions[name] for name in _VERSIONS if name in record.versions},
+        "versions": {name: record.versions[name] for name in sorted(record.versions)},
         "trace": record.trace_json,
     }
+
+
+def _unwritable(where: Path, why: str | None) -> DatabaseFileError:
+    return DatabaseFileError(f"cannot write the lock file {where}: {why}; choose another place")
 
 
 def _own_versions() -> dict[str, str]:

@@ -110,7 +110,7 @@ def compile_relax(
         scheduled: False leaves kernels without a record as plain loops (to compare with).
         lock: a lock file (:mod:`database.tuning_lock`). One that is there pins the record of each kernel: the build takes those, and opens
             no database. One that is missing is written with what the build has applied.
-        update_lock: write the lock file again from the database, also where there is one.
+        update_lock: write the lock file again from the database, also where there is one; needs both.
         about: what the library's provenance tells of the model: its ``name`` and ``licence``.
 
     Returns:
@@ -119,7 +119,9 @@ def compile_relax(
     Raises:
         IRTypeError: an argument stands in the place of another.
         MissingRecordError: ``strict``, and a kernel has no record.
-        LockError: the lock is damaged, or for another model or target; it names the kernels.
+        LockError: the lock is damaged, or for another model or target; it names the kernels. Or ``update_lock`` has no lock or no
+            database, or another file is in the place of the lock.
+        DatabaseFileError: the lock cannot be read or written.
     """
     if isinstance(target, Mapping) and not {"kind", "tag"} & set(target):
         raise IRTypeError(
@@ -128,7 +130,16 @@ def compile_relax(
     if isinstance(mod, Database):
         raise IRTypeError("the first argument of compile_relax is the model; the database is database=")
     chosen = target if isinstance(target, Target) else Target(target)
-    require_buildable(chosen)  # before minutes of graph passes
+    # Before minutes of graph passes.
+    require_buildable(chosen)
+    if update_lock and lock is None:
+        raise LockError(
+            "update_lock=True writes the file that lock= names; name one, as in lock='tuning.lock'"
+        )
+    if update_lock and database is None and Database.current() is None:
+        raise LockError(
+            f"{lock} is written again from a database, and none was named: name one with --database (database=)"
+        )
     locking = None if lock is None else _Locking.of(Path(lock), update_lock, strict)
     pinned = None if locking is None else locking.pinned
     store: Database | None = None
@@ -168,6 +179,7 @@ class _Locking:
     def of(path: Path, update: bool, strict: bool) -> _Locking:
         """The lock of a path, which is read where it is there and not to be written again."""
         if update or not path.exists():
+            TuningLock.require_place(path)
             return _Locking(path, None)
         pinned = TuningLock.read(path)
         if differs := ", ".join(pinned.version_differences()):

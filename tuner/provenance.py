@@ -13,7 +13,6 @@ import numpy as np
 
 from database import software_versions
 from database.meta_schedule_apply_database import AppliedKernel, ApplyReport
-from database.tuning_lock import record_id
 from ir import IRModule, structural_hash
 
 RUNTIME_LICENCE = "Apache-2.0"
@@ -55,7 +54,7 @@ def provenance_of(
 def _described(kernel: AppliedKernel) -> dict[str, Any]:
     found: dict[str, Any] = {"name": kernel.name, "source": kernel.source, "workload": kernel.workload}
     if kernel.record is not None:
-        found["record"] = record_id(kernel.record)
+        found["record"] = kernel.record.digest
         found["seconds"] = kernel.record.secs
         found["verified"] = kernel.record.verified
         found["versions"] = {name: kernel.record.versions[name] for name in sorted(kernel.record.versions)}

@@ -18,7 +18,7 @@ from database import (
     tuning_lock,
 )
 from database.meta_schedule_apply_database import ApplyReport, MissingRecordError
-from database.tuning_lock import LockedDatabase, LockError, TuningLock, record_id
+from database.tuning_lock import LockedDatabase, LockError, TuningLock
 from tests.programs.expressions import matmul
 from tests.tuner.locked_model import model, tuned
 from tuner import compile_relax
@@ -214,7 +214,37 @@ def test_a_record_has_one_name_in_all_databases(folder: Path, tmp_path: Path) ->
     export_records(source, tmp_path / "records.jsonl")
     other = MemoryDatabase()
     import_records(other, tmp_path / "records.jsonl")
-    names = [sorted(map(record_id, item.get_all_tuning_records())) for item in (source, other)]
+    names = [sorted(record.digest for record in item.get_all_tuning_records()) for item in (source, other)]
     assert names[0] == names[1] and len({*names[0]}) == 2
     locked = TuningLock.read(folder / "tuning.lock")
     assert sorted(kernel.record["id"] for kernel in locked.kernels if kernel.record) == names[0]
+
+
+def test_libraries_name_records_as_databases_do(folder: Path) -> None:
+    names = {record.digest for record in open_database(folder / "tuning.db").stream_records()}
+    for executable in (
+        compile_relax(model(), database=folder / "tuning.db"),
+        compile_relax(model(), lock=folder / "tuning.lock"),
+    ):
+        assert {kernel["record"] for kernel in executable.metadata["provenance"]["kernels"]} == names
+
+
+def test_a_lock_that_cannot_be_written_is_refused_before_the_build(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def built(*_: object) -> None:
+        raise AssertionError("graph passes ran")
+
+    monkeypatch.setattr("tuner.compile.prepare", built)
+    other, lock = tmp_path / "model.onnx", tmp_path / "tuning.lock"
+    other.write_bytes(b"a model")
+    lock.write_bytes((folder / "tuning.lock").read_bytes())
+    with pytest.raises(LockError, match="model.onnx is no lock file, and is not overwritten"):
+        compile_relax(model(), database=folder / "tuning.db", lock=other, update_lock=True)
+    with pytest.raises(DatabaseFileError, match="cannot write the lock file .*: there is no such folder"):
+        compile_relax(model(), lock=tmp_path / "nowhere" / "tuning.lock")
+    with pytest.raises(LockError, match="is written again from a database, and none was named"):
+        compile_relax(model(), lock=lock, update_lock=True)
+    with pytest.raises(LockError, match="update_lock=True writes the file that lock= names"):
+        compile_relax(model(), database=folder / "tuning.db", update_lock=True)
+    assert other.read_bytes() == b"a model" and lock.read_bytes() == (folder / "tuning.lock").read_bytes()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from database import SQLDatabase, TuningRecord, Workload
+from database import SQLDatabase, TuningRecord, Workload, software_versions
 from database.meta_schedule_apply_database import kernels_of
 from ir import IRModule, relax
 from ir.relax.struct_info import TensorStructInfo
@@ -42,7 +42,14 @@ def tuned(
     database = SQLDatabase(path)
     for kernel in kernels_of(prepare(mod, chosen), chosen)[:count]:
         workload = Workload(kernel.module)
-        record = TuningRecord(schedule_of(workload.mod).trace, workload, [secs], chosen, verified=True)
+        record = TuningRecord(
+            schedule_of(workload.mod).trace,
+            workload,
+            [secs],
+            chosen,
+            verified=True,
+            versions=software_versions(),
+        )
         database.commit_workload(workload.mod)
         database.commit_tuning_record(record)
     return database
