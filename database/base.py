@@ -116,6 +116,10 @@ class Database(ABC):
         """All workloads that have records, in order of their first one."""
         return list(dict.fromkeys(record.workload for record in self.get_all_tuning_records()))
 
+    def records_of(self, workload: Workload) -> list[TuningRecord]:
+        """All records of a workload, of every target and of none, in the order in which they came, failed candidates included."""
+        return [record for record in self.stream_records() if record.workload.shash == workload.shash]
+
     def get_records(self, workload: Workload, target: TargetLike, skip: int = 0) -> list[TuningRecord]:
         """All records of a workload on a target in the order in which they came, failed candidates included.
 

@@ -106,6 +106,9 @@ class MemoryDatabase(Database):
             self._holders.remove(owner)
             self._claims.release(owner)
 
+    def records_of(self, workload: Workload) -> list[TuningRecord]:
+        return list(self._by_workload.get(workload.shash, []))
+
     def get_records(self, workload: Workload, target: TargetLike, skip: int = 0) -> list[TuningRecord]:
         return self._by_place.get((workload.shash, target_key(target)), [])[skip:]
 

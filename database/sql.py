@@ -195,6 +195,15 @@ class SQLDatabase(Database):
             rows = session.scalars(select(WorkloadRow).order_by(WorkloadRow.id)).all()
             return all_of(self._rows.made(rows, self._rows.workload))
 
+    def records_of(self, workload: Workload) -> list[TuningRecord]:
+        with self._session() as session:
+            row = _workload_id(session, workload.shash)
+            if row is None:
+                return []
+            return self._read(
+                session, select(RecordRow).where(sql_queries.of_places(row, None)).order_by(RecordRow.id)
+            )
+
     def get_records(self, workload: Workload, target: TargetLike, skip: int = 0) -> list[TuningRecord]:
         with self._session() as session:
             targets, is_spelt_as_today = _targets_of(session, target)

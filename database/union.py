@@ -52,6 +52,9 @@ class _ReadOnlyUnion(Database):
     def get_workloads(self) -> list[Workload]:
         return list(dict.fromkeys(w for member in self.databases for w in member.get_workloads()))
 
+    def records_of(self, workload: Workload) -> list[TuningRecord]:
+        return [record for member in self.databases for record in member.records_of(workload)]
+
     def get_records(self, workload: Workload, target: TargetLike, skip: int = 0) -> list[TuningRecord]:
         found = [record for member in self.databases for record in member.get_records(workload, target)]
         return found[skip:]

@@ -102,11 +102,13 @@ def records_to_verify(
         again: also those that these versions have verified on this machine before.
     """
     known = set() if again else _verified(store)
-    by_place: dict[tuple[str, str], list[TuningRecord]] = {}
-    for record in store.stream_records():
-        if workloads is None or record.workload.shash in workloads:
-            by_place.setdefault(record.place, []).append(record)
-    ranked = [by_speed(items)[:top_k] for items in by_place.values()]
+    ranked = []
+    for workload in store.get_workloads():
+        if workloads is None or workload.shash in workloads:
+            by_place: dict[tuple[str, str], list[TuningRecord]] = {}
+            for record in store.records_of(workload):
+                by_place.setdefault(record.place, []).append(record)
+            ranked += [by_speed(items)[:top_k] for items in by_place.values()]
     longest = max(map(len, ranked), default=0)
     ordered = [items[place] for place in range(longest) for items in ranked if place < len(items)]
     return [record for record in ordered if record.digest not in known] if known else ordered

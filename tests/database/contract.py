@@ -199,8 +199,12 @@ class DatabaseContract:
             [(workload, TARGET, 2.0), (workload, OTHER, 1.0), (other, TARGET, 1.0), (workload, TARGET, None)]
         ):
             database.commit_tuning_record(record(where, secs, target, name=str(index)))
-        found = self.reopen(database).get_records(Workload(matmul()), TARGET)
+        again = self.reopen(database)
+        found = again.get_records(Workload(matmul()), TARGET)
         assert [r.trace_json[0][0][2] for r in found] == [["0"], ["3"]]
+        found = again.records_of(Workload(matmul()))
+        assert [r.trace_json[0][0][2] for r in found] == [["0"], ["1"], ["3"]]
+        assert again.records_of(Workload(softmax(4, 8))) == []
 
     def test_queries_find_the_fastest(self, database: Database) -> None:
         workload = database.commit_workload(matmul())

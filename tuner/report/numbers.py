@@ -18,6 +18,7 @@ from ir.error import IRError
 from ir.target import Target
 from schedules.population import flops_of
 
+from ..names import kernel_names, shapes_text, target_text
 from ..roofline import Roofline, argument_bytes, roofline_of
 
 
@@ -165,15 +166,6 @@ class Report:
         return kernel.model_secs / self.model_secs if kernel.model_secs and self.model_secs else None
 
 
-def target_name(target: Target | None) -> str:
-    """A target as a page names it: a device by its card, or by what its code is for; a processor as it is written."""
-    if target is None:
-        return "no target"
-    if target.is_gpu:
-        return target.tag or f"{target.kind_name} {target.attrs.get('arch', '')}".strip()
-    return str(target)
-
-
 class DatabaseReader:
     """Reads a database into reports, each time what is new.
 
@@ -217,16 +209,17 @@ class DatabaseReader:
             return
         # A kernel or a target that is new; records of no target are found in no other way.
         self._kernels, self._read = {}, {}
-        by_place: dict[tuple[str, str], list[TuningRecord]] = {}
-        for record in self._database.get_all_tuning_records():
-            by_place.setdefault(record.place, []).append(record)
-        for place, records in by_place.items():
-            try:
-                self._kernels[place] = _kernel_of(records[0])
-            except IRError:  # a program of a newer version, which a warning of the database has named
-                continue
-            self._read[place] = 0
-            self._take(place, records)
+        for workload in self._database.get_workloads():
+            by_place: dict[tuple[str, str], list[TuningRecord]] = {}
+            for record in self._database.records_of(workload):
+                by_place.setdefault(record.place, []).append(record)
+            for place, records in by_place.items():
+                try:
+                    self._kernels[place] = _kernel_of(records[0])
+                except IRError:  # a program of a newer version, which a warning of the database has named
+                    continue
+                self._read[place] = 0
+                self._take(place, records)
         self._unreadable = count - sum(self._read.values())
 
     def _take(self, place: tuple[str, str], records: Sequence[TuningRecord]) -> None:
@@ -251,7 +244,7 @@ class DatabaseReader:
 
     def _name_kernels(self, sessions: Sequence[Session]) -> None:
         """The names that the last run gave, and the weights of the model that it tuned."""
-        names = {shash: name for item in sessions for shash, name in item.kernels.items() if name != "main"}
+        names = kernel_names(sessions)
         last = next((item.weights for item in reversed(sessions) if item.weights), {})
         for (shash, _), kernel in self._kernels.items():
             kernel.name = names.get(shash, kernel.name)
@@ -262,7 +255,7 @@ class DatabaseReader:
         for kernel in kernels:
             if kernel.target is None:
                 continue
-            text = target_name(kernel.target)
+            text = target_text(kernel.target)
             if self._rooflines.get(text) is None:
                 self._rooflines[text] = roofline_of(self._database, kernel.target)
             roof = self._rooflines[text]
@@ -275,9 +268,13 @@ def _kernel_of(record: TuningRecord) -> Kernel:
     """A kernel without trials yet."""
     func = entry_function(record.workload.mod)[1]
     summary = WorkloadSummary.of(record.workload.mod)
-    shapes = ", ".join("x".join(map(str, shape)) or "scalar" for _, _, shape in summary.args)
     return Kernel(
-        summary.described, shapes, record.target, flops_of(func), argument_bytes(func), record.workload
+        summary.described,
+        shapes_text(summary),
+        record.target,
+        flops_of(func),
+        argument_bytes(func),
+        record.workload,
     )
 
 

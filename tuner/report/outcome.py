@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from xml.etree.ElementTree import Element
 
+from ..names import target_text
 from .chart import Chart, counting, logarithmic, quantity, share_bars
 from .markup import Child, details, node, table
-from .numbers import Kernel, Program, Report, target_name
+from .numbers import Kernel, Program, Report
 from .section import MOST_NAMED, SERIES, figure, ms, nothing, percent, section
 
 _MOST_OPEN = 24
@@ -68,7 +69,7 @@ def _kernel_table(report: Report) -> Element:
 
 
 def _of_roof(report: Report, kernel: Kernel) -> float | None:
-    roof = report.rooflines.get(target_name(kernel.target))
+    roof = report.rooflines.get(target_text(kernel.target))
     if roof is None or not kernel.best_secs:
         return None
     return roof.bound_secs(kernel.flops, kernel.n_bytes) / kernel.best_secs

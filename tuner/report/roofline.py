@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from xml.etree.ElementTree import Element
 
+from ..names import target_text
 from .chart import Chart, logarithmic, quantity
 from .markup import details, node, table
-from .numbers import Report, target_name
+from .numbers import Report
 from .section import figure, nothing, percent, section
 
 
@@ -40,7 +41,7 @@ def _roofline_of(report: Report, text: str) -> Element:
     placed = [
         (kernel, kernel.intensity, kernel.flops_per_s)
         for kernel in report.kernels
-        if target_name(kernel.target) == text and kernel.intensity and kernel.flops_per_s
+        if target_text(kernel.target) == text and kernel.intensity and kernel.flops_per_s
     ]
     knee = roof.flops_per_s / roof.bandwidths[0].bytes_per_s
     intensities = [knee / 8, knee * 4, *(intensity for _, intensity, _ in placed)]

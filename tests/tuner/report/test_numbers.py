@@ -12,7 +12,8 @@ from ir.target import Target
 from schedules import Schedule
 from tests.programs.expressions import matmul
 from tests.tuner.report.databases import filled
-from tuner.report.numbers import DatabaseReader, target_name
+from tuner.names import target_text
+from tuner.report.numbers import DatabaseReader
 
 
 def record(store: MemoryDatabase, size: int, secs: list[float] | None, **options: object) -> TuningRecord:
@@ -82,12 +83,12 @@ def test_what_is_new_is_read_and_what_was_read_is_not(monkeypatch: pytest.Monkey
     reader = DatabaseReader(store, "t")
     assert reader.read().n_trials == 1
     calls: list[str] = []
-    everything = store.get_all_tuning_records
-    monkeypatch.setattr(store, "get_all_tuning_records", lambda: calls.append("all") or everything())
+    everything, of = store.get_all_tuning_records, store.records_of
+    monkeypatch.setattr(store, "records_of", lambda workload: calls.append("all") or of(workload))
     assert reader.read().n_trials == 1 and not calls
     record(store, 32, [1e-5] * 3)  # a new kernel: all is read again
     report = reader.read()
-    assert report.n_trials == 2 and len(report.kernels) == 2 and calls == ["all"]
+    assert report.n_trials == 2 and len(report.kernels) == 2 and calls == ["all", "all"]
     monkeypatch.setattr(
         MemoryDatabase,
         "get_records",
@@ -95,7 +96,7 @@ def test_what_is_new_is_read_and_what_was_read_is_not(monkeypatch: pytest.Monkey
     )
     record(store, 16, [5e-6] * 3)
     report = reader.read()
-    assert report.n_trials == 3 and calls == ["all", "skip 1", "skip 1"]
+    assert report.n_trials == 3 and calls == ["all", "all", "skip 1", "skip 1"]
     assert min(kernel.best_secs or 1.0 for kernel in report.kernels) == 5e-6
 
 
@@ -136,5 +137,5 @@ def test_the_roofline_is_that_of_the_stored_calibration() -> None:
     [("nvidia/nvidia-a100", "nvidia/nvidia-a100"), ("llvm -mcpu=znver4", "-mcpu=znver4")],
 )
 def test_targets_have_short_names(text: str, shown: str) -> None:
-    assert shown in target_name(Target(text))
-    assert target_name(None) == "no target"
+    assert shown in target_text(Target(text))
+    assert target_text(None) == "no target"

@@ -12,9 +12,10 @@ from database import Database, TuningRecord, by_speed, open_database
 from database.secrets import masked
 from ir.time_interval import milliseconds
 
+from ...names import target_text
 from ..console import out, print_json
 from ..options import JsonOption
-from .kernels import Kernel, kernels_of, target_text
+from .kernels import Kernel, kernels_of, one_by_one
 from .output import Path_, count_of, print_table
 
 
@@ -94,16 +95,21 @@ def _ms(secs: float | None) -> str:
 
 
 def _rows(first: Database, second: Database) -> Iterable[_Row]:
-    sides = [_by_place(kernels_of(store)) for store in (first, second)]
-    for place in dict.fromkeys([*sides[0], *sides[1]]):
-        found = [side.get(place) for side in sides]
-        known = [item for item in found if item is not None]
-        records = [item[1] if item is not None else [] for item in found]
+    sides = [{item.workload.shash: item for item in kernels_of(store)} for store in (first, second)]
+    for shash in dict.fromkeys([*sides[0], *sides[1]]):
+        both = [list(one_by_one([side[shash]])) if shash in side else [] for side in sides]
+        name = next(item.name for one in both for item in one)
+        yield from _rows_of_kernel(name, [_by_target(one) for one in both])
+
+
+def _rows_of_kernel(name: str, sides: list[dict[str, list[TuningRecord]]]) -> Iterable[_Row]:
+    for key in dict.fromkeys([*sides[0], *sides[1]]):
+        records = [side.get(key, []) for side in sides]
         best, other = (next((item.secs for item in by_speed(each)), None) for each in records)
         digests = [{item.digest for item in each} for each in records]
         yield _Row(
-            known[0][0].name,
-            target_text(known[0][1][0].target),
+            name,
+            target_text(next(record.target for each in records for record in each)),
             best,
             other,
             len(digests[0] - digests[1]),
@@ -111,9 +117,10 @@ def _rows(first: Database, second: Database) -> Iterable[_Row]:
         )
 
 
-def _by_place(kernels: list[Kernel]) -> dict[tuple[str, str], tuple[Kernel, list[TuningRecord]]]:
-    found: dict[tuple[str, str], tuple[Kernel, list[TuningRecord]]] = {}
+def _by_target(kernels: list[Kernel]) -> dict[str, list[TuningRecord]]:
+    """The records of kernels by the keys of their targets."""
+    found: dict[str, list[TuningRecord]] = {}
     for kernel in kernels:
         for record in kernel.records:
-            found.setdefault(record.place, (kernel, []))[1].append(record)
+            found.setdefault(record.place[1], []).append(record)
     return found

@@ -26,7 +26,7 @@ from ...search.optuna_storage import StudyWriter, open_storage
 from ..console import complain, note, out, print_json, renamed
 from ..options import JsonOption, objectives_of
 from ..output_file import RECORDS, check_output
-from .kernels import kernels_of
+from .kernels import kernels_of, one_by_one
 from .output import Path_, count_of
 
 Sources = Annotated[
@@ -72,7 +72,7 @@ def export_study(
     store = open_database(path, must_exist=True)
     opened = open_storage(storage)
     added = studies = 0
-    for kernel in kernels_of(store):
+    for kernel in one_by_one(kernels_of(store)):
         workload, records = kernel.workload, kernel.records
         targets = {item.place[1]: item.target for item in records if item.target is not None}
         for key, target in targets.items():

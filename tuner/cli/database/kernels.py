@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from database import Database, DatabaseError, TuningRecord, Workload, by_speed, has_static_arguments, standing
@@ -11,10 +11,10 @@ from database.damage import FAULTS
 from database.workload import WorkloadSummary, entry_function
 from ir import IRModule
 from ir.error import did_you_mean
-from ir.target import Target
 from schedules.population import flops_of
 
 from ...error import TunerError
+from ...names import kernel_names, shapes_text, target_text
 
 ID_CHARACTERS = 8
 """Of a record's digest, as lists show it."""
@@ -22,12 +22,20 @@ ID_CHARACTERS = 8
 
 @dataclass(frozen=True)
 class Kernel:
-    """A workload as users see it: the number in its database, its name, and its records."""
+    """A workload as users see it: the number in its database, its name, and its records.
+
+    Its records are read when they are asked for, and kept; :func:`one_by_one` goes through a large database.
+    """
 
     number: int
     name: str
     workload: Workload
-    records: list[TuningRecord]
+    store: Database = field(repr=False, compare=False)
+
+    @cached_property
+    def records(self) -> list[TuningRecord]:
+        """All of them, of every target, in the order in which they came."""
+        return self.store.records_of(self.workload)
 
     @cached_property
     def trials(self) -> list[TuningRecord]:
@@ -69,7 +77,7 @@ class Kernel:
     @cached_property
     def shapes(self) -> str:
         """Of the tensors, as ``1x3x224x224, 64x3x7x7``."""
-        return ", ".join("x".join(map(str, shape)) for _, _, shape in summary_of(self.workload).args)
+        return shapes_text(summary_of(self.workload))
 
     @cached_property
     def targets(self) -> list[str]:
@@ -89,36 +97,18 @@ def summary_of(workload: Workload) -> WorkloadSummary:
 
 
 def kernels_of(store: Database) -> list[Kernel]:
-    """The workloads of a database with their records, by the names that they had in the model that was tuned last."""
-    by_hash: dict[str, list[TuningRecord]] = {}
-    for record in store.stream_records():
-        by_hash.setdefault(record.workload.shash, []).append(record)
-    named = names_of(store)
+    """The workloads of a database, by the names that they had in the model that was tuned last."""
+    named = kernel_names(store.get_sessions())
     return [
-        Kernel(
-            number,
-            named.get(item.shash) or summary_of(item).described,
-            item,
-            by_hash.get(item.shash, []),
-        )
+        Kernel(number, named.get(item.shash) or summary_of(item).described, item, store)
         for number, item in enumerate(store.get_workloads())
     ]
 
 
-def names_of(store: Database) -> dict[str, str]:
-    """The names that kernels had in the model that was tuned last, by the hashes of their workloads."""
-    given = [item for session in store.get_sessions() for item in session.kernels.items()]
-    return {shash: str(name) for shash, name in given if name != "main"}
-
-
-def target_text(target: Target | None) -> str:
-    """A target as a list names it: a device by its card, or by what its code is for; a processor as it is written."""
-    if target is None or not target.is_gpu:
-        return str(target)
-    if target.tag:
-        return target.tag
-    shown = {name: target.attrs[name] for name in ("arch", "multi_processor_count") if name in target.attrs}
-    return " ".join([target.kind_name, *(f"-{name}={value}" for name, value in shown.items())])
+def one_by_one(kernels: Sequence[Kernel]) -> Iterator[Kernel]:
+    """The kernels of a database in turn, none of which keeps the records that are read of it."""
+    for item in kernels:
+        yield replace(item)
 
 
 def decisions_text(record: TuningRecord) -> str:
@@ -170,23 +160,48 @@ def chosen_kernel(kernels: list[Kernel], asked: str) -> Kernel:
     )
 
 
-def chosen_record(kernels: list[Kernel], asked: str) -> tuple[Kernel, TuningRecord]:
-    """The record whose digest begins so, or the best one of the kernel that a number or a name means.
+def chosen_records(
+    store: Database, kernels: list[Kernel], asked: Sequence[str]
+) -> list[tuple[Kernel, TuningRecord]]:
+    """The records whose digests begin so, or the best ones of the kernels that numbers or names mean.
 
     Raises:
         TunerError: there is none, or there are several.
     """
-    found = [
-        (kernel, record)
-        for kernel in kernels
-        for record in kernel.records
-        if len(asked) >= _LEAST_CHARACTERS and record.digest.startswith(asked.lower())
-    ]
-    if len({record.digest for _, record in found}) > 1:
-        ids = ", ".join(record.digest for _, record in found[:5])
-        raise TunerError(f"{len(found)} records begin with {asked!r}; write more of one: {ids}")
-    if found:
-        return found[0]
+    begun = _by_digest(store, asked)
+    by_hash = {item.workload.shash: item for item in kernels}
+    chosen = []
+    for text in asked:
+        found = begun[text]
+        if len(found) > 1:
+            ids = ", ".join(list(found)[:5])
+            raise TunerError(f"{len(found)} records begin with {text!r}; write more of one: {ids}")
+        record = next(iter(found.values()), None)
+        kernel = None if record is None else by_hash.get(record.workload.shash)
+        if record is None or kernel is None:
+            chosen.append(_best_of(kernels, text))
+        else:  # as it stands among the kernel's, each of which is an object of its own
+            chosen += [(kernel, item) for item in kernel.records if item.digest == record.digest][:1]
+    return chosen
+
+
+def _by_digest(store: Database, asked: Sequence[str]) -> dict[str, dict[str, TuningRecord]]:
+    """The records whose digests begin as each of some texts, by their digests."""
+    found: dict[str, dict[str, TuningRecord]] = {text: {} for text in asked}
+    begins = {
+        text: text.lower()
+        for text in asked
+        if len(text) >= _LEAST_CHARACTERS and set(text.lower()) <= _DIGITS
+    }
+    for record in store.stream_records() if begins else ():
+        digest = record.digest
+        for text, begin in begins.items():
+            if digest.startswith(begin):
+                found[text][digest] = record
+    return found
+
+
+def _best_of(kernels: list[Kernel], asked: str) -> tuple[Kernel, TuningRecord]:
     if asked not in [name for item in kernels for name in (str(item.number), item.name)]:
         raise TunerError(
             f"the database has neither a record whose id begins with {asked!r} nor a kernel of that number or name; `loopsmith db top`"
@@ -199,5 +214,6 @@ def chosen_record(kernels: list[Kernel], asked: str) -> tuple[Kernel, TuningReco
     return kernel, ranked[0]
 
 
+_DIGITS = frozenset("0123456789abcdef")
 _LEAST_CHARACTERS = 4
 """Of a digest, so that the number of a kernel is none."""

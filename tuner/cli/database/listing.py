@@ -11,9 +11,10 @@ from database.pareto import UNITS
 from ir.time_interval import milliseconds
 
 from ...error import TunerError
+from ...names import target_text
 from ..console import out, print_json
 from ..options import JsonOption, objectives_of
-from .kernels import ID_CHARACTERS, Kernel, chosen_kernel, decisions_text, kernels_of, target_text, trace_text
+from .kernels import ID_CHARACTERS, Kernel, chosen_kernel, decisions_text, kernels_of, one_by_one, trace_text
 from .output import Path_, count_of, print_table
 
 
@@ -25,7 +26,7 @@ def list_workloads(path: Path_, as_json: JsonOption = False) -> None:
     Example: loopsmith db ls postgresql+psycopg://user@server/tuning --json
     """
     store = open_database(path, must_exist=True)
-    kernels = kernels_of(store)
+    kernels = one_by_one(kernels_of(store))
     if as_json:
         print_json([_described(kernel) for kernel in kernels])
         return

@@ -11,9 +11,10 @@ from database import Database, Session, TuningRecord, open_database, standing
 from database.secrets import masked
 from ir.time_interval import milliseconds
 
+from ...names import target_text
 from ..console import out, print_json
 from ..options import JsonOption
-from .kernels import Kernel, chosen_record, kernels_of, program_text, target_text, trace_text
+from .kernels import Kernel, chosen_records, kernels_of, program_text, trace_text
 from .output import Path_, date_text
 
 
@@ -35,7 +36,7 @@ def show(
     Example: loopsmith db show tuning.db fused_conv2d_relu --no-programs
     """
     store = open_database(path, must_exist=True)
-    kernel, found = chosen_record(kernels_of(store), record)
+    ((kernel, found),) = chosen_records(store, kernels_of(store), [record])
     before, after = _programs(found) if programs else (None, None)
     if as_json:
         shown: dict[str, Any] = {"id": found.digest, "kernel": kernel.name, **found.as_json()}

@@ -15,9 +15,10 @@ from database.secrets import masked
 from ir.time_interval import milliseconds
 
 from ...error import TunerError
+from ...names import target_text
 from ..console import out, print_json
 from ..options import JsonOption
-from .kernels import ID_CHARACTERS, Kernel, chosen_kernel, chosen_record, kernels_of, target_text
+from .kernels import ID_CHARACTERS, Kernel, chosen_kernel, chosen_records, kernels_of, one_by_one
 from .output import Path_, count_of, print_table
 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be removed, and remove nothing.")]
@@ -53,16 +54,16 @@ def remove(
         raise TunerError("say which records: ids of `loopsmith db top`, --kernel or --session")
     store = open_database(path, must_exist=True)
     kernels = kernels_of(store)
-    chosen = [chosen_record(kernels, item)[1] for item in ids or ()]
+    chosen = [record for _, record in chosen_records(store, kernels, ids or [])]
     for item in kernel:
         chosen += chosen_kernel(kernels, item).records
-    for item in session:
-        found = [record for each in kernels for record in each.records if record.session_id == item]
-        if not found:
+    if session:
+        measured = [record for record in store.stream_records() if record.session_id in session]
+        for item in set(session) - {record.session_id for record in measured}:
             raise TunerError(
                 f"no record is of a session {item!r}; `loopsmith db history --json` has their ids"
             )
-        chosen += found
+        chosen += measured
     _remove(path, store, kernels, chosen, dry_run=dry_run, yes=yes, as_json=as_json)
 
 
@@ -99,7 +100,7 @@ def prune(
     before = None if older_than is None else time.time() - _seconds(older_than)
     store = open_database(path, must_exist=True)
     kernels = kernels_of(store)
-    chosen = [record for item in kernels for record in _pruned(item, keep, failures, before)]
+    chosen = [record for item in one_by_one(kernels) for record in _pruned(item, keep, failures, before)]
     _remove(path, store, kernels, chosen, dry_run=dry_run, yes=yes, as_json=as_json)
 
 
@@ -111,15 +112,19 @@ def collect_garbage(path: Path_, dry_run: DryRun = False, as_json: JsonOption = 
     Example: loopsmith db gc tuning.db
     """
     store = open_database(path, must_exist=True)
-    unused = [item for item in kernels_of(store) if not item.records]
-    if not dry_run:
-        removed = open_for_writing(path).compact()
+    unused = _unused(store) if dry_run else []
+    count = len(unused) if dry_run else open_for_writing(path).compact()
     if as_json:
-        print_json({"kernels": len(unused) if dry_run else removed, "dry_run": dry_run})
+        print_json({"kernels": count, "dry_run": dry_run})
     elif dry_run:
-        out.print(f"{count_of(len(unused), 'kernel')} without records would go: {_names(unused)}")
+        out.print(f"{count_of(count, 'kernel')} without records would go: {_names(unused)}")
     else:
-        out.print(f"removed {count_of(removed, 'kernel')} without records from {masked(path)}")
+        out.print(f"removed {count_of(count, 'kernel')} without records from {masked(path)}")
+
+
+def _unused(store: Database) -> list[Kernel]:
+    used = {record.workload.shash for record in store.stream_records()}
+    return [item for item in kernels_of(store) if item.workload.shash not in used]
 
 
 def _names(kernels: Sequence[Kernel]) -> str:
@@ -181,9 +186,11 @@ def _remove(
 ) -> None:
     """Show what goes, ask, and remove it."""
     candidates = {record.candidate: record for record in chosen}
-    affected = [record for item in kernels for record in item.records if record.candidate in candidates]
+    hashes = {record.workload.shash for record in chosen}
+    touched = [item for item in kernels if item.workload.shash in hashes]
+    affected = [record for item in touched for record in item.records if record.candidate in candidates]
     without = [
-        item for item in kernels
+        item for item in touched
         if item.ranked and all(record.candidate in candidates for record in item.ranked)
     ]  # fmt: skip
     if not as_json:

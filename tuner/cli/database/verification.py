@@ -15,10 +15,11 @@ from database.secrets import masked
 
 from ...console import make_console
 from ...interrupt import Interrupts
+from ...names import kernel_names
 from ...verification import ELSEWHERE, UNREADABLE, Verification, records_to_verify, verify_records
 from ..console import out, print_json
 from ..options import JsonOption
-from .kernels import ID_CHARACTERS, chosen_kernel, kernels_of, names_of
+from .kernels import ID_CHARACTERS, chosen_kernel, kernels_of
 from .output import Path_, count_of
 
 _SECONDS = 30.0
@@ -64,7 +65,7 @@ def verify(
         kernels = kernels_of(store)
         workloads = {chosen_kernel(kernels, item).workload.shash for item in kernel}
     records = records_to_verify(store, top_k=top_k, workloads=workloads, again=again)
-    names = names_of(store)
+    names = kernel_names(store.get_sessions())
     failures: list[Verification] = []
     counts: Counter[str] = Counter()
     interrupted = False
