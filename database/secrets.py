@@ -8,13 +8,15 @@ from __future__ import annotations
 import re
 
 _MASK = "***"
-_USER_INFO = re.compile(r"([A-Za-z][\w+.-]*://[^\s:/@?#'\"]*):\S*@")
-"""Scheme, user and password. A password that is not escaped may hold anything, so that the last '@' of a word ends it."""
+_USER_INFO = re.compile(r"([A-Za-z][\w+.-]*://[^\s:/]*):(?:\S*|(?!\d*[\s/])[^\s/@][^/@\n]*)@")
+"""Scheme, user and password. A password that is not escaped may hold anything, so that the last '@' of a word ends it; it may have blanks
+where what follows the colon is no port. A user may be one of a tenant, ``ann@tenant``."""
 _FIELD = re.compile(
-    r"(?i)([?&;\s]|^)((?:\w*password|passwd|pwd|passphrase|passfile|sslkey|\w*token|\w*secret|api_?key)\s*=)\s*"
-    r"('[^']*'|\"[^\"]*\"|[^&;\s'\"]*)"
+    r"(?i)([?&;\s=]|%3B|%26|%3D|^)((?:\w*password|passwd|pwd|passphrase|passfile|sslkey|\w*token|\w*secret|api_?key)\s*(?:=|%3D))\s*"
+    r"('[^']*'|\"[^\"]*\"|\{[^}\s]*\}|(?:(?!%3B|%26)[^&;\s'\"])*)"
 )
-"""Fields of a URL's query, or of a connection string, that hold a secret."""
+"""Fields of a URL's query, or of a connection string, that hold a secret; a connection string may be a field of a query by itself
+(``odbc_connect=``), with ``;`` and ``=`` escaped."""
 
 
 def masked(text: str) -> str:

@@ -15,6 +15,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from database import Database
+from database.secrets import masked
 
 from ..error import TunerError
 from .diagnosis import failures, phases, predictions, spread
@@ -103,8 +104,10 @@ def title_of(database: str) -> str:
 
     >>> title_of("postgresql://user:secret@server/tuning"), title_of("tuning@home.db")
     ('server/tuning', 'tuning@home.db')
+    >>> title_of("postgresql://server/tuning?user=ann&password=secret")
+    'postgresql://server/tuning?user=ann&password=***'
     """
-    return database.rpartition("@")[2] if "://" in database else database
+    return masked(database.rpartition("@")[2] if "://" in database else database)
 
 
 def report_of(database: Database, title: str, count: int = PROGRAMS) -> Report:

@@ -22,7 +22,11 @@ from .vector_math import CALLED_OF_LIBM
 WORDS = frozenset(
     "main auto bool break case char const continue default do double else enum extern false float for goto if inline int long"
     " register restrict return short signed sizeof static struct switch true typedef union unsigned void volatile while"
-    " asm catch class delete namespace new operator private protected public template this throw try using virtual".split()
+    " alignas alignof constexpr nullptr static_assert thread_local typeof typeof_unqual"
+    " and and_eq asm bitand bitor catch char8_t char16_t char32_t class co_await co_return co_yield compl concept const_cast consteval"
+    " constinit decltype delete dynamic_cast explicit export friend mutable namespace new noexcept not not_eq operator or or_eq private"
+    " protected public reinterpret_cast requires static_cast template this throw try typeid typename using virtual wchar_t xor"
+    " xor_eq".split()
 )
 """What C and C++ programs cannot call a function: their entry, and words of the languages."""
 

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from ir.codegen.model_header import device_header, entry_symbols, header_text
+from ir.codegen.model_header import device_header, entry_symbols, header_text, write_header
 
 
 def _metadata(*names: str) -> dict:
@@ -62,12 +62,40 @@ def test_a_function_for_devices():
 def test_names_that_c_has_a_meaning_for_are_changed(tmp_path, compiler, device):
     if shutil.which(compiler) is None:
         pytest.skip("needs a compiler")
-    metadata = _metadata("NULL", "int", "class", "inputs", "stream", "model", "1", "a.b", "a_b", "")
+    of_languages = ("NULL", "int", "class", "_Bool", "xor", "typename", "nullptr", "linux", "errno")
+    of_header = (
+        "inputs",
+        "stream",
+        "model",
+        "int32_t",
+        "uint64_t",
+        "size_t",
+        "loopsmith_main",
+        "loopsmith_net_run_main",
+    )
+    of_prefix = (
+        "loopsmith",
+        "loopsmith_net",
+        "loopsmith_check",
+        "LOOPSMITH_ABI_VERSION",
+        "LOOPSMITH_NET_INTERFACE",
+    )
+    metadata = _metadata(*of_languages, *of_header, *of_prefix, "1", "a.b", "a_b", "")
     text = device_header(metadata, "H", "loopsmith_net") if device else header_text(metadata, "H")
-    for label in ("NULL_", "int_", "class_", "inputs_", "_1", "a_b", "a_b_"):
+    for label in ("NULL_", "int_", "class_", "inputs_", "_1", "a_b", "a_b_", "array_loopsmith_main"):
         assert f"const float *{label}," in text
     source = tmp_path / ("main.c" if compiler == "cc" else "main.cpp")
-    source.write_text(text)
-    command = [compiler, "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only", str(source)]
+    source.write_text(f"#include <errno.h>\n{text}")
+    standard = "-std=gnu11" if compiler == "cc" else "-std=gnu++20"
+    command = [compiler, standard, "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only", str(source)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_headers_are_told_apart_by_prefix_and_name(tmp_path):
+    """The second of two headers with one guard would declare nothing."""
+    guards = set()
+    for prefix, name in (("a_b", "c.h"), ("a", "b_c.h"), ("a", "b-c.h")):
+        write_header(_metadata("x"), tmp_path / name, prefix)
+        guards.add((tmp_path / name).read_text().partition("#ifndef ")[2].split()[0])
+    assert len(guards) == 3 and all(guard.isidentifier() for guard in guards)

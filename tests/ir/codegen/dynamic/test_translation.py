@@ -456,3 +456,26 @@ def test_a_program_in_c(compiler: str, layer: Library, tmp_path: Path) -> None:
         "1 1",
         "main: argument x must have extent 16 on axis 1, got 17",
     ]
+
+
+@needs_c
+def test_functions_whose_names_differ_in_case_have_macros_of_their_own(tmp_path: Path) -> None:
+    """A program makes room for as many outputs as the macro says."""
+    source = """
+        @R.function
+        def step(int64_t: R.Tensor(("n",), "float32")):
+            return R.add(int64_t, int64_t)
+
+        @R.function
+        def Step(loopsmith_tensor: R.Tensor(("n",), "float32")):
+            return (R.add(loopsmith_tensor, loopsmith_tensor), loopsmith_tensor)
+    """
+    Library(source, tmp_path / "libmodel.so")
+    program = """
+        #include "libmodel.h"
+        int main(void) { return 10 * loopsmith_Step_OUTPUTS + loopsmith_step_OUTPUTS; }
+    """
+    (tmp_path / "main.c").write_text(textwrap.dedent(program))
+    command = ["cc", "-Wall", "-Wextra", "-Werror", "main.c", "-o", "main", "-L.", "-lmodel", "-Wl,-rpath,."]
+    subprocess.run(command, check=True, cwd=tmp_path, timeout=60)
+    assert subprocess.run(["./main"], cwd=tmp_path, timeout=60).returncode == 21
