@@ -8,9 +8,11 @@ from __future__ import annotations
 import re
 
 _MASK = "***"
-_USER_INFO = re.compile(r"([A-Za-z][\w+.-]*://[^\s:/]*):(?:\S*|(?!\d*[\s/])[^\s/@][^/@\n]*)@")
-"""Scheme, user and password. A password that is not escaped may hold anything, so that the last '@' of a word ends it; it may have blanks
-where what follows the colon is no port. A user may be one of a tenant, ``ann@tenant``."""
+_WORD = re.compile(r"\S+")
+_USER = re.compile(r"://[^\s:/]*:")
+"""What stands before a password: the user, who may be one of a tenant, ``ann@tenant``."""
+_WITH_BLANKS = re.compile(r"(://[^\s:/]*:)(?!\d*[\s/])[^\s/@][^/@\n]*@")
+"""A password with blanks behind its user: what follows the colon is no port."""
 _FIELD = re.compile(
     r"(?i)([?&;\s=]|%3B|%26|%3D|^)((?:\w*password|passwd|pwd|passphrase|passfile|sslkey|\w*token|\w*secret|api_?key)\s*(?:=|%3D))\s*"
     r"('[^']*'|\"[^\"]*\"|\{[^}\s]*\}|(?:(?!%3B|%26)[^&;\s'\"])*)"
@@ -27,5 +29,13 @@ def masked(text: str) -> str:
     >>> masked("postgresql://server/db?user=ann&password=top")
     'postgresql://server/db?user=ann&password=***'
     """
-    text = _USER_INFO.sub(rf"\1:{_MASK}@", text)
+    # Messages come from anywhere and may be long: each part looks at a text once.
+    text = _WITH_BLANKS.sub(rf"\1{_MASK}@", _WORD.sub(_masked_word, text))
     return _FIELD.sub(rf"\1\2{_MASK}", text)
+
+
+def _masked_word(match: re.Match[str]) -> str:
+    """A word without the password of a URL. One that is not escaped may hold anything, so that the last '@' of the word ends it."""
+    before, at, behind = match.group().rpartition("@")
+    user = _USER.search(before) if at else None
+    return match.group() if user is None else f"{before[: user.end()]}{_MASK}@{behind}"
