@@ -197,12 +197,7 @@ class SQLDatabase(Database):
 
     def records_of(self, workload: Workload) -> list[TuningRecord]:
         with self._session() as session:
-            row = _workload_id(session, workload.shash)
-            if row is None:
-                return []
-            return self._read(
-                session, select(RecordRow).where(sql_queries.of_places(row, None)).order_by(RecordRow.id)
-            )
+            return self._read(session, sql_queries.records_of(workload.shash, None))
 
     def get_records(self, workload: Workload, target: TargetLike, skip: int = 0) -> list[TuningRecord]:
         with self._session() as session:
@@ -210,7 +205,7 @@ class SQLDatabase(Database):
             # Who asks has counted the records that could be read, and are of this target; the server counts all.
             counts_alike = not self._rows.damaged and is_spelt_as_today
             question = sql_queries.records_of(workload.shash, targets, skip if counts_alike else 0)
-            found = all_of(self._rows.made(session.scalars(*question).all(), self._rows.record))
+            found = self._read(session, question)
         return _of_target(found, target)[0 if counts_alike else skip :]
 
     def count_trials(self, workload: Workload, target: TargetLike) -> int:
@@ -375,6 +370,9 @@ class SQLDatabase(Database):
         return f"SQLDatabase({self._connections.name!r})"
 
     # -------------------------------------------------------------------------------------- rows
+
+    def _read(self, session: OrmSession, question: sql_queries.Question) -> list[TuningRecord]:
+        return all_of(self._rows.made(session.scalars(*question).all(), self._rows.record))
 
     def _fastest(
         self,

@@ -51,8 +51,8 @@ class Scope(NamedTuple):
     values: dict[str, Any]
 
 
-def records_of(workload: Row, targets: Targets, skip: int = 0) -> Question:
-    """The records of a workload on some targets in the order in which they came, without the first ones."""
+def records_of(workload: Row, targets: Targets | None, skip: int = 0) -> Question:
+    """The records of a workload on some targets, or on any, in the order in which they came, without the first ones."""
     form, values = _form_of(targets)
     skipped = {"skip": skip} if skip else {}
     statement = _records_of(isinstance(workload, str), form, bool(skip))

@@ -143,7 +143,9 @@ class Rows:
         )
 
     def _stored(self, row: WorkloadRow) -> Workload:
-        if not isinstance(row.shash, str) or not isinstance(row.module, str):  # SQLite's columns take anything
+        if not isinstance(row.shash, str) or not isinstance(
+            row.module, str
+        ):  # SQLite's columns take anything
             raise DamagedRow(row, TypeError(f"no hash and program: {row.shash!r:.40}, {row.module!r:.40}"))
         source = f"row {row.id} of table 'workloads' of {self._connections}"
         try:
