@@ -179,22 +179,14 @@ def _title(package: str, description: Mapping[str, Any]) -> str:
 def _module(package: str, version: str, description: Mapping[str, Any]) -> str:
     """The module that programs import."""
     parts = [_MODULE.format(title=_title(package, description), version=version)]
-    taken = {
-        "machine",
-        "provenance",
-        "set_num_threads",
-        "runtime",
-        "Path",
-        "Lock",
-        "load_module",
-        "VirtualMachine",
-    }
+    taken = _names(parts[0])
+    of_function = _names(_FUNCTION.format(word="_", parameters="", described="", name=""))
     for name, entry in sorted(description["functions"].items()):
         if entry.get("public", True):
             word = _word(name, taken)
             parameters: list[str] = []
             for param in entry["params"]:
-                parameters.append(_word(str(param["name"]), {*parameters, "machine"}))
+                parameters.append(_word(str(param["name"]), {*parameters, *of_function}))
             told = ", ".join(_told(param) for param in entry["params"])
             described = re.sub(r'["\\\n]', "'", f"The model's function {name} of {told or 'nothing'}.")
             parts.append(
@@ -202,6 +194,19 @@ def _module(package: str, version: str, description: Mapping[str, Any]) -> str:
             )
             taken.add(word)
     return "".join(parts)
+
+
+def _names(source: str) -> set[str]:
+    """The names that a piece of Python defines or uses, those of Python itself among them."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Name):
+            found.add(node.id)
+        elif isinstance(node, ast.FunctionDef):
+            found.add(node.name)
+        elif isinstance(node, ast.ImportFrom):
+            found.update([*(node.module or "").split(".")[:1], *(item.name for item in node.names)])
+    return found
 
 
 def _word(name: str, taken: set[str]) -> str:

@@ -18,6 +18,7 @@ from ir.target import Target
 from ir.tir import IntImm, PrimFunc
 
 from .calibration import VERSION
+from .names import target_text
 
 _FLOAT_BYTES = 4
 
@@ -119,10 +120,12 @@ def _of_gpu(target: Target) -> Roofline | None:
     flops = 2.0 * gpu.multiprocessors * gpu.each.float32_lanes * gpu.hertz
     if not flops or not gpu.memory_bytes_per_second:
         return None
-    name = target.tag or f"{target.kind_name} {target.attrs.get('arch', '')}".strip()
     memory = Bandwidth("memory", gpu.memory_bytes_per_second)
     return Roofline(
-        name, flops, (memory,), "declared by the target, without tensor cores; nothing was measured"
+        target_text(target),
+        flops,
+        (memory,),
+        "declared by the target, without tensor cores; nothing was measured",
     )
 
 

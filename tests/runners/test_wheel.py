@@ -98,6 +98,38 @@ def test_names_tell_the_platform(library: Path, tmp_path: Path) -> None:
     assert wheel.name == f"small_net-1.0.0-py3-none-manylinux_2_{max(newest, 17)}_{machine}.whl"
 
 
+NAMES = ("isinstance", "hasattr", "_numpy", "machine", "runtime", "Path", "class", "_MACHINES", "9 lives")
+
+
+def test_names_of_a_model_are_not_those_of_its_module(environment: Path, tmp_path: Path) -> None:
+    """Functions and arguments are called what they like: keywords of Python, and what the module itself needs."""
+    builder = relax.BlockBuilder()
+    for name in NAMES:
+        x, y = (relax.Var(each, TensorStructInfo((2,), "float32")) for each in ("_numpy", name))
+        with builder.function(name, [x, y]):
+            builder.emit_func_output(builder.emit(relax.op.add(x, y)))
+    library = relax.build(builder.finalize(), "llvm").export_library(tmp_path / "odd.so")
+    with zipfile.ZipFile(package_library(library, tmp_path)) as archive:
+        archive.extractall(tmp_path / "installed")
+    words = [
+        "isinstance_",
+        "hasattr_",
+        "_numpy_",
+        "machine_",
+        "runtime_",
+        "Path_",
+        "class_",
+        "_MACHINES_",
+        "_9_lives",
+    ]
+    program = f"import numpy, odd\nfor word in {words!r}:\n    print(getattr(odd, word)(*numpy.ones((2, 2), 'float32')))"
+    done = subprocess.run(
+        [environment / "bin/python", "-c", program], cwd=tmp_path / "installed", capture_output=True, text=True, timeout=60
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split("\n")[:-1] == ["[2. 2.]"] * len(NAMES)
+
+
 def test_equal_libraries_give_equal_wheels(library: Path, tmp_path: Path) -> None:
     (tmp_path / "again").mkdir()
     one, other = (package_library(library, folder) for folder in (tmp_path, tmp_path / "again"))
