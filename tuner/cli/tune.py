@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from time import monotonic
 from typing import Annotated, Any
 
@@ -157,31 +158,18 @@ def tune(
         callbacks.append(progress_display(trials, seconds))
     if optuna_storage is not None:
         callbacks.append(OptunaExport(optuna_storage))
-    chosen = checked_target(target if elsewhere is None or target != _HERE else elsewhere.target())
-    if elsewhere is None:
-        require_measurable(chosen)
-        if "energy" in search.objectives:
-            require_energy(chosen)
-    else:
-        require_buildable(chosen)  # no candidate could be built for another target
+    chosen = _target(target, elsewhere, search)
     loaded = load_model(model, zoo, shape, seed)
     store = open_store(database, None)
     with working("preparing the model"):
         contexts = contexts_of(extract_tasks(loaded.mod, chosen, loaded.params), seed)
     if not contexts:
         raise TunerError(f"{loaded.name} has no kernel to tune")
-    if seconds is not None:
-        used = monotonic() - begin
-        seconds -= used
-        if seconds <= 0:
-            raise TunerError(
-                f"--time {time} was over before the search began: preparing the model took {used:.0f} seconds; give more"
-            )
+    if time is not None and seconds is not None:
+        seconds = _left(time, seconds, monotonic() - begin)
     note(f"records go to {masked(str(database))}")
-    server = None if serve is None else PageServer(serve)
-    try:
+    with _stoppable(), _served(serve) as server:
         if server is not None:
-            say_where(server)
             callbacks.append(LivePage(server, f"{loaded.name}: {title_of(str(database))}", trials))
         tune_tasks(
             tasks=contexts,
@@ -197,16 +185,6 @@ def tune(
             measure_callbacks=callbacks,
             seed=seed,
         )
-    except KeyboardInterrupt:
-        note(f"interrupted: {_KEPT}")
-        sys.exit(130)
-    except SystemExit:
-        with suppress(OSError):  # SIGHUP comes where the terminal is gone
-            note(f"asked to end: {_KEPT}")
-        raise
-    finally:
-        if server is not None:
-            server.close()
     if serve is not None:
         place = masked(str(database))
         note(f"the live page has ended; `loopsmith report {place} --serve {serve}` shows the database again")
@@ -258,6 +236,70 @@ def _elsewhere(tracker: str | None, key: str | None, priority: int) -> Elsewhere
     if tracker is None or key is None:
         raise TunerError("--tracker HOST:PORT says where the devices are, and --key which of them: give both")
     return Elsewhere(tracker, key, priority)
+
+
+def _target(text: str, elsewhere: Elsewhere | None, search: SearchStrategy) -> Target:
+    """What is tuned for, which can be measured where it is to be.
+
+    Args:
+        text: of the option; the default stands for what the devices are.
+        elsewhere: where it is measured, if not on this machine.
+        search: whose objectives are measured.
+
+    Raises:
+        TargetError, CodegenError, TunerError, RunnerError: it is none, or no candidate could be built for it, or measured.
+    """
+    chosen = checked_target(text if elsewhere is None or text != _HERE else elsewhere.target())
+    if elsewhere is not None:
+        require_buildable(chosen)
+        return chosen
+    require_measurable(chosen)
+    if "energy" in search.objectives:
+        require_energy(chosen)
+    return chosen
+
+
+def _left(asked: str, seconds: float, used: float) -> float:
+    """The seconds of a budget that are left for the search.
+
+    Args:
+        asked: the budget as it was written.
+        seconds: the budget.
+        used: what preparing the model took of it.
+
+    Raises:
+        TunerError: none are.
+    """
+    if used >= seconds:
+        raise TunerError(
+            f"--time {asked} was over before the search began: preparing the model took {used:.0f} seconds; give more"
+        )
+    return seconds - used
+
+
+@contextmanager
+def _stoppable() -> Iterator[None]:
+    """A search that ends with the process where somebody stops it, and says that nothing is lost."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        note(f"interrupted: {_KEPT}")
+        sys.exit(130)
+    except SystemExit:
+        with suppress(OSError):  # SIGHUP comes where the terminal is gone
+            note(f"asked to end: {_KEPT}")
+        raise
+
+
+@contextmanager
+def _served(address: str | None) -> Iterator[PageServer | None]:
+    """The server of a live page, which ends with the search; None where no address was asked for."""
+    if address is None:
+        yield None
+        return
+    with PageServer(address) as server:
+        say_where(server)
+        yield server
 
 
 def _strategy(kind: str, objectives: str) -> SearchStrategy:
