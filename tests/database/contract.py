@@ -310,22 +310,23 @@ class DatabaseContract:
     def test_another_first_measurement_that_says_more_is_kept_as_a_second_one(
         self, database: Database
     ) -> None:
-        """A checked time after one that was not, a time after a failure, and a wrong result after all of them."""
+        """A time after a failure, one in full after one that was cut, a checked one after that, and a wrong result after all of them."""
         workload = database.commit_workload(matmul())
         says_more = [
             record(workload, None, name="a", created_at=1.0),
+            record(workload, 2.0, name="a", created_at=1.5, cut=True),
             record(workload, 3.0, name="a", created_at=2.0),
             record(workload, 4.0, name="a", created_at=3.0, verified=True),
             record(workload, None, name="a", created_at=4.0, failure_kind="wrong_result"),
         ]
-        fastest = [[], [3.0], [4.0], []]
+        fastest = [[], [2.0], [3.0], [4.0], []]
         for index, (item, secs) in enumerate(zip(says_more, fastest, strict=True)):
             for _ in range(2):  # also where it comes again
                 database.commit_tuning_record(item)
             again = self.reopen(database)
             assert len(again) == index + 1 and again.count_trials(workload, TARGET) == 1
             assert [each.secs for each in again.get_top_k(workload, 9)] == secs
-        assert [item.remeasured for item in again.get_records(workload, TARGET)] == [False, True, True, True]
+        assert [item.remeasured for item in again.get_records(workload, TARGET)] == [False, *[True] * 4]
 
     def test_a_second_measurement_is_kept_once(self, database: Database) -> None:
         workload = database.commit_workload(matmul())

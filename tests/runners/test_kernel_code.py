@@ -9,7 +9,7 @@ from ir import structural_equal
 from ir.codegen.container import ContainerError, pack, unpack
 from ir.codegen.error import CodegenError
 from runners.kernel import Kernel
-from runners.kernel_code import digest, packed_kernel, unpacked_kernel
+from runners.kernel_code import ProgramText, ProgramTexts, digest, packed_kernel, unpacked_kernel
 from runners.native import build_native
 from tests.programs.nodes import matmul
 from tests.runners.builds import interpreted
@@ -72,3 +72,18 @@ def test_forged_kernels_are_errors(native: Kernel) -> None:
 
 def test_names_of_contents() -> None:
     assert digest(b"") == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+
+
+def test_a_text_is_that_of_the_program_and_not_of_one_that_had_its_place_in_memory() -> None:
+    texts, first, second = ProgramTexts(), matmul(3, 4, 5), matmul(5, 4, 3)
+    told = texts.of(first)
+    assert texts.of(first) is told and texts.of(told) is told
+    texts._found[id(second)] = (first, told)  # as where the number of an object that has gone is given again
+    assert texts.of(second) == ProgramText.of(second) != told
+
+
+def test_few_texts_are_kept() -> None:
+    texts = ProgramTexts()
+    for _ in range(2 * texts._KEPT):
+        texts.of(matmul(1, 1, 1))
+    assert len(texts._found) == texts._KEPT

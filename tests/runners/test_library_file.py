@@ -94,3 +94,12 @@ def test_a_library_that_is_loaded_may_be_built_again(tmp_path: Path) -> None:
     expected = 1 + np.arange(4, dtype="float32")
     np.testing.assert_array_equal(loaded["main"](np.ones(4, "float32")).numpy(), expected)
     assert sorted(item.name for item in tmp_path.iterdir()) == ["model.h", "model.so"]
+
+
+def test_constants_lie_within_the_library() -> None:
+    """To the byte: one more would be read behind the end of what is mapped."""
+    constant = {"shape": [2, 3], "dtype": "float32", "offset": 40}
+    description = {"functions": {}, "constants": [constant]}
+    library_file._require_form(description, 64)
+    with pytest.raises(ValueError, match="a constant ends behind the library"):
+        library_file._require_form(description, 63)

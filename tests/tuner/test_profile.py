@@ -81,6 +81,7 @@ def test_a_trace_is_what_browsers_read(profile: Profile, tmp_path: Path) -> None
     assert len(timed) == len(profile.parts)
     assert {"name", "ts", "dur", "pid", "tid", "args"} <= timed[0].keys()
     assert sum(item["dur"] for item in timed) == pytest.approx(profile.secs * 1e6)
+    assert timed[-1]["ts"] + timed[-1]["dur"] == pytest.approx(profile.secs * 1e6)
     with pytest.raises(TunerError, match="cannot write"):
         profile.write_trace(tmp_path / "missing" / "t.json")
 

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from ir.codegen.model_header import device_header, entry_symbols, header_text, write_header
+from ir.codegen.model_header import device_header, entry_symbols, header_text, interface_number, write_header
 
 
 def _metadata(*names: str) -> dict:
@@ -99,3 +99,15 @@ def test_headers_are_told_apart_by_prefix_and_name(tmp_path):
         write_header(_metadata("x"), tmp_path / name, prefix)
         guards.add((tmp_path / name).read_text().partition("#ifndef ")[2].split()[0])
     assert len(guards) == 3 and all(guard.isidentifier() for guard in guards)
+
+
+def test_other_arguments_are_another_interface():
+    """A program that was compiled with another header is refused: for each thing of an array that it relies on."""
+    known = interface_number(_metadata("x"))
+    assert interface_number(_metadata("renamed")) == known
+    for side in ("inputs", "outputs"):
+        for changed in ({"dtype": "int32"}, {"shape": [3, 2]}, {"written": True}):
+            metadata = _metadata("x")
+            metadata["functions"]["main"][side][0].update(changed)
+            assert interface_number(metadata) != known, (side, changed)
+    assert interface_number(_metadata("x", "y")) != known

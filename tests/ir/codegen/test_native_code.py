@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import zlib
 
 import numpy as np
 import pytest
@@ -102,3 +103,13 @@ def _with_parameter(data: bytes, **changes: object) -> bytes:
 def test_forged_descriptions_are_errors(data: bytes, forge) -> None:
     with pytest.raises(ContainerError):
         unpacked_native(forge(data))
+
+
+@pytest.mark.parametrize("text", [zlib.compress(b"x" * 2048), zlib.compress(b"x" * 900)[:-6]])
+def test_assembly_that_unfolds_to_too_much_or_is_cut_is_refused(
+    text: bytes, data: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    described, (code, _) = unpack(data)
+    monkeypatch.setattr("ir.codegen.native_code._MOST_TEXT", 1024)
+    with pytest.raises(ContainerError, match="cut short, or too long"):
+        unpacked_native(pack(described, [code, text]))

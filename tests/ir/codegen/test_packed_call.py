@@ -44,3 +44,14 @@ def test_a_field_has_its_dtype() -> None:
     func = tir.PrimFunc([p], tir.Evaluate(tir.op.ret(get)))
     with pytest.raises(CodegenError, match="this field is of int32"):
         build(func, "llvm")
+
+
+def test_unsigned_numbers_keep_all_of_their_bits() -> None:
+    @T.prim_func
+    def main(x: T.uint64) -> T.uint64:
+        T.func_attr({"global_symbol": "main"})
+        return x
+
+    function = build(MakePackedAPI()(IRModule({"main": main})), "llvm")["main"]
+    for number in (0, 1 << 63, (1 << 64) - 1):
+        assert call_with_packed_arguments(function, number) == number

@@ -189,3 +189,11 @@ def test_no_device_has_two_clients_and_none_idles_while_somebody_waits(steps) ->
                     owners[item.grant.server] = item.grant.ticket
         free = [record for record, _ in fleet.servers() if record.state is ServerState.FREE]
         assert not (free and fleet.queues())
+
+
+def test_the_device_that_was_used_least_is_next(fleet: Fleet) -> None:
+    """Whatever they are called, and in whichever order they came."""
+    for name, busy_secs in (("a", 30.0), ("b", 10.0), ("c", 20.0)):
+        fleet.report(server(name, busy_secs=busy_secs))
+    grants = [fleet.wait("cpu", 1, "me").grant for _ in range(3)]
+    assert [grant.server for grant in grants if grant is not None] == ["b", "c", "a"]
