@@ -5,13 +5,13 @@ Nothing of these is left at run time; numbers are names of LLVM's values (``%v.5
 
 from __future__ import annotations
 
-import struct
 from dataclasses import dataclass, field
 from typing import Any
 
 from ... import dtype as dt
 from ...dlpack_layout import dlpack_dtype
 from ..error import CodegenError
+from ..llvm.builder import float_literal
 
 MOST_DIMENSIONS = 8
 """Extents that the structure of a tensor in C has room for."""
@@ -105,7 +105,5 @@ def llvm_type(dtype: str) -> str:
 
 
 def literal(value: float, kind: str) -> str:
-    if kind == "i64":
-        return str(int(value))
-    single = struct.unpack("<f", struct.pack("<f", value))[0] if kind == "float" else value
-    return f"0x{struct.unpack('<Q', struct.pack('<d', single))[0]:016X}"
+    """A number as LLVM reads it; ``kind`` is that of :func:`llvm_type`."""
+    return str(int(value)) if kind == "i64" else float_literal(float(value), kind)

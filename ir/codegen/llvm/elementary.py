@@ -5,7 +5,6 @@ Method: Cody-Waite range reduction and polynomials, whose coefficients ``experim
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable
 
 from .builder import FunctionBuilder, ModuleBuilder, Value, constant, lanes_of, vector
@@ -176,10 +175,6 @@ class LaneMath:
                 for left, right in zip(parts[::2], parts[1::2], strict=True)
             ]
         return parts[0]
-
-
-def _pack(value: float, element: str) -> bytes:
-    return struct.pack("<f" if element == "float" else "<d", value)
 
 
 # -- exponentials --------------------------------------------------------------

@@ -64,7 +64,7 @@ def remove(
                 f"no record is of a session {item!r}; `loopsmith db history --json` has their ids"
             )
         chosen += measured
-    _remove(path, store, kernels, chosen, dry_run=dry_run, yes=yes, as_json=as_json)
+    _remove(path, kernels, chosen, dry_run=dry_run, yes=yes, as_json=as_json)
 
 
 def prune(
@@ -101,7 +101,7 @@ def prune(
     store = open_database(path, must_exist=True)
     kernels = kernels_of(store)
     chosen = [record for item in one_by_one(kernels) for record in _pruned(item, keep, failures, before)]
-    _remove(path, store, kernels, chosen, dry_run=dry_run, yes=yes, as_json=as_json)
+    _remove(path, kernels, chosen, dry_run=dry_run, yes=yes, as_json=as_json)
 
 
 def collect_garbage(path: Path_, dry_run: DryRun = False, as_json: JsonOption = False) -> None:
@@ -176,7 +176,6 @@ def _seconds(text: str) -> float:
 
 def _remove(
     path: str,
-    store: Database,
     kernels: Sequence[Kernel],
     chosen: Sequence[TuningRecord],
     *,

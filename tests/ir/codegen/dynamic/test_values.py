@@ -18,6 +18,12 @@ def test_a_float_is_written_with_the_bits_of_its_type(value: float, kind: str) -
     assert literal(7.0, "i64") == "7"
 
 
+def test_what_is_beyond_a_type_is_infinite() -> None:
+    assert [literal(value, "float") for value in (1e39, -1e39)] == [
+        literal(value, "float") for value in (float("inf"), float("-inf"))
+    ]
+
+
 def test_dtypes_without_a_form_in_c_are_refused() -> None:
     with pytest.raises(NotCallableError, match="tensors of int4 have no form in C"):
         dtype_number("int4")
