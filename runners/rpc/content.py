@@ -156,8 +156,10 @@ class ContentStore:
                     f"a content of {size} bytes is too large here, where all may have {self._limit} together"
                 )
             self._coming += size
-            while self._sizes and sum(self._sizes.values()) + self._coming > self._limit:
-                oldest, _ = self._sizes.popitem(last=False)
+            kept = sum(self._sizes.values())
+            while self._sizes and kept + self._coming > self._limit:
+                oldest, freed = self._sizes.popitem(last=False)
+                kept -= freed
                 (self.folder / oldest).unlink(missing_ok=True)
 
 
