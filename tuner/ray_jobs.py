@@ -9,14 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from database import Database, open_database
+from database import Database, MemoryDatabase, open_database, open_for_writing
 from ir import IRModule
 from runners import ray as ray_cluster
 
 from .error import TunerError
 from .tune import tune_relax
-
-_PER_MACHINE = (":memory:",)
 
 
 def tune_relax_on_ray(
@@ -52,11 +50,12 @@ def tune_relax_on_ray(
     Raises:
         TunerError: there are no tuners, the database is in the memory of one process, or a tuner ended with an error; the others are
             waited for, and all of their trials are in the database.
+        DatabaseError: it is none, or one that is only read.
         RunnerError: Ray is not installed, or there is no cluster.
     """
     if not isinstance(tuners, int) or tuners < 1:
         raise TunerError(f"tuners is a whole number of at least 1, got {tuners!r}")
-    if not isinstance(database, str) or database in _PER_MACHINE:
+    if not isinstance(database, str) or type(open_for_writing(database)) is MemoryDatabase:
         raise TunerError(
             f"the tuners are processes, and share a database by its URL or path, got {database!r}"
         )

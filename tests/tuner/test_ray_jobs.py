@@ -12,6 +12,7 @@ pytest.importorskip("ray")
 from ray.cluster_utils import Cluster
 
 import tuner
+from database import DatabaseError
 from ir import relax
 from runners import EvaluatorConfig
 from tests.programs.graphs import network
@@ -45,8 +46,13 @@ def test_tuners_share_a_database(cluster: Cluster, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("database", "tuners", "message"),
-    [(":memory:", 2, "share a database by its URL"), ("tuning.db", 0, "at least 1, got 0")],
+    [
+        (":memory:", 2, "share a database by its URL"),
+        ("tuning.db", 0, "at least 1, got 0"),
+        ("records.jsonl", 2, "only read"),
+        ("sqlite://", 2, "names no file"),
+    ],
 )
 def test_what_cannot_be_shared_is_refused(database: str, tuners: int, message: str) -> None:
-    with pytest.raises(tuner.TunerError, match=message):
+    with pytest.raises((tuner.TunerError, DatabaseError), match=message):
         tuner.tune_relax_on_ray(MODEL, "cpu", database, tuners=tuners)
