@@ -182,6 +182,12 @@ class Workload:
         workload._source = source
         return workload
 
+    def unparsed(self) -> Workload:
+        """The workload as storage has it, whose program is parsed for who asks this one: whoever goes through many lets go of each."""
+        if self._json is None:
+            return self
+        return Workload.stored(self.shash, self._json, self._summary, self._source)
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Workload):
             return NotImplemented

@@ -102,7 +102,8 @@ def test_kernels_in_turn_keep_no_records(path: Path) -> None:
     with closing(open_database(path)) as store:
         kernels = kernels_of(store)
         assert [len(item.records) for item in one_by_one(kernels)] == [EACH] * KERNELS
-        assert not any("records" in vars(item) for item in kernels)
+        assert all(item.flops for item in one_by_one(kernels))
+        assert not any("records" in vars(item) or item.workload._mod is not None for item in kernels)
 
 
 def test_names_are_those_of_the_last_model() -> None:

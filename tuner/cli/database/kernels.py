@@ -100,15 +100,15 @@ def kernels_of(store: Database) -> list[Kernel]:
     """The workloads of a database, by the names that they had in the model that was tuned last."""
     named = kernel_names(store.get_sessions())
     return [
-        Kernel(number, named.get(item.shash) or summary_of(item).described, item, store)
+        Kernel(number, named.get(item.shash) or summary_of(item.unparsed()).described, item, store)
         for number, item in enumerate(store.get_workloads())
     ]
 
 
 def one_by_one(kernels: Sequence[Kernel]) -> Iterator[Kernel]:
-    """The kernels of a database in turn, none of which keeps the records that are read of it."""
+    """The kernels of a database in turn, none of which keeps the records that are read of it, or its program."""
     for item in kernels:
-        yield replace(item)
+        yield replace(item, workload=item.workload.unparsed())
 
 
 def decisions_text(record: TuningRecord) -> str:
