@@ -199,7 +199,7 @@ class TuningLock:
             DatabaseFileError: it cannot be written.
             LockError: there is another file of that name.
         """
-        where = Path(path)
+        where = Path(os.path.realpath(path))  # a link stays one
         TuningLock.require_place(where)
         try:
             with tempfile.TemporaryDirectory(prefix=".loopsmith-", dir=where.parent) as folder:
@@ -212,10 +212,10 @@ class TuningLock:
     @staticmethod
     def require_place(path: str | os.PathLike[str]) -> None:
         """Refuse a place that :meth:`write` would refuse, before what is to be written is computed; errors as of that."""
-        where = Path(path)
+        where = Path(os.path.realpath(path))
         try:
             size = where.stat().st_size if where.exists() else 0
-            if size and (size > _MOST_BYTES or _NAME.encode() not in where.read_bytes()):
+            if size and (size > _MOST_BYTES or f'"{_NAME}":'.encode() not in where.read_bytes()):
                 raise LockError(f"{where} is no lock file, and is not overwritten; name another one")
         except OSError as error:
             raise _unwritable(where, error.strerror) from error

@@ -146,6 +146,8 @@ def _require_form(description: Any, size: int) -> None:
             isinstance(item, dict) for item in entry.get("params", ())
         ):
             raise TypeError(f"function {name!r} is of no kind, or of arguments that are none")
+        if not all(isinstance(item.get("shape"), list | None) for item in entry.get("params", ())):
+            raise TypeError(f"function {name!r} has an argument whose shape is none")
     target = description.get("target", {})
     texts = (target.get(key, "") for key in ("text", "machine", "cpu"))
     if not all(isinstance(item, str) for item in (*texts, *target.get("features", ()))):

@@ -2,22 +2,47 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
+from collections.abc import Iterable
 
 from rich.cells import cell_len
-from rich.console import Console, ConsoleOptions, RenderResult
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
 _UNLIMITED = 10_000
 
 
+_UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+"""What terminals obey instead of showing it, and halves of characters, which cannot be written."""
+
+
+class _Printer(Console):
+    """A console that shows no text as anything but text: names in databases, libraries and models are anybody's."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        for segment in super().render(renderable, options):
+            is_text = not segment.control  # rich's own, such as those that move the cursor, are marked
+            yield Segment(printable(segment.text), segment.style) if is_text else segment
+
+
+def printable(text: str) -> str:
+    """A text without control characters, which are replacement characters (U+FFFD) in it.
+
+    >>> printable(chr(27) + "[31mred").encode()
+    b'\\xef\\xbf\\xbd[31mred'
+    """
+    return _UNPRINTABLE.sub("\ufffd", text)
+
+
 def make_console(stderr: bool = False) -> Console:
     """A console as wide as the terminal; where the output is a pipe or a file, lines are as long as their content.
 
-    It prints what it is given: the brackets of names, paths and traces are no markup.
+    It prints what it is given: the brackets of names, paths and traces are no markup, and control characters are :func:`printable`.
     """
-    console = Console(stderr=stderr, highlight=False, markup=False)
+    console = _Printer(stderr=stderr, highlight=False, markup=False)
     if not console.is_terminal:
         console.soft_wrap = True
         console.width = _UNLIMITED

@@ -192,7 +192,11 @@ class Profile:
                     "args": args,
                 }
             )
-        return {"traceEvents": events, "displayTimeUnit": "ms"}
+        return {
+            "traceEvents": events,
+            "displayTimeUnit": "ms",
+            "otherData": {"title": self.title, "producer": "loopsmith"},
+        }
 
     def write_trace(self, path: Path) -> None:
         """Write :meth:`chrome_trace` to a .json file.

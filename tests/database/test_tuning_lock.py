@@ -200,6 +200,20 @@ def test_other_files_are_not_overwritten_and_damaged_locks_are(folder: Path, tmp
         assert TuningLock.read(path) == lock
 
 
+def test_who_writes_to_a_link_writes_where_it_leads(folder: Path, tmp_path: Path) -> None:
+    lock, path, link = TuningLock.read(folder / "tuning.lock"), tmp_path / "real.lock", tmp_path / "link.lock"
+    link.symlink_to(path.name)
+    for _ in range(2):
+        lock.write(link)
+        assert link.is_symlink() and not path.is_symlink() and TuningLock.read(path) == lock
+
+
+def test_a_text_that_only_speaks_of_locks_stays(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "Makefile").write_text("all: loopsmith_lock\n")
+    with pytest.raises(LockError, match="Makefile is no lock file"):
+        TuningLock.read(folder / "tuning.lock").write(tmp_path / "Makefile")
+
+
 def test_as_a_database_it_answers_and_takes_nothing(folder: Path) -> None:
     lock = TuningLock.read(folder / "tuning.lock")
     database = LockedDatabase(lock)

@@ -67,6 +67,7 @@ def test_every_change_is_found(library: Path, tmp_path: Path) -> None:
         b'{"functions":{},"constants":[{"dtype":"float32","shape":[1000000],"offset":0}]}',
         b'{"functions":{},"constants":[{"dtype":"float32","shape":[-1],"offset":0}]}',
         b'{"functions":{},"target":{"features":[1]}}',
+        b'{"functions":{"main":{"kind":"native","params":[{"name":"x","shape":1.5}]}}}',
         b"\xff\xfe",
     ],
 )

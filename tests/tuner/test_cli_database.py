@@ -150,6 +150,19 @@ def test_sessions_are_listed(db: Run, path: Path) -> None:
     assert (told["records"], told["failed"], told["seed"]) == (3, 0, 3) and ":top@" not in told["command"]
 
 
+def test_a_name_cannot_drive_the_terminal(db: Run, tmp_path: Path) -> None:
+    """Control characters of who wrote a database, and halves of characters, are shown as what cannot be shown."""
+    with closing(SQLDatabase(tmp_path / "odd.db")) as store:
+        shash = store.commit_workload(matmul()).shash
+        names = ["\x1b]0;title\x07", "lone \ud800", "\x9b31m", "\u202e"]
+        for number, name in enumerate(names):
+            store.commit_session(Session(id=f"s{number}", command=name, kernels={shash: name}))
+    for arguments in (("ls",), ("history",)):
+        status, shown, complaints = db(arguments[0], tmp_path / "odd.db")
+        assert status == 0 and "\ufffd" in shown
+        assert not set(shown + complaints) & set("\x1b\x07\x9b\u202e\ud800")
+
+
 def test_records_are_removed_by_their_ids(db: Run, path: Path) -> None:
     first, second, *rest = ids(path)
     status, shown, _ = db("rm", path, first[:8], "--dry-run")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from .command_line import command
@@ -39,6 +41,31 @@ WRITES = {
 """A file, and the command that writes it."""
 
 
+ALIKE = {
+    "y.h": b'#include "loopsmith.h"\nint mine(void);\n',
+    "x.npz": None,
+    "x.json": b'{"traceEvents": [], "displayTimeUnit": "ms"}',
+}
+"""What somebody else has written of the same kind."""
+
+
+@pytest.mark.parametrize("name", ALIKE)
+def test_a_file_of_the_same_kind_that_is_anothers_stays(
+    name: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(folder)
+    content = ALIKE[name]
+    if content is None:
+        np.savez(folder / name, data=np.arange(3))
+    else:
+        (folder / name).write_bytes(content)
+    before = (folder / name).read_bytes()
+    assert command(monkeypatch, *WRITES[name]) == 2
+    assert f"{name} is there and is not a" in " ".join(capsys.readouterr().err.split())
+    assert (folder / name).read_bytes() == before
+    (folder / name).unlink()
+
+
 @pytest.mark.parametrize("name", WRITES)
 def test_a_foreign_file_stays(
     name: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -68,3 +95,29 @@ def test_an_input_is_no_output(
     assert command(monkeypatch, "build", "--zoo", "resnet18", "--save-onnx", "-o", "own.so") == 2
     assert "own.onnx is there and is not an ONNX model that loopsmith" in capsys.readouterr().err
     assert (folder / "own.onnx").read_bytes() == before and not (folder / "own.so").exists()
+
+
+def test_one_file_for_two_purposes_is_refused(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(folder)
+    for lock in ("both.so", "both.h", "./both.so"):
+        assert command(monkeypatch, "build", "m.onnx", "-o", "both.so", "--lock", lock) == 2
+        said = " ".join(capsys.readouterr().err.split())
+        assert "is named as lock and as" in said and "name two files" in said
+    assert not (folder / "both.so").exists() and not (folder / "both.h").exists()
+    assert command(monkeypatch, "run", "m.so", "--outputs", "chain.npz") == 0
+    before = (folder / "chain.npz").read_bytes()
+    arguments = ("--inputs", "chain.npz", "--outputs", str(folder / "chain.npz"))
+    assert command(monkeypatch, "run", "m.so", *arguments) == 2
+    assert "as inputs and as outputs" in " ".join(capsys.readouterr().err.split())
+    assert (folder / "chain.npz").read_bytes() == before
+
+
+def test_a_lock_is_read_where_it_cannot_be_written(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As sources are in continuous integration."""
+    monkeypatch.chdir(folder)
+    assert command(monkeypatch, "build", "m.onnx", "-o", "m.so", "--lock", "m.lock") == 0
+    monkeypatch.setattr("os.access", lambda path, mode: mode != os.W_OK or Path(path).name != "m.lock")
+    assert command(monkeypatch, "build", "m.onnx", "-o", "m.so", "--lock", "m.lock") == 0
+    assert command(monkeypatch, "build", "m.onnx", "-o", "m.so", "--lock", "m.lock", "--update-lock") == 2

@@ -15,7 +15,7 @@ from ..error import TunerError
 from ..model import exported, load_model
 from .console import check_writable, note, out, renamed, size_text, working
 from .options import DatabaseOption, ModelFile, Shapes, TargetOption, Zoo, checked_target
-from .output_file import HEADER, LIBRARY, ONNX_MODEL, check_output
+from .output_file import HEADER, LIBRARY, ONNX_MODEL, check_apart, check_output
 
 _LIBRARIES = frozenset({".so", ".dylib", ".dll"})
 """Endings of shared libraries; behind ``.so`` a version may follow."""
@@ -79,7 +79,11 @@ def build(
         raise TunerError(
             "--update-lock writes the file that --lock names; name one, as in --lock tuning.lock"
         )
-    if lock is not None:
+    check_apart(
+        model=model, lock=lock, library=output, its_header=output.with_suffix(".h"), its_ONNX_model=onnx
+    )
+    is_locked = lock is not None and lock.exists() and not update_lock
+    if lock is not None and not is_locked:
         check_writable(lock)
     if prefix is not None:
         checked_prefix(prefix)
@@ -87,7 +91,6 @@ def build(
     loaded = load_model(model, zoo, shape, dynamic=dynamic)
     model_bytes = exported(loaded) if onnx is not None else b""
     report = ApplyReport()
-    is_locked = lock is not None and lock.exists() and not update_lock
     about = {"name": loaded.name, **({} if licence is None else {"licence": licence})}
     with working("building"):
         executable = compile_relax(

@@ -10,6 +10,7 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
+from ..console import printable
 from .console import Loudness, set_loudness, speak_json
 
 _PACKAGES = ("ir", "schedules", "cost_models", "database", "runners", "tuner")
@@ -98,4 +99,4 @@ class _Lines(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         level = record.levelname.lower()
         place = f" {record.name}:" if record.levelno < logging.WARNING else ""
-        print(f"loopsmith: {level}:{place} {record.getMessage()}", file=sys.stderr, flush=True)
+        print(printable(f"loopsmith: {level}:{place} {record.getMessage()}"), file=sys.stderr, flush=True)

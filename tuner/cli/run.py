@@ -19,7 +19,7 @@ from ..error import TunerError
 from ..model import random_arguments, read_arguments
 from .console import out, print_json
 from .options import JsonOption, Seed, Shapes, ToleranceOption
-from .output_file import ARRAYS, check_output
+from .output_file import ARRAYS, check_apart, check_output
 
 
 def run(
@@ -46,6 +46,7 @@ def run(
         raise TunerError("--random-inputs and --inputs exclude each other")
     if outputs is not None:
         check_output(outputs, ARRAYS)  # before the run, which may take long
+        check_apart(inputs=inputs, outputs=outputs)
     executable = runners.load_module(library)
     specs = executable.signature("main")["params"]
     arrays = _arrays(specs, inputs, shape, seed)
@@ -62,6 +63,8 @@ def run(
     if outputs is not None:
         with outputs.open("wb") as file:  # given a path, numpy adds .npz to a name without it
             np.savez(file, *found)
+        with zipfile.ZipFile(outputs, "a") as archive:  # what numpy writes is no other file than anybody's
+            archive.comment = ARRAYS.mark
     accuracy: Accuracy | None = None
     if check is not None:
         if tolerance is None:
