@@ -53,7 +53,7 @@ ToleranceOption = Annotated[
         "--tolerance",
         metavar="ERROR",
         help="Relative error, of the largest magnitude of an output, up to which outputs agree: 1e-4 for float32, more where the model has"
-        " narrower numbers.",
+        " narrower numbers. Indices (32 and 64 bits) and conditions that differ have an error of at least 1.",
         show_default=False,
     ),
 ]

@@ -29,6 +29,9 @@ TOLERANCES = {
 """Relative error, of the largest magnitude of each output, that a model with numbers of a format must keep: about ten units in
 the last place of narrow floats, and two or three steps of quantised values, each of which may be rounded the other way."""
 
+_EXACT = frozenset({"bool", "int32", "uint32", "int64", "uint64"})
+"""Formats of indices, counts and conditions, which are right or wrong: the index behind the right one is another thing."""
+
 _ROUNDINGS = 2.0
 """How many times as far as the other runtime a build may be from the float64 run."""
 
@@ -65,11 +68,17 @@ def relative_error(found: np.ndarray, wanted: np.ndarray) -> float:
     """Largest difference over the largest finite magnitude of what was wanted.
 
     NaN agrees with NaN, and infinity with infinity of the same sign; where only one of both is NaN, or infinite, the error is infinite.
+    Indices and conditions (whole numbers of 32 and 64 bits, and bool) that differ at all have an error of at least 1.
     """
     if found.shape != wanted.shape:
         return math.inf
     if not wanted.size:
         return 0.0
+    least = 0.0
+    if wanted.dtype.name in _EXACT:
+        if np.array_equal(found, wanted):  # float64 does not tell all of them apart
+            return 0.0
+        least = 1.0
     ours, theirs = found.astype(np.float64), wanted.astype(np.float64)
     finite = np.isfinite(ours) & np.isfinite(theirs)
     same = (ours == theirs) | (np.isnan(ours) & np.isnan(theirs))
@@ -78,7 +87,7 @@ def relative_error(found: np.ndarray, wanted: np.ndarray) -> float:
     if not finite.any():
         return 0.0
     scale = max(float(np.abs(theirs[finite]).max()), 1e-30)
-    return float(np.abs(ours[finite] - theirs[finite]).max() / scale)
+    return max(least, float(np.abs(ours[finite] - theirs[finite]).max() / scale))
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ def test_error_is_relative_to_the_largest_magnitude() -> None:
     assert relative_error(wanted[:0], wanted[:0]) == 0.0
     assert relative_error(np.array([250], "uint8"), np.array([251], "uint8")) == 1 / 251
     assert relative_error(np.array([True, False]), np.array([True, True])) == 1.0
+    assert relative_error(np.array([1.0, 3.0]), np.array([1, 3])) == 0.0
     assert relative_error(ONE, ONE[:2]) == math.inf
 
 
@@ -84,3 +85,16 @@ def test_a_float64_run_judges_those_that_differ(exact: float | None, holds: bool
 def test_an_accuracy_without_outputs_holds() -> None:
     assert Accuracy((), 0.0).holds
     assert not Accuracy((math.inf,), 1e-4, ((math.inf, 0.0),)).holds
+
+
+@pytest.mark.parametrize("dtype", ["int32", "uint32", "int64", "uint64"])
+def test_the_next_index_is_another_one(dtype: str) -> None:
+    """Of 50,000 classes it is within any tolerance of floats; beyond 2⁵³ float64 does not tell both apart."""
+    most = np.iinfo(dtype).max
+    for wanted in (49_999, most):
+        found = compare_outputs(
+            [np.array([wanted - 1], dtype)], [np.array([wanted], dtype)], 1e-2, lambda: None
+        )
+        assert found.error == 1.0 and not found.holds
+    assert relative_error(np.array([most], dtype), np.array([most], dtype)) == 0.0
+    assert relative_error(np.array([5], dtype), np.array([1], dtype)) == 4.0
