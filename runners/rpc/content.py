@@ -71,25 +71,25 @@ class ContentStore:
             ContentError: the key is none.
             LimitReached: it has more than ``most`` bytes.
         """
-        path = self.path(key)
-        try:
-            if most is not None and path.stat().st_size > most:
+        with self._opened(key) as file:
+            if most is not None and os.fstat(file.fileno()).st_size > most:
                 raise LimitReached("program_bytes", most)
-            return path.read_bytes()
-        except FileNotFoundError:
-            raise ContentMissing(f"the content {key} is not here; send it") from None
+            return file.read()
 
     def parts(self, key: str, size: int) -> Iterator[bytes]:
         """A content in parts of a size, the last of which may be smaller and is empty where there is nothing else; raises as :meth:`read`
         does."""
-        try:
-            file = self.path(key).open("rb")
-        except FileNotFoundError:
-            raise ContentMissing(f"the content {key} is not here; send it") from None
-        with file:
+        with self._opened(key) as file:
             yield file.read(size)
             while data := file.read(size):
                 yield data
+
+    def _opened(self, key: str) -> IO[bytes]:
+        """The file of a content, which stays readable when it makes room for others; raises as :meth:`read` does."""
+        try:
+            return self.path(key).open("rb")
+        except FileNotFoundError:  # it has just made room
+            raise ContentMissing(f"the content {key} is not here; send it") from None
 
     def path(self, key: str) -> Path:
         """The file of a content; raises as :meth:`read` does."""
@@ -101,6 +101,9 @@ class ContentStore:
 
     def _use(self, key: str) -> bool:
         if key not in self._sizes:
+            return False
+        if not (self.folder / key).exists():  # whoever clears folders for temporary files has removed it
+            del self._sizes[key]
             return False
         self._sizes.move_to_end(key)
         return True
@@ -120,23 +123,28 @@ class ContentStore:
         _checked(key)
         self._make_room(size)
         try:
-            self._write(key, size, parts)
-        finally:
+            name = self._received(key, size, parts)
+        except BaseException:
             with self._lock:
                 self._coming -= size
-        with self._lock:
+            raise
+        with self._lock:  # the file and what is known of it change together: others make room meanwhile
+            self._coming -= size
+            os.replace(name, self.folder / key)
             self._sizes[key] = size
             self._sizes.move_to_end(key)
 
-    def _write(self, key: str, size: int, parts: Iterable[bytes]) -> None:
+    def _received(self, key: str, size: int, parts: Iterable[bytes]) -> str:
+        """The file that a content has come into."""
+        self.folder.mkdir(mode=0o700, exist_ok=True)  # as above
         handle, name = tempfile.mkstemp(dir=self.folder)
         try:
             with os.fdopen(handle, "wb") as file:
                 self._receive(key, size, parts, file)
-            os.replace(name, self.folder / key)
         except BaseException:
             os.unlink(name)
             raise
+        return name
 
     def _receive(self, key: str, size: int, parts: Iterable[bytes], file: IO[bytes]) -> None:
         hashed, left = hashlib.sha256(), size

@@ -21,6 +21,8 @@ from .proto import tracker_pb2_grpc
 
 _LOG = logging.getLogger(__package__)
 _REPORT_SECONDS = 2.0
+_LEAST_SECONDS = 0.025
+"""Between two reports: what changes meanwhile is told in one, as a tracker refuses a server that reports more than fifty times a second."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 """Seconds between two attempts to reach a tracker: twice as long each time, and not the same for all servers."""
 
@@ -107,6 +109,7 @@ class Registration:
         while not self._closing.is_set() and ended.empty():
             self._changed.clear()
             yield self._report()
+            self._closing.wait(_LEAST_SECONDS)
             self._changed.wait(_REPORT_SECONDS)
 
     def _report(self) -> pb.ServerReport:

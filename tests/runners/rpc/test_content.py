@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -116,3 +118,39 @@ def test_contents_of_a_server_that_was_killed_are_removed_by_the_next(tmp_path: 
     assert list(tmp_path.iterdir()) == [made.folder] and made.folder != left
     made.close()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_somebody_has_removed_is_asked_for_again(store: ContentStore) -> None:
+    """Systems clear their folders for temporary files of what is old; a server runs for months."""
+    key = store.add(b"code")
+    (store.folder / key).unlink()
+    assert store.missing([key]) == [key]
+    assert store.add(b"code") == key and store.read(key) == b"code"
+    shutil.rmtree(store.folder)
+    assert store.missing([key]) == [key]
+    assert (
+        store.add(b"code") == key and store.read(key) == b"code" and store.folder.stat().st_mode & 0o77 == 0
+    )
+
+
+def test_what_comes_twice_at_once_is_not_lost_where_others_make_room(
+    store: ContentStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second one has its file in place, when the first one's entry makes room for another content."""
+    data, replace = b"c" * 40, os.replace
+    key = store.add(data)
+    others: list[threading.Thread] = []
+
+    def between(source: str, target: Path) -> None:
+        replace(source, target)
+        if not others:
+            others.append(threading.Thread(target=store.add, args=(b"o" * 50,)))
+            others[0].start()
+            others[0].join(0.2)
+
+    monkeypatch.setattr(os, "replace", between)
+    store.write(key, len(data), [data])
+    others[0].join(10)
+    assert (store.missing([key]) == []) == (store.folder / key).exists()
+    there = sum(path.stat().st_size for path in store.folder.iterdir())
+    assert there == sum(store._sizes.values()) <= 100

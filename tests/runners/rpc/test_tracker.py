@@ -77,6 +77,22 @@ def test_a_server_whose_connection_ends_is_forgotten_at_once(
     assert becomes(lambda: not own.fleet.servers())
 
 
+def test_a_server_with_very_short_sessions_stays_known(own: Tracker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What changes in a moment is one report, and no reason to be refused for too many of them."""
+    ends: list[object] = []
+    monkeypatch.setattr(Registration, "_tell", lambda self, error: ends.append(error))
+    facts = DeviceFacts("cpu", "s", "cpu", "none", "{}", "0", 1)
+    desk = SessionDesk(False, lambda: made.changed())
+    made = Registration(own.address, facts, Address("127.0.0.1", 1), desk)
+    assert made.registered.wait(20)
+    for _ in range(1500):
+        desk.end(desk.open("", "me", 0.0))
+        time.sleep(0.001)  # reports are read one by one
+    assert becomes(lambda: own.fleet.servers()[0][0].sessions == 1500)
+    assert not ends and made.registered.is_set()
+    made.close()
+
+
 def test_a_server_has_one_name(own: Tracker) -> None:
     status, text = refused(own, [report("s"), report("other")])
     assert status is grpc.StatusCode.INVALID_ARGUMENT and "'s' became 'other'" in text
