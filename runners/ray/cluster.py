@@ -1,12 +1,14 @@
 """The devices of a Ray cluster: which nodes have some, whose turn it is, and what follows when one is lost.
 
 A node says with a resource how many devices of a kind it has (``ray start --resources='{"cpu-zen4": 1}'``); the actor of a device holds
-one of it.
+one of it, and where it is a GPU, one of the node's GPUs, so that Ray shows it that one alone.
 """
 
 from __future__ import annotations
 
+import os
 import signal
+import socket
 import threading
 import time
 from collections.abc import Callable
@@ -18,7 +20,7 @@ from ray.exceptions import GetTimeoutError, NodeDiedError, ObjectLostError, RayA
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from ..error import RunnerError
-from .device import MeasuringDevice
+from .device import KINDS, MeasuringDevice
 
 LOST = (RayActorError, NodeDiedError, ObjectLostError)
 """What Ray raises where a device has gone while it measured."""
@@ -29,6 +31,8 @@ _MOST_LOST = 3
 """Devices that may be lost in turn while they measure one candidate, before it counts as the reason."""
 _AVOIDED_SECONDS = 5.0
 """A device that was lost is left alone for so long: it takes Ray a while to see that a node has gone."""
+_LISTENER_SECONDS = 10.0
+"""That a cluster may take to accept a connection."""
 _Answer = TypeVar("_Answer")
 
 
@@ -55,18 +59,33 @@ def connect(address: str | None) -> None:
     """
     if ray.is_initialized():
         return
+    _require_listener(address or os.environ.get("RAY_ADDRESS", ""))
     handler = signal.getsignal(signal.SIGTERM)
     try:
         ray.init(address=address or "auto", log_to_driver=False)
     except ConnectionError as error:
-        raise RunnerError(
-            f"there is no Ray cluster at {address or 'RAY_ADDRESS, nor on this machine'}: {error}; start one with"
-            """ `ray start --head --resources='{"cpu-zen4": 1}'`"""
-        ) from error
+        raise _no_cluster(address or "RAY_ADDRESS, nor on this machine", error) from error
     finally:
         # Ray's own handler ends the process with another status than a shell expects, and the host program's must stay.
         if handler is not None and threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, handler)
+
+
+def _require_listener(address: str) -> None:
+    """Raises RunnerError where nobody listens at an address: Ray itself would ask there for more than ten minutes."""
+    host, _, port = address.rpartition("//")[2].rpartition(":")
+    if not host or not port.isdigit():  # "auto", "local", or what Ray will refuse
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), _LISTENER_SECONDS).close()
+    except (OSError, OverflowError) as error:
+        raise _no_cluster(address, error) from error
+
+
+def _no_cluster(where: str, error: Exception) -> RunnerError:
+    return RunnerError(
+        f"there is no Ray cluster at {where}: {error}; start one with `ray start --head --resources='{{\"cpu-zen4\": 1}}'`"
+    )
 
 
 def hardware_of(actor: Any) -> Any:
@@ -80,10 +99,11 @@ class Devices:
     Args:
         resource: name of the resource.
         patience_sec: how long to wait where there is no device.
+        kind: what they are, of :data:`~runners.ray.device.KINDS`.
     """
 
-    def __init__(self, resource: str, patience_sec: float) -> None:
-        self._resource, self._patience = resource, patience_sec
+    def __init__(self, resource: str, patience_sec: float, kind: str = "cpu") -> None:
+        self._resource, self._patience, self._kind = resource, patience_sec, kind
         self._changed = threading.Condition()
         self._taken: set[Place] = set()
         self._avoided: dict[Place, float] = {}
@@ -164,21 +184,22 @@ class Devices:
         actor = (
             ray.remote(num_cpus=0, concurrency_groups={STATE: 1})(MeasuringDevice)
             .options(
-                name=f"{self._resource} {place.node} {place.index}",
+                name=f"{self._resource} {self._kind} {place.node} {place.index}",
+                num_gpus=KINDS[self._kind].gpus,
                 namespace=_NAMESPACE,
                 get_if_exists=True,
                 lifetime="detached",
                 resources={self._resource: 1},
                 scheduling_strategy=NodeAffinitySchedulingStrategy(place.node, soft=False),
             )
-            .remote()
+            .remote(self._kind)
         )
         try:
             ray.get(hardware_of(actor), timeout=max(1.0, end - time.monotonic()))
         except GetTimeoutError as error:
             raise RunnerError(
                 f"a device of the resource {self._resource!r} does not answer for {self._patience:g} seconds: something else holds the"
-                " resource, or its node does not start processes"
+                f" resource{', its node has no GPU that is free' if KINDS[self._kind].gpus else ''}, or its node does not start processes"
             ) from error
         except (*LOST, RaySystemError):
             self._lose(place)

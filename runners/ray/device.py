@@ -11,18 +11,33 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
+from ir.target import Target
 from ir.target.host import fingerprint
 
 from ..builder import Artifact
 from ..candidate import RunSettings
+from ..cuda.runner import CudaRunner
 from ..kernel_code import ProgramText
 from ..local import LocalRunner
 from ..pool import WorkerPool
 from ..runner import RunnerInput, RunnerResult
 
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of device that a node may have."""
+
+    runner: Callable[..., LocalRunner]
+    """Measures on it."""
+    gpus: int
+    """Of the node's, which Ray sets aside for each device."""
+
+
+KINDS = {"cpu": Kind(LocalRunner, 0), "cuda": Kind(CudaRunner, 1)}
+"""Kinds of devices, by the targets that stand for them."""
 IDLE_SECONDS = 60.0
 """After which an actor that nobody asks ends and gives its device back."""
 _KEPT_CHECKS = 256
@@ -33,10 +48,12 @@ class MeasuringDevice:
     for :meth:`hardware`.
 
     Args:
+        kind: what it is, of :data:`KINDS`; of GPUs, the process sees only its own.
         idle_secs: it ends when nobody has asked for so long.
     """
 
-    def __init__(self, idle_secs: float = IDLE_SECONDS) -> None:
+    def __init__(self, kind: str = "cpu", idle_secs: float = IDLE_SECONDS) -> None:
+        self._kind = kind
         self._pool = WorkerPool(1)
         self._checks: OrderedDict[str, Callable[[], RunnerResult]] = OrderedDict()
         """What is left of the checks of candidates, by the ids of their measurements."""
@@ -49,6 +66,15 @@ class MeasuringDevice:
         """What records say of the node, as :func:`ir.target.host.fingerprint`."""
         self._asked = time.monotonic()
         return fingerprint()
+
+    def target(self) -> str:
+        """What the device is, as text of a target.
+
+        Raises:
+            IRError: there is none of its kind.
+        """
+        with self._busy():
+            return str(Target(self._kind))
 
     def measure(
         self, name: str, item: RunnerInput, settings: RunSettings, again: bool
@@ -90,7 +116,7 @@ class MeasuringDevice:
             return self._runner(settings).final_choice(rivals, reference, confirmed)
 
     def _runner(self, settings: RunSettings) -> LocalRunner:
-        return LocalRunner(
+        return KINDS[self._kind].runner(
             settings.timeout_sec,
             settings.config,
             settings.cooldown_sec,

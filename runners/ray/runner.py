@@ -13,6 +13,7 @@ import ray
 
 from ..builder import portable_code
 from ..candidate import REFERENCE_SECONDS, RunSettings
+from ..error import RunnerError
 from ..evaluator import EvaluatorConfig
 from ..kernel_code import KernelCode, ProgramTexts
 from ..result import ResultKind
@@ -20,9 +21,12 @@ from ..runner import Runner, RunnerFuture, RunnerInput, RunnerResult
 from ..session import MeasuringPart
 from ..settings import check_seconds, check_whole
 from .cluster import LOST, Devices, DevicesLost, connect, hardware_of
+from .device import KINDS
 
 MOST_DEVICES = 256
 """That one runner uses at a time."""
+_OF_RAY = ("CPU", "GPU", "memory", "object_store_memory", "node", "accelerator_type")
+"""Resources that nodes have without being told; of some, a name follows."""
 
 
 @Runner.kinds.register("ray")
@@ -43,6 +47,7 @@ class RayRunner(MeasuringPart, Runner):
         cooldown_sec: float = 0.0,
         max_workers: int | None = None,
         *,
+        device: str = "cpu",
         address: str | None = None,
         timeout_sec: float = 30.0,
         cut_ratio: float | None = None,
@@ -56,6 +61,7 @@ class RayRunner(MeasuringPart, Runner):
             evaluator_config: how often to call, and which data the caches hold.
             cooldown_sec: pause of the device before each measurement.
             max_workers: devices that are used at a time; as many as there are by default.
+            device: what the devices are: "cpu" or "cuda"; for each of the latter, its node has one of Ray's GPUs as well.
             address: of the cluster; by default that which this process is connected to, or can find.
             timeout_sec: seconds that one call of a candidate may take at most.
             cut_ratio: as of :class:`~runners.local.LocalRunner`.
@@ -75,12 +81,15 @@ class RayRunner(MeasuringPart, Runner):
             check_seconds(f"RayRunner: {name}", seconds)
         if max_workers is not None:
             check_whole("RayRunner: max_workers", max_workers, 1)
+        if device not in KINDS:
+            raise RunnerError(f"RayRunner: device is one of {', '.join(KINDS)}, got {device!r}")
         connect(address)
+        self._resource = resource
         self._config = EvaluatorConfig._normalized(evaluator_config)
         self._max_workers = max_workers
         self._cut_ratio, self._measure_energy = cut_ratio, measure_energy
         self._seconds = timeout_sec, cooldown_sec, reference_timeout_sec
-        self._devices = Devices(resource, patience_sec)
+        self._devices = Devices(resource, patience_sec, device)
         self._threads = ThreadPoolExecutor(MOST_DEVICES, thread_name_prefix="loopsmith-ray-runner")
         self._texts = ProgramTexts()
 
@@ -105,6 +114,24 @@ class RayRunner(MeasuringPart, Runner):
         """
         found: dict[str, Any] = self._devices.asked(lambda device: ray.get(hardware_of(device)))
         return found
+
+    def device_target(self) -> str:
+        """What a device of the resource is, as text of a target; others are like it.
+
+        Raises:
+            RunnerError: there is no device for ``patience_sec``.
+        """
+        found: str = self._devices.asked(lambda device: ray.get(device.target.remote()))
+        return found
+
+    def require_devices(self) -> None:
+        """Raises RunnerError where no node has a device now."""
+        if not self._devices.places():
+            known = sorted(name for name in ray.cluster_resources() if name.partition(":")[0] not in _OF_RAY)
+            raise RunnerError(
+                f"no node of the Ray cluster has the resource {self._resource!r}; there is {', '.join(known) or 'none of any name'}."
+                f""" Nodes with devices are started with `ray start --address=HOST:PORT --resources='{{"{self._resource}": 1}}'`"""
+            )
 
     # -- measuring -------------------------------------------------------------------
     def run(self, runner_inputs: Sequence[RunnerInput]) -> list[RunnerFuture]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any

@@ -35,7 +35,7 @@ from ..state import TuningRun
 from ..task import extract_tasks
 from ..tune import check_budget, contexts_of, open_store, tune_tasks
 from .console import Loudness, loudness, note, out, print_json, working
-from .elsewhere import Elsewhere
+from .elsewhere import Elsewhere, elsewhere_of
 from .options import (
     DatabaseOption,
     JsonOption,
@@ -118,6 +118,21 @@ def tune(
     priority: Annotated[
         int, typer.Option(help="Among those who wait for the same devices; the higher goes first.")
     ] = 1,
+    ray: Annotated[
+        str | None,
+        typer.Option(
+            help="Build on the nodes of a Ray cluster, and measure on those that have this resource, such as cpu-zen4; in a job of Ray's"
+            " (`ray job submit`), too.",
+            metavar="RESOURCE",
+        ),
+    ] = None,
+    ray_address: Annotated[
+        str | None,
+        typer.Option(
+            help="Of the Ray cluster, as ray.init takes it; by default what RAY_ADDRESS says, or one that runs on this machine.",
+            metavar="HOST:PORT",
+        ),
+    ] = None,
     check: Annotated[
         bool,
         typer.Option(
@@ -140,6 +155,8 @@ def tune(
     Example: loopsmith tune model.onnx --serve 127.0.0.1:8080
 
     Example: loopsmith tune model.onnx --tracker 10.0.0.1:9190 --key cpu-zen4
+
+    Example: ray job submit --address http://10.0.0.1:8265 --working-dir . -- loopsmith tune model.onnx --ray cpu-zen4
     """
     begin = monotonic()
     seconds = parse_duration(time) if time is not None else None
@@ -149,7 +166,8 @@ def tune(
     check_final_choice(final_choice)
     if serve is not None:
         parse_address(serve)
-    elsewhere = _elsewhere(tracker, key, priority)
+    named = None if target == _HERE else target
+    elsewhere = elsewhere_of(tracker, key, priority, ray, ray_address, named)
     search = _strategy(strategy, objectives)
     ranking = CostModel.create(cost_model, seed=seed)
     summary = _Summary()
@@ -158,7 +176,7 @@ def tune(
         callbacks.append(progress_display(trials, seconds))
     if optuna_storage is not None:
         callbacks.append(OptunaExport(optuna_storage))
-    chosen = _target(target, elsewhere, search)
+    chosen = _target(named, elsewhere, search)
     loaded = load_model(model, zoo, shape, seed)
     store = open_store(database, None)
     with working("preparing the model"):
@@ -177,6 +195,7 @@ def tune(
             max_trials_global=trials,
             max_trials_per_task=trials_per_task,
             max_seconds=seconds,
+            builder="local" if elsewhere is None else elsewhere.builder(),
             runner="local" if elsewhere is None else elsewhere.runner(),
             strategy=search,
             cost_model=ranking,
@@ -224,32 +243,18 @@ class _Summary(MeasureCallback):
         ]
 
 
-def _elsewhere(tracker: str | None, key: str | None, priority: int) -> Elsewhere | None:
-    """Devices that a tracker hands out; None where candidates are measured on this machine.
-
-    Raises:
-        TunerError: there is a tracker and no key, or a key and no tracker.
-        RunnerError: gRPC is not installed, the address is none, or the tracker has no such devices.
-    """
-    if tracker is None and key is None:
-        return None
-    if tracker is None or key is None:
-        raise TunerError("--tracker HOST:PORT says where the devices are, and --key which of them: give both")
-    return Elsewhere(tracker, key, priority)
-
-
-def _target(text: str, elsewhere: Elsewhere | None, search: SearchStrategy) -> Target:
+def _target(named: str | None, elsewhere: Elsewhere | None, search: SearchStrategy) -> Target:
     """What is tuned for, which can be measured where it is to be.
 
     Args:
-        text: of the option; the default stands for what the devices are.
+        named: by the option; None stands for what the devices are.
         elsewhere: where it is measured, if not on this machine.
         search: whose objectives are measured.
 
     Raises:
         TargetError, CodegenError, TunerError, RunnerError: it is none, or no candidate could be built for it, or measured.
     """
-    chosen = checked_target(text if elsewhere is None or text != _HERE else elsewhere.target())
+    chosen = checked_target(named or (_HERE if elsewhere is None else elsewhere.target()))
     if elsewhere is not None:
         require_buildable(chosen)
         return chosen

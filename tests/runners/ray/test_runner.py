@@ -17,6 +17,7 @@ from ray.cluster_utils import Cluster
 from ray.exceptions import ActorDiedError
 
 from ir.error import IRError
+from ir.target import Target
 from runners import (
     Builder,
     BuilderInput,
@@ -162,6 +163,18 @@ def test_without_ray_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPa
         import_module("runners.ray").connect
 
 
+def test_a_device_says_what_it_is(runner: RayRunner) -> None:
+    assert runner.device_target() == str(Target("cpu"))
+    with pytest.raises(RunnerError, match="device is one of cpu, cuda, got 'tpu'"):
+        RayRunner(RESOURCE, device="tpu")
+
+
+def test_what_resources_there_are_is_told(cluster: Cluster, runner: RayRunner) -> None:
+    runner.require_devices()
+    with pytest.raises(RunnerError, match=rf"'no-such-device'; there is {RESOURCE}\. Nodes with devices"):
+        RayRunner("no-such-device").require_devices()
+
+
 def test_connecting_leaves_the_handlers_of_signals_alone(cluster: Cluster) -> None:
     ray.shutdown()
     before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -170,3 +183,14 @@ def test_connecting_leaves_the_handlers_of_signals_alone(cluster: Cluster) -> No
         assert signal.getsignal(signal.SIGTERM) == signal.SIG_IGN
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:9", "ray://127.0.0.1:9", "[::1]:9", "127.0.0.1:99999"])
+def test_where_nobody_listens_there_is_no_cluster(cluster: Cluster, address: str) -> None:
+    """Ray itself would try for more than ten minutes, and write of it all the while."""
+    ray.shutdown()
+    try:
+        with pytest.raises(RunnerError, match=r"no Ray cluster at .*:9.*ray start --head"):
+            connect(address)
+    finally:
+        connect(cluster.address)
