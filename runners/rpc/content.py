@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import re
 import shutil
@@ -21,6 +22,7 @@ from .limits import LimitReached
 DEFAULT_BYTES = 4 << 30
 """What a server keeps at most."""
 _KEY = re.compile("[0-9a-f]{64}")
+_LOG = logging.getLogger(__package__)
 
 
 class ContentError(RunnerError):
@@ -29,6 +31,10 @@ class ContentError(RunnerError):
 
 class ContentMissing(ContentError):
     """A content is not here: it was never sent, or made room for others."""
+
+
+class ContentsUnwritable(RunnerError):
+    """A content cannot be kept here, as where the disk is full: no fault of the content."""
 
 
 class ContentStore:
@@ -109,7 +115,7 @@ class ContentStore:
         return True
 
     def add(self, data: bytes) -> str:
-        """Keep a content that was made here; its key."""
+        """Keep a content that was made here; its key. Raises as :meth:`write` does."""
         key = hashlib.sha256(data).hexdigest()
         self.write(key, len(data), [data])
         return key
@@ -119,14 +125,20 @@ class ContentStore:
 
         Raises:
             ContentError: it is too large, or something else than its key and size say.
+            ContentsUnwritable: the system refuses to keep it.
         """
         _checked(key)
         self._make_room(size)
         try:
             name = self._received(key, size, parts)
-        except BaseException:
+        except BaseException as error:
             with self._lock:
                 self._coming -= size
+            if isinstance(error, OSError):
+                _LOG.warning("a content of %d bytes cannot be kept: %s", size, error)
+                raise ContentsUnwritable(
+                    f"the server cannot keep a content of {size} bytes: {error}"
+                ) from error
             raise
         with self._lock:  # the file and what is known of it change together: others make room meanwhile
             self._coming -= size

@@ -26,7 +26,7 @@ from ..local import LocalRunner
 from ..pool import WorkerPool
 from ..runner import RunnerInput, RunnerResult
 from .connection import content_parts
-from .content import ContentError, ContentMissing, ContentStore
+from .content import ContentError, ContentMissing, ContentStore, ContentsUnwritable
 from .credentials import SESSION_HEADER, Peer
 from .desk import DeviceTaken, Session, SessionDesk, SessionOver
 from .guard import STATUS, Access, printable
@@ -59,6 +59,7 @@ _STATUS: tuple[tuple[type[Exception], grpc.StatusCode], ...] = (
     (SessionOver, grpc.StatusCode.FAILED_PRECONDITION),
     (DeviceTaken, grpc.StatusCode.RESOURCE_EXHAUSTED),
     (WorkerError, grpc.StatusCode.ABORTED),  # no fault of what was asked: another device may do it
+    (ContentsUnwritable, grpc.StatusCode.ABORTED),  # nor this
     (ContentMissing, grpc.StatusCode.NOT_FOUND),
     (ContentError, grpc.StatusCode.INVALID_ARGUMENT),
     (OtherProtocol, grpc.StatusCode.UNIMPLEMENTED),

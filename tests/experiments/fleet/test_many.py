@@ -21,7 +21,7 @@ def test_a_small_fleet_serves_all_its_clients(tmp_path: Path) -> None:
 
 
 def test_the_page_has_a_line_for_each_fleet(tmp_path: Path) -> None:
-    figures = many.Figures(500, 50, "", 1.0, 100, 10.0, 0.5, (0.1, 0.2), (0.0, 0.0), 0, 99.0, 0.25)
+    figures = many.Figures(500, 50, "", 1.0, 100, 10.0, 0.5, (0.1, 0.2), (0.0, 0.0), 0, 0, 99.0, 0.25)
     asked: list[tuple[int, int, bool]] = []
 
     def each(servers: int, clients: int, secs: float, database: str | None) -> many.Figures:
@@ -31,7 +31,7 @@ def test_the_page_has_a_line_for_each_fleet(tmp_path: Path) -> None:
     text = many.page(many.series(2.0, each), 2.0)
     assert asked == list(many._SERIES)
     assert text.count("\n| 500 ") == len(many._SERIES) and "none" in text and "25%" in text
-    lost = many.Figures(1, 1, "SQLite", 1.0, 100, 10.0, 1.0, (0.1, 0.2), (0.1, 0.2), 98, 99.0, 0.25)
+    lost = many.Figures(1, 1, "SQLite", 1.0, 100, 10.0, 1.0, (0.1, 0.2), (0.1, 0.2), 98, 0, 99.0, 0.25)
     assert lost.cells()[many._HEADER.index("records lost")] == "2"
 
 

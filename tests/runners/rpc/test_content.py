@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from runners.kernel_code import digest
-from runners.rpc.content import ContentError, ContentMissing, ContentStore
+from runners.rpc.content import ContentError, ContentMissing, ContentStore, ContentsUnwritable
 
 
 @pytest.fixture
@@ -102,7 +102,7 @@ def test_a_full_disk_takes_no_room_for_good(store: ContentStore, monkeypatch: py
 
     with monkeypatch.context() as patched:
         patched.setattr(tempfile, "mkstemp", full)
-        with pytest.raises(OSError, match="No space"):
+        with pytest.raises(ContentsUnwritable, match="cannot keep a content of 100 bytes: .*No space"):
             store.add(b"x" * 100)
     assert store.add(b"y" * 100)
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import grpc
 import pytest
 
-from runners.kernel_code import ProgramText
+from runners.kernel_code import ProgramText, digest
 from runners.rpc.device_client import ConnectionLost, DeviceClient, LostBefore, RequestRefused
 from runners.rpc.server import Server
 from tests.programs.nodes import matmul
@@ -94,3 +94,18 @@ def test_a_device_that_cannot_keep_a_content_is_lost_before_it_was_asked(
     assert not client.is_open
     with pytest.raises(LostBefore, match="session is over"):
         client.describe()
+
+
+def test_a_full_disk_is_no_fault_of_what_was_built(
+    client: DeviceClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another device is asked, and the program keeps its three attempts."""
+
+    def full(dir: object) -> tuple[int, str]:
+        raise OSError(28, "No space left on device")
+
+    program = ProgramText.of(matmul(3, 4, 5)).data
+    client.send({digest(program): program})
+    monkeypatch.setattr("runners.rpc.content.tempfile.mkstemp", full)
+    with pytest.raises(LostBefore, match="cannot keep a content of .*No space left"):
+        client.build(program, "cpu", 30.0)
