@@ -42,7 +42,7 @@ class AppliedKernel:
         name: its function in the module.
         source: ``record``, ``default`` (a schedule without tuning) or ``unscheduled``.
         reason: the record's time, or why there is none.
-        flops: of one call; 0 for symbolic shapes.
+        flops: of one call; None for symbolic shapes.
         workload: the hash by which databases know it.
         target: what it is for.
         record: the record that was applied; None for other sources.
@@ -51,7 +51,7 @@ class AppliedKernel:
     name: str
     source: str
     reason: str
-    flops: float
+    flops: float | None
     workload: str = ""
     target: Target | None = None
     record: TuningRecord | None = None
@@ -65,10 +65,11 @@ class ApplyReport:
 
     @property
     def coverage(self) -> float:
-        """Share of all kernels' FLOPs that run a tuned schedule."""
-        total = sum(item.flops for item in self.kernels)
-        tuned = sum(item.flops for item in self.kernels if item.source == "record")
-        return tuned / total if total else 1.0
+        """Share of all kernels' FLOPs that run a tuned schedule; where none is known to have any, the share of the kernels."""
+        tuned = [item for item in self.kernels if item.source == "record"]
+        if total := sum(item.flops or 0.0 for item in self.kernels):
+            return sum(item.flops or 0.0 for item in tuned) / total
+        return len(tuned) / len(self.kernels) if self.kernels else 1.0
 
     def misses(self) -> list[AppliedKernel]:
         """Kernels without a record."""
@@ -77,12 +78,19 @@ class ApplyReport:
     def __str__(self) -> str:
         width = max([len(item.name) for item in self.kernels] + [6])
         lines = [f"{'kernel':{width}}  {'source':11}  {'MFLOP':>10}  record, or why there is none"]
-        lines += [
-            f"{item.name:{width}}  {item.source:11}  {item.flops / 1e6:10.2f}  {item.reason}"
-            for item in self.kernels
-        ]
-        lines.append(f"records cover {self.coverage:.1%} of the floating-point operations")
+        for item in self.kernels:
+            work = "-" if item.flops is None else f"{item.flops / 1e6:.2f}"
+            lines.append(f"{item.name:{width}}  {item.source:11}  {work:>10}  {item.reason}")
+        lines.append(self._covered())
         return "\n".join(lines)
+
+    def _covered(self) -> str:
+        unknown = sum(item.flops is None for item in self.kernels)
+        if unknown and not any(item.flops for item in self.kernels):
+            count = len(self.kernels) - len(self.misses())
+            return f"records cover {count} of {len(self.kernels)} kernels; how much work those of open shape are is not known"
+        beside = f", beside {unknown} kernels of open shape" if unknown else ""
+        return f"records cover {self.coverage:.1%} of the floating-point operations{beside}"
 
 
 class MissingRecordError(DatabaseError):
@@ -339,7 +347,7 @@ class MetaScheduleApplyDatabase(ModulePass):
 
 
 def _applied(kernel: ModelKernel, outcome: _Outcome) -> AppliedKernel:
-    flops = flops_of(kernel.func) if has_static_arguments(kernel.func) else 0.0
+    flops = flops_of(kernel.func) if has_static_arguments(kernel.func) else None
     return AppliedKernel(
         kernel.var.name_hint,
         outcome.source,

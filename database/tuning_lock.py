@@ -215,7 +215,7 @@ class TuningLock:
         where = Path(os.path.realpath(path))
         try:
             size = where.stat().st_size if where.exists() else 0
-            if size and (size > _MOST_BYTES or f'"{_NAME}":'.encode() not in where.read_bytes()):
+            if size and (size > _MOST_BYTES or not _is_ours(where.read_bytes())):
                 raise LockError(f"{where} is no lock file, and is not overwritten; name another one")
         except OSError as error:
             raise _unwritable(where, error.strerror) from error
@@ -250,7 +250,10 @@ class TuningLock:
             document = json.loads(data, parse_constant=_no_number)
             version, written = document[_NAME], document.pop("checksum")
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise LockError(f"{source} is no lock file of loopsmith ({error!r:.120}); {advice}") from error
+            # What another program may have written is not overwritten, so that there is no advice to write it again.
+            fix = advice if _is_ours(data) else "name the file that `loopsmith build --lock` wrote"
+            reason = f" ({error})" if isinstance(error, json.JSONDecodeError) else ""
+            raise LockError(f"{source} is no lock file of loopsmith{reason}; {fix}") from error
         if version != FORMAT:
             raise SchemaVersionError(
                 f"{source} has the form {version!r:.40}, this version of loopsmith reads {FORMAT}; use the loopsmith that wrote it, or"
@@ -453,6 +456,11 @@ def _why_missing(item: ModelKernel, others: Iterable[LockedKernel]) -> str:
         told = ", ".join(f"{name} {wanted!r} instead of {had!r}" for name, wanted, had in fields)
         return f"locked for another target ({told})"
     return "not in the lock"
+
+
+def _is_ours(data: bytes | str) -> bool:
+    """Whether a file is a lock, damaged or not."""
+    return f'"{_NAME}":'.encode() in (data.encode(errors="replace") if isinstance(data, str) else data)
 
 
 def _checksum(document: dict[str, Any]) -> str:

@@ -50,10 +50,15 @@ def make_console(stderr: bool = False) -> Console:
 
 
 class Fitted:
-    """A table where its columns fit without cutting a word, else one paragraph per row: ``kernel conv2d, weight 2, ...``."""
+    """A table where its columns fit without cutting a word, else one paragraph per row: ``kernel conv2d, weight 2, ...``.
 
-    def __init__(self, table: Table) -> None:
-        self.table = table
+    Args:
+        table: what is shown.
+        named: whether paragraphs have the names of the columns; without them they are for cells that explain themselves.
+    """
+
+    def __init__(self, table: Table, named: bool = True) -> None:
+        self.table, self._named = table, named
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         least, wanted = self._widths()
@@ -70,8 +75,12 @@ class Fitted:
         headers = [str(column.header) for column in self.table.columns]
         paragraphs = [str(self.table.title or "")]
         for row in zip(*(column.cells for column in self.table.columns), strict=True):
-            named = [f"{header} {cell}" for header, cell in zip(headers, row, strict=True) if cell]
-            paragraphs.append(", ".join(named))
+            cells = [
+                f"{header} {cell}" if self._named else str(cell)
+                for header, cell in zip(headers, row, strict=True)
+                if cell
+            ]
+            paragraphs.append(", ".join(cells))
         paragraphs.append(str(self.table.caption or ""))
         for text in filter(None, paragraphs):
             yield Text(textwrap.fill(text, options.max_width, subsequent_indent="  ", break_on_hyphens=False))

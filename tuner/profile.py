@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 
@@ -29,7 +28,7 @@ from .compare.survival import require_survives, runs_in_process
 from .compile import WORK, compile_relax
 from .console import Fitted
 from .error import TunerError
-from .model import load_model, random_array
+from .model import load_model, random_arguments
 from .roofline import Roofline, roofline_of
 
 _COUNTED_CALLS = 10
@@ -236,7 +235,7 @@ def profile_model(
         target: what is built for; plays no part for what is built already.
         params: weights by name of a module that is built.
         database: whose records are applied to what is built, and whose calibration gives the machine's peak.
-        shapes: of an ONNX file's inputs with open dimensions, as ``name:1,3,224,224``.
+        shapes: of inputs with open dimensions, of a file or of what is built, as ``name:1,3,224,224``.
         seed: of random inputs.
         function: of the model.
 
@@ -245,8 +244,12 @@ def profile_model(
         ExecutableError: a library is none, or this machine cannot run it.
     """
     store = open_database(database, must_exist=True) if database is not None else None
-    executable, title = _built(model, target, params, store, shapes, seed)
-    arrays = _random_inputs(executable, function, seed) if inputs is None else list(inputs)
+    executable, title, open_shapes = _built(model, target, params, store, shapes, seed)
+    if inputs is None:
+        specs = executable.signature(function)["params"]
+        arrays = list(random_arguments(specs, open_shapes, seed).values())
+    else:
+        arrays = list(inputs)
     machine = runners.VirtualMachine(executable, profile=True)
     call = machine[function]
     if runs_in_process(machine):
@@ -283,31 +286,17 @@ def _built(
     store: Database | None,
     shapes: Sequence[str],
     seed: int,
-) -> tuple[runners.Executable, str]:
-    """An executable, and what it is called."""
+) -> tuple[runners.Executable, str, list[str]]:
+    """An executable, what it is called, and the shapes that are left to say of its inputs: those of an ONNX file are in what is built."""
     if isinstance(model, runners.Executable):
-        return model, Path(model.path).name if model.path else "model"
+        return model, Path(model.path).name if model.path else "model", list(shapes)
     if isinstance(model, IRModule):
-        return compile_relax(model, target, params, store), "model"
+        return compile_relax(model, target, params, store), "model", list(shapes)
     path = Path(model)
     if path.suffix.lower() != ".onnx":
-        return runners.load_module(path), path.name
+        return runners.load_module(path), path.name, list(shapes)
     loaded = load_model(path, None, list(shapes), seed)
-    return compile_relax(loaded.mod, target, loaded.params, store), path.name
-
-
-def _random_inputs(executable: runners.Executable, function: str, seed: int) -> list[np.ndarray]:
-    generator = np.random.default_rng(seed)
-    arrays = []
-    for spec in executable.signature(function)["params"]:
-        shape = spec.get("shape")
-        if not isinstance(shape, list) or not all(isinstance(extent, int) for extent in shape):
-            raise TunerError(
-                f"{function} has the parameter {spec.get('name')!r} without a fixed shape, for which no random input can be made;"
-                " give inputs: tuner.profile_model(model, [array, ...])"
-            )
-        arrays.append(random_array(generator, shape, str(spec["dtype"])))
-    return arrays
+    return compile_relax(loaded.mod, target, loaded.params, store), path.name, []
 
 
 def _work_of(name: str, work: dict[str, tuple[float, float]]) -> tuple[float | None, float | None]:

@@ -149,6 +149,15 @@ def test_changes_by_hand_are_found(folder: Path) -> None:
         TuningLock.from_text("[" * 100_000)
 
 
+def test_a_file_of_another_kind_is_no_lock_and_nobody_is_told_to_write_over_it() -> None:
+    for data in (b"\x08\x09\xc9L\n", b"import os\n", b'{"a": 1}'):
+        with pytest.raises(
+            LockError, match="no lock file of loopsmith.*`loopsmith build --lock` wrote"
+        ) as refused:
+            TuningLock.from_text(data, "model.onnx")
+        assert "--update-lock" not in str(refused.value) and "\\x" not in str(refused.value)
+
+
 @pytest.mark.parametrize(
     "change",
     [

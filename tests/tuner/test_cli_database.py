@@ -126,6 +126,7 @@ def test_a_record_is_shown_in_full(db: Run, path: Path) -> None:
     for part in (
         f"record {best} of #0 conv[v15, v16]", "time: 1.0000 ms, give or take", "rate: 0.0 GFLOP/s", "energy: 0.5",
         "number 1 of 3 on its target; it applies", "session: s1, loopsmith tune --database postgresql://ann:***@server/db",
+        "hardware: cpu znver9", "versions: loopsmith 0.1",
         "sch.split(", "# program\n", "# scheduled program\n", "T.grid(16, 16, 16)",
     ):  # fmt: skip
         assert part in shown, part
@@ -137,8 +138,13 @@ def test_a_record_is_shown_in_full(db: Run, path: Path) -> None:
         and "T.grid" in told["program"]
         and told["run_secs"] == [1e-3] * 3
     )
+    assert told["fingerprint"] == {"cpu": "znver9"} and told["versions"] == {"loopsmith": "0.1"}
     assert "failed: crash: it[0] fell" in db("show", path, ids(path)[3])[1]
-    for asked, says in (("ffff", "neither a record"), ("1", "#1 C has no records yet")):
+    for asked, says in (
+        ("ffff", "neither a record"),
+        (best[:3], "the beginning of a record's id has 4 characters at least"),
+        ("1", "#1 C has no records yet"),
+    ):
         status, _, complaint = db("show", path, asked)
         assert status == 2 and says in complaint
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import runpy
 import select
 import signal
 import sqlite3
@@ -69,6 +70,22 @@ def test_ctrl_c_before_the_search_is_answered(
         entry.main()
     assert leaving.value.code == 130
     assert "interrupted; everything that was finished is kept" in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize("module", ["tuner", "tuner.cli"])
+def test_ctrl_c_while_the_command_is_loaded_is_answered(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loading takes a second and more, in which somebody notices a slip of the pen."""
+
+    class CtrlC:
+        def find_spec(self, name: str, *_: object) -> None:
+            if name == "tuner.cli.main":
+                raise KeyboardInterrupt
+
+    monkeypatch.delitem(sys.modules, "tuner.cli.main")
+    monkeypatch.setattr(sys, "meta_path", [CtrlC(), *sys.meta_path])
+    with pytest.raises(SystemExit) as leaving:
+        runpy.run_module(module, run_name="__main__")
+    assert leaving.value.code == 130
 
 
 def _has_trials(path: Path) -> bool:

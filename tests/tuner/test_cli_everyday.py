@@ -19,6 +19,7 @@ from tuner.doctor import Finding, examine
 from tuner.zoo.catalog import names
 
 from .command_line import command
+from .test_cli import _on_terminal
 
 ROOT = Path(__file__).resolve().parents[2]
 onnx = pytest.importorskip("onnx")
@@ -97,7 +98,7 @@ def test_the_nearest_file_above_is_read(
         ("[tune]\ntrials = [1]\n", "trials takes one value, got [1]"),
         ("[tune]\njson = true\n", "'json' is no option"),
         ("[tune\n", "cannot read options from"),
-        ("[tune]\ntrials = 'many'\n", "It stands in loopsmith.toml, or what --config names."),
+        ("[tune]\ntrials = 'many'\n", "as an integer. It stands in loopsmith.toml, or what --config names."),
     ],
 )
 def test_mistakes_in_the_file_are_named(
@@ -115,6 +116,9 @@ def test_mistakes_in_the_file_are_named(
     write(tmp_path / "options.toml", "", monkeypatch)
     assert command(monkeypatch, "--config", "missing.toml", "zoo") == 2
     assert "missing.toml: No such file" in capsys.readouterr().err
+    monkeypatch.setenv("LOOPSMITH_CONFIG", "missing.toml")
+    assert command(monkeypatch, "zoo") == 2
+    assert "the environment variable LOOPSMITH_CONFIG names it" in " ".join(capsys.readouterr().err.split())
 
 
 @pytest.mark.parametrize("first", [True, False])
@@ -172,7 +176,8 @@ def test_results_for_programs(
     assert tuned["kernels"][0]["trials"] == 2 and tuned["median_secs"]["tuned"] > 0
     assert set(tuned["kernels"][0]) >= {"kernel", "weight", "best_secs", "gflops", "share", "failures"}
     ran = result("run", "m.so", "--check", "m.onnx", "--profile")
-    assert ran["outputs"][0]["shape"] == [4, 8] and ran["check"]["holds"] is True and "exp" in ran["profile"]
+    assert ran["outputs"][0]["shape"] == [4, 8] and ran["check"]["holds"] is True
+    assert "exp" in ran["profile"][0]["name"] and ran["profile"][0]["secs"] > 0
     timed = result("bench", "m.so", "--rounds", "1")
     assert timed["runtimes"][0]["runtime"] == "loopsmith" and timed["runtimes"][0]["ratio"] == 1.0
     assert [item["name"] for item in result("zoo")["architectures"]] == names()
@@ -191,6 +196,18 @@ def test_the_zoo_and_the_devices_are_shown(
     said = capsys.readouterr().out
     assert "resnet18" in said and "11.7 M" in said and "float32[1, 3, 224, 224]" in said
     assert "llvm -keys=cpu" in said
+
+
+@pytest.mark.parametrize("columns", [60, 80])
+def test_a_small_terminal_has_whole_sentences(columns: int, here: Path) -> None:
+    """80 columns in boxes would be longer than 60 without."""
+    _, lines = _on_terminal("--help", columns=columns, cwd=here)
+    text = " ".join(" ".join(lines).split())
+    assert "tidy it up, and move records." in text and "..." not in text.split("Commands:")[1]
+    _, lines = _on_terminal("tune", "--help", columns=columns, cwd=here)
+    assert not any("│" in line for line in lines) and max(map(len, lines)) <= columns
+    _, lines = _on_terminal("doctor", "--no-measure", columns=60, cwd=here)
+    assert max(map(len, lines)) <= 60 and any(line.startswith("software, python, 3.") for line in lines)
 
 
 def test_what_does_not_work_is_a_problem(

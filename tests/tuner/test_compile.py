@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from database import MemoryDatabase, TuningRecord
+from database.meta_schedule_apply_database import AppliedKernel, ApplyReport
 from ir import IRModule
 from ir.codegen.error import CodegenError
 from ir.script import ir as I
@@ -20,6 +21,16 @@ from tuner.model import Model
 from tuner.task import extract_tasks
 
 GPU = Target("nvidia/nvidia-a100")
+
+
+@I.ir_module
+class Open:
+    @R.function
+    def main(x: R.Tensor(("n", 8), "float32")):
+        with R.dataflow():
+            y = R.nn.softmax(x)
+            R.output(y)
+        return y
 
 
 @I.ir_module
@@ -39,6 +50,19 @@ def test_a_target_without_code_generation_is_refused_at_once() -> None:
         pytest.raises(CodegenError, match="kind 'opencl' is not generated yet"),
     ):
         building.compile_relax(Layer, "opencl")
+
+
+def test_a_build_of_open_shapes_claims_no_records() -> None:
+    """None of the work is known, of which records could cover all."""
+    report = ApplyReport()
+    building.compile_relax(Open, "cpu", report=report)
+    assert {item.flops for item in report.kernels} == {None} and report.coverage == 0.0
+    count = len(report.kernels)
+    assert f"records cover 0 of {count} kernels" in str(report) and "100" not in str(report)
+    known = AppliedKernel("known", "record", "1 ms", 8e6)
+    assert str(ApplyReport([known])).endswith("records cover 100.0% of the floating-point operations")
+    both = ApplyReport([known, *report.kernels])
+    assert str(both).endswith(f"of the floating-point operations, beside {count} kernels of open shape")
 
 
 class Asked(MemoryDatabase):

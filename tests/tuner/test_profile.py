@@ -113,7 +113,10 @@ def test_the_command_reads_a_library(
 def test_inputs_that_cannot_be_made_up_are_named() -> None:
     mod, _ = Net().export_tvm({"main": {"x": nn.spec.Tensor(["n", 64], "float32")}})
     built = compile_relax(mod)
-    with pytest.raises(TunerError, match="parameter 'x' without a fixed shape.*give inputs"):
+    with pytest.raises(TunerError, match=r"input x \(n,64\) has open dimensions.*--shape x:1,64"):
         profile_model(built)
+    with pytest.raises(TunerError, match="x:3,65 does not fit"):
+        profile_model(built, shapes=["x:3,65"])
+    assert profile_model(built, shapes=["x:3,64"]).parts
     found = profile_model(built, [np.zeros((3, 64), "float32"), *_WEIGHTS])
     assert any(part.is_kernel for part in found.parts) and not all(part.is_kernel for part in found.parts)

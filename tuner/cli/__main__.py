@@ -1,6 +1,6 @@
 """``python -m tuner.cli`` is the command ``loopsmith``."""
 
-from .main import main
+from .entry import main
 
 if __name__ == "__main__":
     main()

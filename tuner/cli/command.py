@@ -30,6 +30,9 @@ class Commands(TyperGroup):
         super().__init__(*args, **options)
         for command in (self, *_leaves(self)):
             command.params += _common_options()
+        for command in _below(self):
+            # Left to itself, the list of commands in a narrow terminal cuts their sentences.
+            command.short_help = command.short_help or " ".join((command.help or "").split("\n\n")[0].split())
 
     def make_context(self, *args: Any, **options: Any) -> Any:
         """Begin a command: as loud as usual, and for people, until its options say otherwise."""
@@ -38,12 +41,17 @@ class Commands(TyperGroup):
         return super().make_context(*args, **options)
 
 
-def _leaves(group: Any) -> list[Any]:
+def _below(group: Any) -> list[Any]:
+    """All commands and groups of a group, theirs included."""
     return [
-        leaf
+        item
         for command in group.commands.values()
-        for leaf in (_leaves(command) if hasattr(command, "commands") else [command])
+        for item in (command, *(_below(command) if hasattr(command, "commands") else ()))
     ]
+
+
+def _leaves(group: Any) -> list[Any]:
+    return [command for command in _below(group) if not hasattr(command, "commands")]
 
 
 def _said_options(

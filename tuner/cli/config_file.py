@@ -70,8 +70,12 @@ def _read(path: Path) -> dict[str, Any]:
         with path.open("rb") as file:
             return tomllib.load(file)
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise TunerError(f"cannot read options from {path}: {reason}") from error
+        if not isinstance(error, OSError):
+            raise TunerError(f"cannot read options from {path}, which is no TOML: {error}") from error
+        named = (
+            f"; the environment variable {VARIABLE} names it" if str(path) == os.environ.get(VARIABLE) else ""
+        )
+        raise TunerError(f"cannot read options from {path}: {error.strerror}{named}") from error
 
 
 class _Reader:

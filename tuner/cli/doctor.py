@@ -33,7 +33,7 @@ def doctor(
         table = Table("topic", "what", "found", "advice", box=None, pad_edge=False)
         for item in findings:
             table.add_row(item.topic, item.what, item.says, item.advice)
-        out.print(Fitted(table))
+        out.print(Fitted(table, named=False))
         note("everything that is always needed works" if not problems else f"{problems} problems")
     if problems:
         raise typer.Exit(1)

@@ -37,8 +37,8 @@ from .command import Commands
 from .console import complain
 
 _COLUMNS = shutil.get_terminal_size().columns
-_NARROW = _COLUMNS < 70
-"""Whether the boxes of typer's help would cut names of options; there is plain text then, as wide as the terminal."""
+_NARROW = _COLUMNS < 100
+"""Whether the boxes of typer's help would leave less room for words than for names; there is plain text then, as wide as the terminal."""
 
 _INTERRUPTED = 130
 """The exit status after Ctrl-C."""
@@ -145,7 +145,9 @@ def _usage_error(error: Exception) -> str | None:
         return None
     context = getattr(error, "ctx", None)
     hint = f" Try '{context.command_path} --help'." if context is not None else ""
-    message = error.format_message() + _of_config_file(error, context)
+    message = error.format_message()
+    if beside := _of_config_file(error, context):
+        message = f"{message.removesuffix('.')}. {beside}"
     return f"{message}{'' if message.endswith(('.', '?')) else '.'}{hint}"
 
 
@@ -154,7 +156,7 @@ def _of_config_file(error: Any, context: Any) -> str:
     name = getattr(getattr(error, "param", None), "name", None)
     source = None if context is None or name is None else context.get_parameter_source(name)
     return (
-        f" It stands in {config_file.NAME}, or what --config names."
+        f"It stands in {config_file.NAME}, or what --config names."
         if getattr(source, "name", "") == "DEFAULT_MAP"
         else ""
     )

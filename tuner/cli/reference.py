@@ -17,12 +17,12 @@ _INTRODUCTION = """\
 Made by `python -m tuner.cli.reference` from the commands themselves; `loopsmith COMMAND --help` says the same.
 
 Each command takes `-q` (`--quiet`: results and errors only), `-v` (`--verbose`: more of what is done; `-vv`: all that is logged) and
-`-h` (`--help`). With `--json` a result is JSON on standard output. Results go to standard output, progress, warnings and
-errors to standard error.
+`-h` (`--help`). With `--json` a result is JSON on standard output. Results go to standard output, and so do notes of what is done,
+which `-q` and `--json` leave out; progress, warnings and errors go to standard error.
 
 | exit status | means |
 |---|---|
-| 0 | done |
+| 0 | done; of `rpc tracker` and `rpc server` also: ended as they were asked, by Ctrl-C or SIGTERM |
 | 1 | what was looked for is not as it should be: a check failed |
 | 2 | the command, its input or this machine does not allow it: one paragraph on standard error says what and how to mend it |
 | 130, 143, 129 | ended by Ctrl-C, SIGTERM, SIGHUP; whatever was finished is kept |
@@ -32,7 +32,8 @@ errors to standard error.
 ## A file with options
 
 `loopsmith.toml` in the folder or in the nearest one above, or the file that `--config` or the environment variable `LOOPSMITH_CONFIG`
-names (empty: none), holds options that are not to be typed each time. What is typed goes before them.
+names (empty: none), holds options that are not to be typed each time. What is typed goes before them. They mean what they would
+mean if they were typed: a path begins at the folder where the command is started, not at that of the file.
 
 ```toml
 database = "tuning.db"      # at the top: for every command that has the option

@@ -11,6 +11,7 @@ import numpy as np
 import typer
 
 import runners
+from runners.profile import profile_table
 
 from ..compare.accuracy import Accuracy, compare_outputs, formats_of, require_tolerance, tolerance_for
 from ..compare.float64_reference import float64_outputs
@@ -74,16 +75,16 @@ def run(
         if not as_json:
             for line in accuracy.lines("ONNX Runtime"):
                 out.print(line)
-    times = machine.profile("main", *arrays.values()) if profile else None
+    parts = machine.timed_parts("main", *arrays.values()) if profile else []
     if as_json:
         answer: dict[str, Any] = {"outputs": described}
         if accuracy is not None:
             answer["check"] = {**asdict(accuracy), "holds": accuracy.holds}
-        if times is not None:
-            answer["profile"] = times
+        if profile:
+            answer["profile"] = [asdict(part) for part in parts]
         print_json(answer)
-    elif times is not None:
-        out.print(times, soft_wrap=True)
+    elif profile:
+        out.print(profile_table(parts), soft_wrap=True)
     if accuracy is not None and not accuracy.holds:
         raise TunerError(
             f"{accuracy.refusal('ONNX Runtime')} (--tolerance, by default that of the model's narrowest numbers)"

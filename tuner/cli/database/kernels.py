@@ -203,6 +203,11 @@ def _by_digest(store: Database, asked: Sequence[str]) -> dict[str, dict[str, Tun
 
 def _best_of(kernels: list[Kernel], asked: str) -> tuple[Kernel, TuningRecord]:
     if asked not in [name for item in kernels for name in (str(item.number), item.name)]:
+        if len(asked) < _LEAST_CHARACTERS:
+            raise TunerError(
+                f"the database has no kernel {asked!r}, and the beginning of a record's id has {_LEAST_CHARACTERS} characters at least;"
+                " `loopsmith db top` shows the ids of records, `loopsmith db ls` the kernels"
+            )
         raise TunerError(
             f"the database has neither a record whose id begins with {asked!r} nor a kernel of that number or name; `loopsmith db top`"
             " shows the ids of records, `loopsmith db ls` the kernels"

@@ -39,9 +39,12 @@ def show(
     ((kernel, found),) = chosen_records(store, kernels_of(store), [record])
     before, after = _programs(found) if programs else (None, None)
     if as_json:
+        hardware, versions = _circumstances(store, found)
         shown: dict[str, Any] = {"id": found.digest, "kernel": kernel.name, **found.as_json()}
         shown |= {
             "shapes": kernel.shapes,
+            "fingerprint": hardware,
+            "versions": versions,
             "stands": found in standing(kernel.records),
             "verifications": [_verification(item, found) for item in _verifying(store, found)],
             "python": trace_text(found),
@@ -79,11 +82,11 @@ def _lines(kernel: Kernel, found: TuningRecord, store: Database) -> Iterator[str
         yield f"verified: {told['outcome']}, {date_text(told['at'])}, by {_named(told['versions'])} on {_named(told['fingerprint'])}"
     yield f"counts: {_counts(kernel, found)}"
     yield f"measured: {date_text(found.created_at)}{', again, in turns with its rivals' if found.remeasured else ''}"
-    yield f"hardware: {_named(found.fingerprint)}"
-    yield f"versions: {_named(found.versions)}"
-    for session in store.get_sessions():
-        if session.id == found.session_id:
-            yield f"session: {session.id}, {masked(session.command) or 'no command'}"
+    hardware, versions = _circumstances(store, found)
+    yield f"hardware: {_named(hardware)}"
+    yield f"versions: {_named(versions)}"
+    if (own := _session_of(store, found)) is not None:
+        yield f"session: {own.id}, {masked(own.command) or 'no command'}"
 
 
 def _counts(kernel: Kernel, found: TuningRecord) -> str:
@@ -95,6 +98,19 @@ def _counts(kernel: Kernel, found: TuningRecord) -> str:
     if found.is_valid():
         return "no: a later measurement of the same candidate supersedes it"
     return "no: the candidate failed"
+
+
+def _session_of(store: Database, found: TuningRecord) -> Session | None:
+    """The session that has measured a record, where the database has it."""
+    return next((item for item in store.get_sessions() if item.id == found.session_id), None)
+
+
+def _circumstances(store: Database, found: TuningRecord) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Hardware and versions of a measurement: what the record itself says goes before what its session says of all of its records."""
+    session = _session_of(store, found)
+    if session is None:
+        return found.fingerprint, found.versions
+    return {**session.fingerprint, **found.fingerprint}, {**session.versions, **found.versions}
 
 
 def _verifying(store: Database, found: TuningRecord) -> list[Session]:
