@@ -375,6 +375,8 @@ def export_records(source: Database, path: str | Path, *, pruned: bool = False) 
                 if not pruned or session.id in wanted:
                     file.write(line_of(session))
         temporary.replace(path)
+    except DatabaseFileError:  # is an OSError too: the source cannot be read
+        raise
     except OSError as error:
         raise DatabaseFileError(
             f"cannot write tuning records to {str(path)!r}: {error.strerror}; give a path in a folder that can be written"

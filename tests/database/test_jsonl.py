@@ -111,6 +111,16 @@ def test_every_prefix_of_a_file_can_be_read(source: MemoryDatabase, tmp_path: Pa
         assert import_records(MemoryDatabase(), torn) <= 6
 
 
+def test_a_source_that_cannot_be_read_is_not_the_files_fault(tmp_path: Path) -> None:
+    class Away(MemoryDatabase):
+        def get_sessions(self) -> list[Session]:
+            raise DatabaseFileError("the server is away")
+
+    with pytest.raises(DatabaseFileError, match="^the server is away$"):
+        export_records(Away(), tmp_path / "records.jsonl")
+    assert not list(tmp_path.iterdir())
+
+
 def test_unwritable_and_missing_paths_are_named(source: MemoryDatabase, tmp_path: Path) -> None:
     with pytest.raises(DatabaseFileError, match=r"cannot write tuning records to .*nowhere"):
         export_records(source, tmp_path / "nowhere" / "records.jsonl")

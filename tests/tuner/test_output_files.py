@@ -114,6 +114,16 @@ def test_one_file_for_two_purposes_is_refused(
     assert (folder / "chain.npz").read_bytes() == before
 
 
+def test_records_are_not_exported_over_themselves(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A pruned export would be all that is left."""
+    monkeypatch.chdir(folder)
+    assert command(monkeypatch, "db", "export", "tuning.db", "own.jsonl") == 0
+    assert command(monkeypatch, "db", "export", "own.jsonl", str(folder / "own.jsonl"), "--pruned") == 2
+    assert "named as database and as exported records" in " ".join(capsys.readouterr().err.split())
+
+
 def test_a_lock_is_read_where_it_cannot_be_written(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As sources are in continuous integration."""
     monkeypatch.chdir(folder)

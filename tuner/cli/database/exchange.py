@@ -25,7 +25,7 @@ from ...error import TunerError
 from ...search.optuna_storage import StudyWriter, open_storage
 from ..console import complain, note, out, print_json, renamed
 from ..options import JsonOption, objectives_of
-from ..output_file import RECORDS, check_output
+from ..output_file import RECORDS, check_apart, check_output
 from .kernels import kernels_of, one_by_one
 from .output import Path_, count_of
 
@@ -50,6 +50,7 @@ def export(
             f"exported records are a .jsonl file; name it {renamed(output, '.jsonl', 'records')}"
         )
     check_output(output, RECORDS)
+    check_apart(database=Path(path), exported_records=output)
     count = export_records(open_database(path, must_exist=True), output, pruned=pruned)
     note(f"wrote {count} records to {output}")
 
