@@ -117,6 +117,8 @@ def package_library(library: Path, folder: Path, *, name: str | None = None, ver
         f"{info}/licenses/NOTICE": _NOTICE.format(model=_licence(description)).encode(),
     }
     wheel = folder / f"{package}-{version}-{tag}.whl"
+    if not folder.is_dir():
+        raise ExecutableError(f"cannot write {wheel}: there is no folder {folder}; make it first")
     try:
         _write(wheel, files, f"{info}/RECORD")
     except OSError as error:

@@ -268,7 +268,9 @@ def profile_model(
     }
     roof = roofline_of(store, Target(str(executable.metadata["target"]["text"])))
     notes = []
-    if not work:
+    if not work and WORK in executable.metadata:
+        notes.append("FLOPs and bytes are not known: the shapes of all kernels are open")
+    elif not work:
         notes.append(
             "FLOPs and bytes are not known: the model was built by an earlier version, or without tuner.compile_relax"
         )

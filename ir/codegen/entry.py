@@ -142,7 +142,10 @@ class _Array:
     def _look(self) -> None:
         item, array = self.item, self.array
         if array.dtype != dt.to_numpy(item.dtype):
-            raise KernelError(f"{self.where} must be {item.dtype}, got {array.dtype}")
+            raise KernelError(
+                f"{self.where} must be {item.dtype}, got {array.dtype}; make it so with .astype({item.dtype!r}),"
+                " which copies: what a kernel writes is then in the copy"
+            )
         if not array.flags.aligned:
             raise KernelError(f"{self.where} lies at an address that is no multiple of its elements' size")
         if not item.strides and not array.flags.c_contiguous:

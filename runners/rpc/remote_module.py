@@ -99,6 +99,9 @@ class RemoteModule:
         self.metadata = program.described
         """What the program is, as :func:`runners.rpc.programs.described` says."""
 
+    def __repr__(self) -> str:
+        return f"<RemoteModule {self.program.name}: {', '.join(self.function_names)}>"
+
     @property
     def machine(self) -> type[VirtualMachine]:
         """The kind of virtual machine that calls a model's functions."""

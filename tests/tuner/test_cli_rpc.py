@@ -122,7 +122,10 @@ def test_nobody_answers() -> None:
         (["rpc", "server", "--key", "a", "--target", "llvm -mcpu=zen99"], "zen99"),
         (["tune", "two.onnx", "--tracker", "127.0.0.1:9190"], "give both"),
         (["tune", "two.onnx", "--key", "cpu"], "give both"),
-        (["tune", "two.onnx", "--key", "cpu", "--tracker", "127.0.0.1:9"], "127.0.0.1:9"),
+        (
+            ["tune", "two.onnx", "--key", "cpu", "--tracker", "127.0.0.1:9"],
+            "start one: loopsmith rpc tracker",
+        ),
     ],
 )
 def test_wrong_usage_is_one_paragraph(arguments: list[str], says: str) -> None:

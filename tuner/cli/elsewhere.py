@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
 import runners
@@ -12,6 +14,7 @@ from ..error import TunerError
 
 if TYPE_CHECKING:
     from runners.builder import Builder
+    from runners.rpc import Address
     from runners.runner import Runner
 
 
@@ -71,6 +74,15 @@ def elsewhere_of(
     return FleetElsewhere(tracker, key, priority)
 
 
+@contextmanager
+def who_starts_a_tracker(address: Address) -> Iterator[None]:
+    """Say how one is started where no tracker answers."""
+    try:
+        yield
+    except runners.rpc.ConnectionLost as error:
+        raise RunnerError(f"{error}; start one: loopsmith rpc tracker --listen {address}") from error
+
+
 class FleetElsewhere:
     """The devices of a key that a tracker hands out.
 
@@ -86,7 +98,8 @@ class FleetElsewhere:
     def __init__(self, tracker: str, key: str, priority: int) -> None:
         address = runners.rpc.Address.of(tracker)
         self._config = runners.RPCConfig(address.host, address.port, key, priority)
-        self._config.count_num_servers(allow_missing=False)
+        with who_starts_a_tracker(address):
+            self._config.count_num_servers(allow_missing=False)
 
     def runner(self) -> Runner:
         """Measures there."""

@@ -14,10 +14,10 @@ from rich.table import Table
 from rich.text import Text
 
 import runners
-from runners.error import RunnerError
 
 from . import rpc_certs
 from .console import out, print_json
+from .elsewhere import who_starts_a_tracker
 from .options import JsonOption, checked_target
 
 if TYPE_CHECKING:
@@ -206,9 +206,8 @@ def list_fleet(
     address = runners.rpc.Address.of(tracker)
     client = runners.rpc.TrackerClient(address, credentials)
     try:
-        fleet = client.fleet()
-    except runners.rpc.ConnectionLost as error:
-        raise RunnerError(f"{error}; start one: loopsmith rpc tracker --listen {address}") from error
+        with who_starts_a_tracker(address):
+            fleet = client.fleet()
     finally:
         client.close()
     if as_json:

@@ -185,6 +185,7 @@ def test_the_machine_has_all_that_one_here_has(vm: runners.VirtualMachine, remot
 def test_kernels_write_into_arrays_of_the_server(remote: RPCSession) -> None:
     module = remote.load_module("kernels")
     assert module.functions() == ["main"] and "main" in module and "other" not in module
+    assert repr(module) == "<RemoteModule kernels: main>"
     rng = np.random.default_rng(0)
     a, b = (rng.standard_normal(shape).astype("float32") for shape in ((6, 4), (4, 5)))
     for call in (module["main"], module):
