@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import datetime
 import os
 import socket
 import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import grpc
 import numpy as np
@@ -128,6 +130,24 @@ def test_certificates_of_another_authority_do_not_get_in(
     for held in (foreign, replace(alice, certificate=foreign.certificate, private_key=foreign.private_key)):
         with pytest.raises(ConnectionLost, match="certificates of one authority"):
             TrackerClient(tracker.address, held).fleet()
+
+
+def test_a_certificate_that_has_ended_does_not_get_in(
+    fleet: Path, tracker: Tracker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_certificates(fleet, clients=["intime"], keys=["cpu"], days=1)
+    assert TrackerClient(tracker.address, str(fleet / "clients/intime")).fleet().version
+
+    class Earlier(datetime.datetime):
+        @classmethod
+        def now(cls, tz: datetime.tzinfo | None = None) -> datetime.datetime:  # type: ignore[override]
+            return datetime.datetime.now(tz) - datetime.timedelta(days=2)
+
+    clock = SimpleNamespace(datetime=Earlier, timedelta=datetime.timedelta, UTC=datetime.UTC)
+    monkeypatch.setattr("runners.rpc.certificates.datetime", clock)
+    make_certificates(fleet, clients=["late"], keys=["cpu"], days=1)
+    with pytest.raises(ConnectionLost, match="still valid"):
+        TrackerClient(tracker.address, str(fleet / "clients/late")).fleet()
 
 
 def test_a_server_is_who_it_is_called(fleet: Path, alice: Credentials) -> None:
