@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import threading
 import urllib.request
@@ -88,7 +89,7 @@ def test_a_live_page_is_reached_and_ends_with_ctrl_c(
     real = report_command.watch
     monkeypatch.setattr("tuner.report.live._LOOKING_SECS", 0.0)
     monkeypatch.setattr(report_command, "watch", looked_at)
-    assert command(monkeypatch, "report", "tuning.db", "--serve", "0") == 130
+    assert command(monkeypatch, "report", "tuning.db", "--serve", "0", "-q") == 130
     assert re.match(r"live page: http://127\.0\.0\.1:\d+", said(capsys)[0])
     assert "conv" in pages[-1] and "dense" in pages[-1]
 
@@ -119,6 +120,7 @@ def test_a_search_is_shown_by_its_command(
 
     monkeypatch.setattr(PageServer, "close", closed)
     options = ("--trials", "2", "--no-check", "--calibrate", "never", "--final-choice", "never")
-    assert command(monkeypatch, "tune", "m.onnx", "--serve", "0", *options) == 0
-    assert "live page: http://127.0.0.1:" in capsys.readouterr().out
+    assert command(monkeypatch, "tune", "m.onnx", "--serve", "0", "--json", *options) == 0
+    shown = capsys.readouterr()
+    assert "live page: http://127.0.0.1:" in shown.err and json.loads(shown.out)["kernels"]
     assert "tir_exp" in pages[-1] and "ended, 2 of 2 trials" in pages[-1]

@@ -66,6 +66,11 @@ def note(text: str) -> None:
         out.print(text)
 
 
+def tell(text: str) -> None:
+    """Say what is of no use unsaid, such as an address: also to who wants results only, and beside JSON on standard error."""
+    (make_console(stderr=True) if _MANNER.is_json else out).print(text)
+
+
 def print_json(value: Any) -> None:
     """A result for programs, as JSON; numbers that JSON does not have, such as infinity, are null."""
     json.dump(_plain(value), sys.stdout, indent=1, allow_nan=False)

@@ -15,7 +15,7 @@ from ir.target import Target, list_tags
 from ..error import TunerError
 from ..report.server import PageServer
 from ..zoo.catalog import names as zoo_names
-from .console import note, speak_json
+from .console import speak_json, tell
 
 
 def _json_asked(asked: bool) -> bool:
@@ -81,9 +81,9 @@ _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "": 1.0}
 
 def say_where(server: PageServer) -> None:
     """Print the address of a live page, and who reaches it."""
-    note(f"live page: {server.url}")
+    tell(f"live page: {server.url}")  # whose port may be any
     if not server.is_private:
-        note("everybody who reaches this address can read names, programs and times of the database")
+        tell("everybody who reaches this address can read names, programs and times of the database")
 
 
 def checked_target(text: str) -> Target:
