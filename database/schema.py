@@ -122,7 +122,11 @@ class RecordRow(Base):
     target: Mapped[TargetRow | None] = relationship()
 
 
-def _indices_of_records() -> list[Index]:
+def _declare_indices_of_records() -> None:
+    """Duplicates are refused by the first two; then the best of a workload on a target and on any, what has come since, and the newest.
+
+    They are told in columns of the class, so that they cannot stand in it.
+    """
     row = RecordRow
     stands = row.mean_secs.is_not(None) & row.superseded.is_(False)
     merit = row.verified.desc(), row.cut, row.mean_secs, row.created_at, row.id
@@ -132,19 +136,16 @@ def _indices_of_records() -> list[Index]:
         "postgresql_where": row.target_id.is_(None),
     }
     once = row.trace_hash, row.measurement
-    return [
-        Index("uq_records_measurement", row.workload_id, row.target_id, *once, unique=True),
-        # No value is none other in SQL: those without a target are told apart by an index of their own.
-        Index("uq_records_without_target", row.workload_id, *once, unique=True, **without_target),
-        Index("ix_records_best", row.workload_id, row.target_id, *merit, **ranked),
-        Index("ix_records_best_anywhere", row.workload_id, *merit, **ranked),
-        Index("ix_records_place", row.workload_id, row.target_id, row.id),
-        Index("ix_records_recent", row.target_id, row.id),
-    ]
+    Index("uq_records_measurement", row.workload_id, row.target_id, *once, unique=True)
+    # No value is none other in SQL: those without a target are told apart by an index of their own.
+    Index("uq_records_without_target", row.workload_id, *once, unique=True, **without_target)
+    Index("ix_records_best", row.workload_id, row.target_id, *merit, **ranked)
+    Index("ix_records_best_anywhere", row.workload_id, *merit, **ranked)
+    Index("ix_records_place", row.workload_id, row.target_id, row.id)
+    Index("ix_records_recent", row.target_id, row.id)
 
 
-INDICES_OF_RECORDS = _indices_of_records()
-"""Duplicates are refused by the first two; then the best of a workload on a target and on any, what has come since, and the newest."""
+_declare_indices_of_records()
 
 
 class CalibrationRow(Base):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 from enum import IntEnum
+
+import numpy as np
 
 from . import dtype as dt
 
@@ -55,6 +58,36 @@ PLACES: dict[Field, tuple[int, str]] = {
     Field.BYTE_OFFSET: (40, "uint64"),
 }
 """Of the fields of a tensor: how many bytes behind its begin they are, and their dtypes."""
+
+
+class DLTensor(ctypes.Structure):
+    """The structure of a tensor; without strides it is dense."""
+
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.c_void_p),
+        ("strides", ctypes.c_void_p),
+        ("byte_offset", ctypes.c_uint64),
+    )
+
+
+assert ctypes.sizeof(DLTensor) == TENSOR_BYTES
+
+
+def tensor_struct(array: np.ndarray) -> tuple[DLTensor, list[np.ndarray]]:
+    """The structure of an array, and what it points to: this must stay alive while it is used."""
+    code, bits, lanes = dlpack_dtype(dt.from_numpy(array.dtype))
+    shape = np.array(array.shape, "int64")
+    strides = np.array([step // array.itemsize for step in array.strides], "int64")
+    steps = None if array.flags.c_contiguous else strides.ctypes.data  # DLPack's form of a dense tensor
+    struct = DLTensor(array.ctypes.data, 1, 0, array.ndim, code, bits, lanes, shape.ctypes.data, steps, 0)
+    return struct, [array, shape, strides]
 
 
 class TypeCode(IntEnum):

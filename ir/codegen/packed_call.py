@@ -8,42 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from .. import dtype as dt
-from ..dlpack_layout import TENSOR_BYTES, TypeCode, dlpack_dtype
+from ..dlpack_layout import TypeCode, tensor_struct
 
 _MOST_SIGNED = (1 << 63) - 1
 _RESULTS = {TypeCode.FLOAT: "float64", TypeCode.UINT: "uint64"}
 """How the 8 bytes of a result are read that is no signed integer."""
-
-
-class _Tensor(ctypes.Structure):
-    """DLPack's ``DLTensor``."""
-
-    _fields_ = (
-        ("data", ctypes.c_void_p),
-        ("device_type", ctypes.c_int32),
-        ("device_id", ctypes.c_int32),
-        ("ndim", ctypes.c_int32),
-        ("code", ctypes.c_uint8),
-        ("bits", ctypes.c_uint8),
-        ("lanes", ctypes.c_uint16),
-        ("shape", ctypes.c_void_p),
-        ("strides", ctypes.c_void_p),
-        ("byte_offset", ctypes.c_uint64),
-    )
-
-
-assert ctypes.sizeof(_Tensor) == TENSOR_BYTES
-
-
-def tensor_struct(array: np.ndarray) -> tuple[_Tensor, list[np.ndarray]]:
-    """The structure of an array, and what it points to: this must stay alive while it is used."""
-    code, bits, lanes = dlpack_dtype(dt.from_numpy(array.dtype))
-    shape = np.array(array.shape, "int64")
-    strides = np.array([step // array.itemsize for step in array.strides], "int64")
-    steps = None if array.flags.c_contiguous else strides.ctypes.data  # DLPack's form of a dense tensor
-    struct = _Tensor(array.ctypes.data, 1, 0, array.ndim, code, bits, lanes, shape.ctypes.data, steps, 0)
-    return struct, [array, shape, strides]
 
 
 def call_with_packed_arguments(function: Callable[..., Any], *args: Any) -> Any:

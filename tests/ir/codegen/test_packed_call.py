@@ -9,7 +9,8 @@ from ir import IRModule, tir
 from ir.codegen.build import build
 from ir.codegen.entry import KernelError
 from ir.codegen.error import CodegenError
-from ir.codegen.packed_call import call_with_packed_arguments, tensor_struct
+from ir.codegen.packed_call import call_with_packed_arguments
+from ir.dlpack_layout import tensor_struct
 from ir.dtype import to_numpy
 from ir.script import tir as T
 from ir.tir.transform import MakePackedAPI

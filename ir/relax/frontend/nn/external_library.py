@@ -12,39 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from ir import dtype as dt
+from ir.dlpack_layout import DLTensor, tensor_struct
 from ir.registry import register_func
 
 from .error import NNError, NNTypeError
 
-_CODES = {"int": 0, "uint": 1, "float": 2, "bfloat": 4, "bool": 6}
-
-
-class _Device(ctypes.Structure):
-    _fields_ = [("device_type", ctypes.c_int), ("device_id", ctypes.c_int32)]
-
-
-class _DataType(ctypes.Structure):
-    _fields_ = [("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16)]
-
-
-class _Tensor(ctypes.Structure):
-    """DLPack's DLTensor."""
-
-    _fields_ = [
-        ("data", ctypes.c_void_p),
-        ("device", _Device),
-        ("ndim", ctypes.c_int32),
-        ("dtype", _DataType),
-        ("shape", ctypes.POINTER(ctypes.c_int64)),
-        ("strides", ctypes.POINTER(ctypes.c_int64)),
-        ("byte_offset", ctypes.c_uint64),
-    ]
-
 
 class _Value(ctypes.Union):
     _fields_ = [
-        ("tensor", ctypes.POINTER(_Tensor)),
+        ("tensor", ctypes.POINTER(DLTensor)),
         ("integer", ctypes.c_int64),
         ("number", ctypes.c_double),
         ("text", ctypes.c_char_p),
@@ -125,17 +101,6 @@ def _as_value(symbol: str, arg: Any, kept: list[Any]) -> _Value:
         raise NNTypeError(f"{symbol}: an argument is an array, a number or a str, got {type(arg).__name__}")
     if not arg.flags.c_contiguous:
         raise NNTypeError(f"{symbol}: arrays must be contiguous, got strides {arg.strides}")
-    name = dt.from_numpy(arg.dtype)
-    code = next(value for key, value in _CODES.items() if name.startswith(key))
-    shape = (ctypes.c_int64 * max(1, arg.ndim))(*arg.shape)
-    tensor = _Tensor(
-        data=arg.ctypes.data,
-        device=_Device(1, 0),
-        ndim=arg.ndim,
-        dtype=_DataType(code, arg.dtype.itemsize * 8, 1),
-        shape=ctypes.cast(shape, ctypes.POINTER(ctypes.c_int64)),
-        strides=None,
-        byte_offset=0,
-    )
-    kept += [shape, tensor, arg]
+    tensor, alive = tensor_struct(arg)
+    kept += [tensor, *alive]
     return _Value(tensor=ctypes.pointer(tensor))
