@@ -29,6 +29,8 @@ FORMAT_VERSION = 2
 """The newest version; a line has the version that brought its kind, so that older releases read the lines that they know."""
 _RECENT = 256
 """So many workloads of a file are remembered with their programs."""
+_BLOCK = 1 << 16
+"""Bytes that are read at a time, where the end of a file is looked at."""
 _SQLITE_HEADER = b"SQLite format 3\0"
 _VERSIONS = {"workload": 1, "record": 1, "session": 1, "calibration": 2}
 
@@ -312,15 +314,23 @@ def replace_lines(path: Path, lines: Iterable[str]) -> None:
     Raises:
         DatabaseFileError: it cannot be written.
     """
+    try:
+        with _replacing(path) as file:
+            file.writelines(lines)
+    except OSError as error:
+        raise cannot_write(path, error) from error
+
+
+@contextmanager
+def _replacing(path: Path) -> Iterator[TextIO]:
+    """A file that takes the place of another at the end of the block, when it is on the disk; after an error it is gone."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         with temporary.open("w", encoding="utf-8") as file:
-            file.writelines(lines)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
-    except OSError as error:
-        raise cannot_write(path, error) from error
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -342,17 +352,28 @@ def check_same(path: Path, opened: FileId | None) -> None:
 
 def _mend_tail(file: BinaryIO) -> None:
     """Leave the position after a complete last line: a whole record gets its line's end, a torn one is cut off."""
-    file.seek(0)
-    data = file.read()
-    begin = data.rfind(b"\n") + 1
+    begin = _begin_of_last_line(file)
+    file.seek(begin)
     try:
-        json.loads(data[begin:])
+        json.loads(file.read())
     except (ValueError, RecursionError):
         file.truncate(begin)
         file.seek(begin)
     else:
-        file.seek(len(data))
         file.write(b"\n")
+
+
+def _begin_of_last_line(file: BinaryIO) -> int:
+    """Where the last line begins that may have no end; it is looked for from behind, as the file may be long."""
+    end = file.seek(0, os.SEEK_END)
+    while end > 0:
+        begin = max(0, end - _BLOCK)
+        file.seek(begin)
+        found = file.read(end - begin).rfind(b"\n")
+        if found >= 0:
+            return begin + found + 1
+        end = begin
+    return 0
 
 
 def export_records(source: Database, path: str | Path, *, pruned: bool = False) -> int:
@@ -367,22 +388,18 @@ def export_records(source: Database, path: str | Path, *, pruned: bool = False) 
     path = Path(path)
     _check_replaceable(path)
     records = source.pruned_records() if pruned else source.stream_records()
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        with temporary.open("w", encoding="utf-8") as file:
+        with _replacing(path) as file:
             count, wanted = _write_records(file, records, path)
             for session in source.get_sessions():
                 if not pruned or session.id in wanted:
                     file.write(line_of(session))
-        temporary.replace(path)
     except DatabaseFileError:  # is an OSError too: the source cannot be read
         raise
     except OSError as error:
         raise DatabaseFileError(
             f"cannot write tuning records to {str(path)!r}: {error.strerror}; give a path in a folder that can be written"
         ) from error
-    finally:
-        temporary.unlink(missing_ok=True)
     return count
 
 

@@ -70,8 +70,13 @@ def test_a_folder_without_records_says_how_one_is_made(tmp_path: Path) -> None:
     made.release("me")
 
 
+@pytest.mark.parametrize("block", [7, 1 << 16])
 @pytest.mark.parametrize("cut", [1, 20, 200])
-def test_a_torn_last_line_is_dropped_and_writing_goes_on(tmp_path: Path, cut: int) -> None:
+def test_a_torn_last_line_is_dropped_and_writing_goes_on(
+    tmp_path: Path, cut: int, block: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether the line is longer than what is read of the file at a time, or not."""
+    monkeypatch.setattr("database.jsonl._BLOCK", block)
     path = filled(tmp_path).path_tuning_record
     path.write_bytes(path.read_bytes()[:-cut])
     torn = JSONDatabase(work_dir=tmp_path)
