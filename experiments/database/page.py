@@ -13,7 +13,7 @@ _HEAD = """# Databases
 What storage costs, and what it keeps. `python -m experiments.database.scale` and `python -m experiments.database.tuners` measure and write
 this page; a row that is measured again takes the place of the old one. CPU is the process's own time, without a server's; where other
 work uses the machine meanwhile, as it did when databases were moved and tuners ran, the clock on the wall says more than the work takes.
-Questions were asked on two quiet cores of an Intel Xeon (LLVM: rocketlake), the rest ran on two of an AMD EPYC.
+Questions were asked, and a million records moved, on two cores of an Intel Xeon (LLVM: rocketlake); the rest ran on two of an AMD EPYC.
 """
 
 
