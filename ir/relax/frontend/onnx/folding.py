@@ -7,6 +7,7 @@ take part: arrays of objects hold TIR expressions, on which numpy applies Python
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -53,6 +54,8 @@ def fold(ctx: NodeContext, domain: str) -> list[Known] | None:
         return None
     if ctx.op_type == "CastLike" and isinstance(ctx.inputs[0], Known) and ctx.inputs[1] is not None:
         return None if ctx.inputs[0].is_param else _cast_like(ctx, ctx.inputs[0])
+    if any(value is None for value in ctx.inputs[: _required(ctx.op_type, ctx.opset)]):
+        return None  # the converter says what is missing
     if ctx.op_type not in ("Shape", "Size"):
         given = [value for value in ctx.inputs if value is not None]
         if not given or not all(isinstance(value, Known) and not value.is_param for value in given):
@@ -65,6 +68,14 @@ def fold(ctx: NodeContext, domain: str) -> list[Known] | None:
     dtype = _dtype_of_result(ctx, [value for value in ctx.inputs if isinstance(value, Known)])
     known = [Known(np.asarray(item), dtype=dtype) for item in results]
     return None if any(item.array.size > _MAX_ELEMENTS for item in known) else known
+
+
+@lru_cache(maxsize=None)
+def _required(op_type: str, opset: int) -> int:
+    """How many inputs an operator of ONNX has at least."""
+    from onnx import defs
+
+    return int(defs.get_schema(op_type, opset).min_input) if defs.has(op_type, opset) else 0
 
 
 _CONDITIONS = ("Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual", "And", "Or", "Not")

@@ -150,7 +150,7 @@ def _graph_and_opsets(model: Any, opset: int | None) -> tuple[Any, dict[str, int
             f"from_onnx takes an onnx.ModelProto or the path of a file, got {type(model).__name__}"
         )
     for node in (*model.graph.node, *(inner for item in model.functions for inner in item.node)):
-        _require_texts(node)
+        _require_texts_of_node(node)
     if model.functions:
         from onnx.inliner import inline_local_functions
 
@@ -168,11 +168,15 @@ def _graph_and_opsets(model: Any, opset: int | None) -> tuple[Any, dict[str, int
     return model.graph, opsets
 
 
-def _require_texts(node: Any) -> None:
-    """Refuse a node whose names are no text: what is no UTF-8 comes as bytes."""
-    for text in (node.op_type, node.domain, node.name, *node.input, *node.output):
-        if not isinstance(text, str):
-            raise InvalidModelError(f"a node has the name {text!r}, which is no text in UTF-8")
+def _require_texts_of_node(node: Any) -> None:
+    _require_texts("a node", (node.op_type, node.domain, node.name, *node.input, *node.output))
+
+
+def _require_texts(what: str, names: Iterable[Any]) -> None:
+    """Refuse names that are no text: what is no UTF-8 comes as bytes."""
+    for name in names:
+        if not isinstance(name, str):
+            raise InvalidModelError(f"{what} has the name {name!r}, which is no text in UTF-8")
 
 
 def _with_functions_expanded(model: Any) -> Any:
@@ -259,6 +263,7 @@ class GraphImporter:
 
     def run(self) -> IRModule:
         """The module."""
+        self._check_names()
         self._check_operators()
         self._add_weights()
         self._add_inputs()
@@ -383,10 +388,19 @@ class GraphImporter:
         return unique
 
     # ------------------------------------------------------------------------------------------------------- nodes
+    def _check_names(self) -> None:
+        graph = self.graph
+        values = (*graph.input, *graph.output)
+        _require_texts(
+            "an input, an output or a weight", (item.name for item in (*values, *graph.initializer))
+        )
+        dims = (dim for item in values for dim in item.type.tensor_type.shape.dim)
+        _require_texts("a dimension", (dim.dim_param for dim in dims))
+
     def _check_operators(self) -> None:
         missing: dict[tuple[str, str], list[str]] = {}
         for position, node in enumerate(_all_nodes(self.graph)):
-            _require_texts(node)
+            _require_texts_of_node(node)
             domain = normalize_domain(node.domain)
             _require_arity(node, domain, self._opset(domain))
             if (domain, node.op_type) == ("", "If"):

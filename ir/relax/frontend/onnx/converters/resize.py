@@ -64,6 +64,10 @@ class _Options:
     antialias: bool
 
 
+_MAX_TARGET = 1 << 20
+"""Elements of an axis, each of which has its place in the input computed exactly when the model is read."""
+
+
 @converter("Resize", since=11)
 def _resize(ctx: NodeContext) -> Any:
     return _resized(
@@ -126,6 +130,10 @@ def _resized(
     for number, axis in changed.items():
         if axis.extent == 0:
             raise ctx.error(f"axis {number} has no elements to make {axis.target} of")
+        if axis.target > _MAX_TARGET:
+            raise ctx.error(
+                f"axis {number} would have {axis.target} elements; at most {_MAX_TARGET} are made"
+            )
     if ctx.rank(x) == 4 and set(changed) <= {2, 3} and _relax_can(options, changed):
         return _op.image.resize2d(
             x,
